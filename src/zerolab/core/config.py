@@ -1,0 +1,194 @@
+"""Settings: frozen, checked before work starts, with one clear line for every mistake."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from zerolab.core.errors import UserError, nearest
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Choice(Settings):
+    """Base of settings that a user picks by ``name``, such as a network or a selection rule."""
+
+    name: str
+
+    def build(self) -> Any:
+        """Return the compiled-pattern value that these settings describe."""
+        return self
+
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+def choice_from(kind: type, name: str) -> type[Choice]:
+    """Make the settings of a compiled-pattern type from its annotated fields.
+
+    ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0`` gives settings with the
+    keys ``name`` and ``c``, whose `build` returns the NamedTuple.
+    """
+    defaults = kind._field_defaults  # type: ignore[attr-defined]
+    fields: dict[str, Any] = {
+        field: (annotation, defaults.get(field, ...))
+        for field, annotation in get_type_hints(kind, include_extras=True).items()
+    }
+
+    def build(self: Choice) -> Any:
+        return kind(**{field: getattr(self, field) for field in fields})
+
+    model = create_model(kind.__name__ + "Settings", __base__=Choice, name=(Literal[name], name), **fields)
+    model.build = build  # type: ignore[method-assign]
+    model.__doc__ = kind.__doc__
+    return model
+
+
+def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
+    """Return the annotation of a setting that is one of the registered choices."""
+    kinds = tuple(registry.values())
+    if len(kinds) == 1:
+        return kinds[0]
+    return Annotated[reduce(or_, kinds), Field(discriminator="name")]
+
+
+def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]:
+    """Parse ``a.b=c`` texts; values are TOML, and a bare word is a string."""
+    parsed = []
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        if not equals or not path.strip():
+            raise UserError(f'"{text}" is not a setting: expected KEY=VALUE, as in learn.epochs=5')
+        parsed.append((path.strip().split("."), _parse_value(value.strip())))
+    return parsed
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set one dotted key in nested tables, in place.
+
+    Naming another choice (``network.name=resnet``) drops the keys of the former one.
+    """
+    table = data
+    for depth, part in enumerate(path[:-1]):
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise UserError(f'"{".".join(path[: depth + 1])}" is a value, it has no keys of its own')
+    if path[-1] == "name" and table.get("name", value) != value:
+        table.clear()
+    table[path[-1]] = value
+
+
+def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:
+    """Check `data` against `model`; raise UserError with one line for each mistake."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        where = f"{source}: " if source else ""
+        lines = [where + _explain(model, mistake) for mistake in error.errors()]
+        raise UserError("\n".join(lines)) from None
+
+
+_EXPECTATIONS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "model_type": "a table of settings",
+    "model_attributes_type": "a table of settings",
+    "union_tag_invalid": "one of {expected_tags}",
+}
+
+
+class _Spot(NamedTuple):
+    """Where a mistake stands: its dotted key and the model that should have taken it."""
+
+    key: str
+    model: type[BaseModel] | None
+
+
+def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
+    keys: list[str] = []
+    current: type[BaseModel] | None = model
+    for part in location:
+        if current is not None and part in current.model_fields:
+            keys.append(str(part))
+            current = _only_model(current.model_fields[str(part)].annotation)
+            continue
+        tagged = _tagged_model(keys, model, str(part))
+        if current is None and tagged is not None:
+            current = tagged
+        else:
+            keys.append(str(part))
+    return _Spot(".".join(keys), current)
+
+
+def _only_model(annotation: Any) -> type[BaseModel] | None:
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation if is_model else None
+
+
+def _tagged_model(keys: Sequence[str], model: type[BaseModel], tag: str) -> type[BaseModel] | None:
+    """Return the member named `tag` of the union of choices that stands at `keys`."""
+    annotation: Any = model
+    for key in keys:
+        inner = _only_model(annotation)
+        if inner is None:
+            return None
+        annotation = inner.model_fields[key].annotation
+    for member in get_args(annotation):
+        if _only_model(member) and member.model_fields["name"].default == tag:
+            return member  # type: ignore[no-any-return]
+    return None
+
+
+def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
+    kind, context = mistake["type"], mistake.get("ctx", {})
+    location = mistake["loc"]
+    if kind == "extra_forbidden":
+        spot = _locate(model, location[:-1])
+        prefix = f"{spot.key}." if spot.key else ""
+        known = [prefix + field for field in spot.model.model_fields] if spot.model else []
+        unknown = f"{prefix}{location[-1]}"
+        return f'unknown setting "{unknown}"{nearest(unknown, known)}'
+    key = _locate(model, location).key
+    if kind == "missing":
+        return f"{key} is missing"
+    if kind == "value_error":
+        return f"{key}: {context['error']}" if key else str(context["error"])
+    if kind == "union_tag_invalid":
+        tag = str(context["tag"])
+        tags = [name.strip("' ") for name in str(context["expected_tags"]).split(",")]
+        return f'{key}.name = "{tag}": expected one of {", ".join(tags)}{nearest(tag, tags)}'
+    expected = _EXPECTATIONS.get(kind)
+    wanted = expected.format(**context) if expected else mistake["msg"]
+    return f"{key} = {_shown(mistake['input'])}: expected {wanted}"
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,42 @@
+"""Named things that a user chooses from: games, networks, losses, selection rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from zerolab.core.errors import UserError, nearest
+
+_Entry = TypeVar("_Entry")
+
+
+class Registry(Mapping[str, _Entry], Generic[_Entry]):
+    """A mapping from names to entries that refuses duplicates and explains unknown names."""
+
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
+        self._entries: dict[str, _Entry] = {}
+
+    def add(self, name: str, entry: _Entry) -> None:
+        """Register an entry; registering another one under a taken name is a programming error."""
+        if name in self._entries:
+            raise ValueError(f"{self.noun} {name!r} is registered twice")
+        self._entries[name] = entry
+
+    def __getitem__(self, name: str) -> _Entry:
+        """Return the entry, or raise UserError naming the nearest spelling."""
+        if name not in self._entries:
+            known = ", ".join(self._entries)
+            raise UserError(
+                f'unknown {self.noun} "{name}": expected one of {known}{nearest(name, self)}'
+            )
+        return self._entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,115 @@
+"""Random streams: every draw is a pure function of what it is for.
+
+A stream is a 64-bit key made from (run seed, iteration, game number, ply, purpose); its draws are
+numbered from 0. So results do not depend on how games are batched, on the number of workers or
+on a resume. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), whose
+sequential form is exactly a counter times the golden gamma, passed through that finaliser.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import inlined, kernel
+
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+# What a stream is for. The numbers are part of every run's results: never renumber.
+SELF_PLAY_MOVE = 1
+ROOT_NOISE = 2
+PLAYOUT = 3
+ARENA_MOVE = 4
+LEARNING = 5
+INITIAL_WEIGHTS = 6
+
+
+@inlined
+def mix(bits):
+    """Scramble 64 bits so that each output bit depends on every input bit."""
+    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
+    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inlined
+def fold(key, part):
+    """Derive a new stream from a stream and one more non-negative integer."""
+    return mix(key * _MIX_2 + mix(np.uint64(part) + _GOLDEN_GAMMA))
+
+
+@inlined
+def bits(key, number):
+    """Return draw `number` of a stream as 64 random bits."""
+    return mix(key + (np.uint64(number) + np.uint64(1)) * _GOLDEN_GAMMA)
+
+
+@inlined
+def below(random, bound):
+    """Map 64 random bits onto 0..bound-1, for a bound under 2**32; the bias is under 2**-32."""
+    return np.int64(((random >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@inlined
+def uniform(key, number):
+    """Return draw `number` of a stream as a float64 in [0, 1)."""
+    return np.float64(bits(key, number) >> np.uint64(11)) * 2.0**-53
+
+
+@inlined
+def _normal(key, number):
+    """Return a standard normal from draws `number` and `number` + 1 (Box and Muller 1958)."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, number)))
+    return radius * math.cos(2.0 * math.pi * uniform(key, number + 1))
+
+
+@inlined
+def gamma(key, shape):
+    """Return a Gamma(shape, 1) variate from a stream of its own (Marsaglia and Tsang 2000)."""
+    boosted = shape if shape >= 1.0 else shape + 1.0
+    d = boosted - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    number = 1
+    while True:
+        x = _normal(key, number)
+        v = (1.0 + c * x) ** 3
+        u = 1.0 - uniform(key, number + 2)
+        number += 3
+        if v > 0.0 and math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
+            break
+    if shape >= 1.0:
+        return d * v
+    return d * v * (1.0 - uniform(key, 0)) ** (1.0 / shape)
+
+
+@kernel
+def stream(seed, iteration, game, ply, purpose):
+    """Return the uint64 key of one stream; all five arguments are non-negative integers."""
+    key = fold(fold(np.uint64(seed), iteration), purpose)
+    return fold(fold(key, game), ply)
+
+
+@kernel
+def _fill_streams(seed, iteration, games, plies, purpose, keys):
+    for i in range(games.shape[0]):
+        keys[i] = stream(seed, iteration, games[i], plies[i], purpose)
+
+
+def streams(
+    seed: int, iteration: int, games: NDArray[Any], plies: NDArray[Any], purpose: int
+) -> NDArray[np.uint64]:
+    """Return one key a game: `games` and `plies` are [B] integers, the result [B] uint64."""
+    keys = np.empty(len(games), np.uint64)
+    _fill_streams(seed, iteration, games, plies, purpose, keys)
+    return keys
+
+
+def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
+    """Return a numpy generator for draws in plain Python, keyed like a stream."""
+    return np.random.Generator(np.random.Philox(key=int(stream(seed, iteration, 0, 0, purpose))))

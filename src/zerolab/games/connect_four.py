@@ -1,0 +1,115 @@
+"""Connect Four: stones fall to the lowest empty cell of a column; K in a row win (FACTS 1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from zerolab.core import streams
+from zerolab.rules import boards
+from zerolab.rules.catalogue import register_game
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
+
+
+class ConnectFour(NamedTuple):
+    """A standing board on which `length` stones in a row win."""
+
+    rows: Annotated[int, Field(ge=4, le=8)]
+    columns: Annotated[int, Field(ge=4, le=8)]
+    length: Annotated[int, Field(ge=3, le=8)] = 4
+
+
+@register_game("connect_four", ConnectFour)
+class ConnectFourRules(Rules):
+    """The state is (own stones, other's stones); an action is a column that is not full.
+
+    Bit column * rows + height is the cell `height` above the floor, without a guard row, so that
+    8x8 fits one word. Adding the floor bit of a column to the taken cells carries to its lowest
+    empty cell. For `has_run` such a word is a board of `columns` rows.
+    """
+
+    @staticmethod
+    def check(game):
+        boards.check_line_fits(game.rows, game.columns, game.length)
+
+    @staticmethod
+    def words(game):
+        return 2
+
+    @staticmethod
+    def actions(game):
+        return game.columns
+
+    @staticmethod
+    def planes(game):
+        return 1
+
+    @staticmethod
+    def symmetries(game):
+        return 2
+
+    @staticmethod
+    def start(game, out):
+        out[0] = boards.ZERO
+        out[1] = boards.ZERO
+
+    @staticmethod
+    def legal(game, state, mask):
+        taken = state[0] | state[1]
+        for column in range(game.columns):
+            top = boards.word(column * game.rows + game.rows - 1)
+            mask[column] = not (taken >> top) & boards.ONE
+
+    @staticmethod
+    def apply(game, state, action, out):
+        taken = state[0] | state[1]
+        stone = (taken + (boards.ONE << boards.word(action * game.rows))) & ~taken
+        own = state[0] | stone
+        out[0] = state[1]
+        out[1] = own
+
+    @staticmethod
+    def outcome(game, state):
+        if boards.has_run(state[1], game.columns, game.rows, game.length):
+            return LOSS
+        if state[0] | state[1] == boards.full_board(game.rows, game.columns):
+            return DRAW
+        return ONGOING
+
+    @staticmethod
+    def encode(game, state, out):
+        for row in range(game.rows):
+            height = game.rows - 1 - row
+            for column in range(game.columns):
+                bit = column * game.rows + height
+                out[0, row * game.columns + column] = boards.stone(state[0], state[1], bit)
+
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        # The word is a board of `columns` rows, so left and right is its top and bottom.
+        mirror = 2 * symmetry
+        out[0] = boards.rectangle_transform(state[0], game.columns, game.rows, mirror)
+        out[1] = boards.rectangle_transform(state[1], game.columns, game.rows, mirror)
+
+    @staticmethod
+    def cell_image(game, symmetry, cell):
+        return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
+
+    @staticmethod
+    def action_image(game, symmetry, action):
+        return game.columns - 1 - action if symmetry else action
+
+    @staticmethod
+    def random_action(game, state, random):
+        taken = state[0] | state[1]
+        top = game.rows - 1
+        open_columns = 0
+        for column in range(game.columns):
+            open_columns += 1 - boards.bit(taken, column * game.rows + top)
+        chosen = streams.below(random, open_columns)
+        for column in range(game.columns):
+            chosen -= 1 - boards.bit(taken, column * game.rows + top)
+            if chosen < 0:
+                return column
+        return -1

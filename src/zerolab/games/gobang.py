@@ -1,0 +1,55 @@
+"""Gobang: K stones in a row win, longer rows too; ``gobang:3x3:3`` is tic-tac-toe (FACTS 1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from zerolab.core import streams
+from zerolab.rules import boards
+from zerolab.rules.catalogue import register_game
+from zerolab.rules.interface import DRAW, LOSS, ONGOING
+from zerolab.rules.squares import SquareRules
+
+
+class Gobang(NamedTuple):
+    """A board on which `length` stones in a row win."""
+
+    rows: Annotated[int, Field(ge=3, le=8)]
+    columns: Annotated[int, Field(ge=3, le=8)]
+    length: Annotated[int, Field(ge=3, le=8)] = 4
+
+
+@register_game("gobang", Gobang)
+class GobangRules(SquareRules):
+    """The state is (own stones, other's stones); an action is an empty cell."""
+
+    @staticmethod
+    def check(game):
+        boards.check_line_fits(game.rows, game.columns, game.length)
+
+    @staticmethod
+    def legal(game, state, mask):
+        taken = state[0] | state[1]
+        for cell in range(game.rows * game.columns):
+            mask[cell] = not (taken >> boards.word(cell)) & boards.ONE
+
+    @staticmethod
+    def apply(game, state, action, out):
+        own = state[0] | boards.ONE << boards.word(action)
+        out[0] = state[1]
+        out[1] = own
+
+    @staticmethod
+    def outcome(game, state):
+        if boards.has_run(state[1], game.rows, game.columns, game.length):
+            return LOSS
+        if state[0] | state[1] == boards.full_board(game.rows, game.columns):
+            return DRAW
+        return ONGOING
+
+    @staticmethod
+    def random_action(game, state, random):
+        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
+        return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))

@@ -1,0 +1,161 @@
+"""Bitboards: up to 64 cells in one word, rows, lines and symmetries of rectangles."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import inlined
+
+MAX_SIDE = 8
+ONE = np.uint64(1)
+ZERO = np.uint64(0)
+
+_M1 = np.uint64(0x5555555555555555)
+_M2 = np.uint64(0x3333333333333333)
+_M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
+_BYTE_SUM = np.uint64(0x0101010101010101)
+
+
+def _run_starts() -> NDArray[np.uint64]:
+    """Return uint64[rows, columns, length, 4]: cells at which a line of `length` cells can start.
+
+    The four directions are right, down, down-right and down-left, as in `has_run`.
+    """
+    sides = MAX_SIDE + 1
+    starts = np.zeros((sides, sides, sides, 4), np.uint64)
+    for rows in range(1, sides):
+        for columns in range(1, sides):
+            row, column = np.divmod(np.arange(rows * columns, dtype=np.uint64), np.uint64(columns))
+            bit = ONE << (row * np.uint64(columns) + column)
+            for length in range(1, sides):
+                down = row + length <= rows
+                right = column + length <= columns
+                left = column + 1 >= length
+                for direction, fits in enumerate((right, down, down & right, down & left)):
+                    starts[rows, columns, length, direction] = bit[fits].sum()
+    return starts
+
+
+_RUN_STARTS = _run_starts()
+
+
+@inlined
+def has_run(board, rows, columns, length):
+    """Tell whether `length` or more stones of a board stand in one line, in any direction.
+
+    Cell (row, column) is bit row * columns + column. Bits that are `length` steps of one shift
+    apart may wrap around the edge; the table of possible starts removes those.
+    """
+    for direction in range(4):
+        if direction == 0:
+            step = 1
+        elif direction == 1:
+            step = columns
+        elif direction == 2:
+            step = columns + 1
+        else:
+            step = columns - 1
+        run = board
+        covered = 1
+        while covered < length:
+            more = min(covered, length - covered)
+            run &= run >> np.uint64(more * step)
+            covered += more
+        if run & _RUN_STARTS[rows, columns, length, direction]:
+            return True
+    return False
+
+
+@inlined
+def popcount(board):
+    """Return the number of set bits."""
+    board = board - ((board >> ONE) & _M1)
+    board = (board & _M2) + ((board >> np.uint64(2)) & _M2)
+    board = (board + (board >> np.uint64(4))) & _M4
+    return np.int64((board * _BYTE_SUM) >> np.uint64(56))
+
+
+@inlined
+def nth_set_bit(board, n):
+    """Return the index of the set bit that has `n` set bits below it."""
+    index = 0
+    width = 32
+    while width > 0:
+        low = board & ((ONE << np.uint64(width)) - ONE)
+        below = popcount(low)
+        if n >= below:
+            n -= below
+            board >>= np.uint64(width)
+            index += width
+        else:
+            board = low
+        width >>= 1
+    return index
+
+
+@inlined
+def word(number):
+    """Return a non-negative integer as the uint64 that shifts and masks need."""
+    return np.uint64(number)
+
+
+@inlined
+def bit(board, index):
+    """Return bit `index` of a board as the integer 0 or 1."""
+    return np.int64((board >> np.uint64(index)) & ONE)
+
+
+@inlined
+def stone(own, other, index):
+    """Return +1 for an own stone at a bit, -1 for the other player's, 0 for none."""
+    return np.float32(bit(own, index) - bit(other, index))
+
+
+def check_line_fits(rows: int, columns: int, length: int) -> None:
+    """Raise ValueError where no line of `length` cells fits the board."""
+    if length > max(rows, columns):
+        raise ValueError(
+            f"{length} in a row do not fit a {rows}x{columns} board; expected at most "
+            f"{max(rows, columns)}"
+        )
+
+
+@inlined
+def full_board(rows, columns):
+    """Return the word in which every cell of the board is set."""
+    return ~ZERO >> np.uint64(64 - rows * columns)
+
+
+@inlined
+def rectangle_symmetries(rows, columns):
+    """Return 8 for a square and 4 for another rectangle."""
+    return 8 if rows == columns else 4
+
+
+@inlined
+def rectangle_image(rows, columns, symmetry, cell):
+    """Return where a symmetry of a rectangle moves a cell.
+
+    Bit 0 of the symmetry mirrors left and right, bit 1 top and bottom, and bit 2, on squares
+    only, exchanges rows and columns afterwards.
+    """
+    row = cell // columns
+    column = cell % columns
+    if symmetry & 1:
+        column = columns - 1 - column
+    if symmetry & 2:
+        row = rows - 1 - row
+    if symmetry & 4:
+        row, column = column, row
+    return row * columns + column
+
+
+@inlined
+def rectangle_transform(board, rows, columns, symmetry):
+    """Return the image of a board whose bit i is cell i."""
+    image = ZERO
+    for cell in range(rows * columns):
+        if bit(board, cell):
+            image |= ONE << np.uint64(rectangle_image(rows, columns, symmetry, cell))
+    return image

@@ -1,0 +1,110 @@
+"""The registered games, and the names by which users choose one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from zerolab.core.compiled import GAMES_ENTRY_POINTS
+from zerolab.core.config import choice_from, validate
+from zerolab.core.errors import UserError
+from zerolab.core.registry import Registry
+from zerolab.rules.interface import GAMES, Game, Rules
+
+
+class Registration(NamedTuple):
+    """A registered game: its type, its rules, and the settings that check its sizes."""
+
+    kind: type
+    rules: type[Rules]
+    settings: type[Any]
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return the smallest and largest value of every field of the game."""
+        return {name: _bounds(self.settings, name) for name in self.kind._fields}  # type: ignore[attr-defined]
+
+
+_REGISTRY: Registry[Registration] = Registry("game")
+
+
+def register_game(name: str, kind: type) -> Callable[[type[Rules]], type[Rules]]:
+    """Register the decorated rules for the NamedTuple `kind` under `name`.
+
+    The fields of `kind` are integers with bounds, rows and columns first; they are what follows
+    the name in ``name:ROWSxCOLUMNS:OTHER``.
+    """
+
+    def register(rules: type[Rules]) -> type[Rules]:
+        GAMES.implement(kind, rules)
+        _REGISTRY.add(name, Registration(kind, rules, choice_from(kind, name)))
+        return rules
+
+    return register
+
+
+@cache
+def registered_games() -> Registry[Registration]:
+    """Return all games: every module of zerolab.games, and other packages' entry points."""
+    package = importlib.import_module("zerolab.games")  # by name: a plug-in folder, not a layer
+    for module in pkgutil.iter_modules(package.__path__, "zerolab.games."):
+        importlib.import_module(module.name)
+    for point in entry_points(group=GAMES_ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as error:
+            raise UserError(f'the game "{point.name}" ({point.value}) cannot be loaded: {error}') from error
+    return _REGISTRY
+
+
+def parse_game(text: str) -> Game:
+    """Return the game that ``name:ROWSxCOLUMNS[:OTHER]`` names; raise UserError for any mistake."""
+    name, _, sizes = text.strip().partition(":")
+    registration = registered_games()[name]
+    fields = registration.kind._fields  # type: ignore[attr-defined]
+    numbers = re.fullmatch(r"(\d+)x(\d+)((?::\d+)*)", sizes)
+    others = numbers[3].split(":")[1:] if numbers else []
+    if numbers is None or len(others) > len(fields) - 2:
+        form = ":".join(["ROWSxCOLUMNS", *(f"[{field.upper()}]" for field in fields[2:])])
+        raise UserError(f'"{text}" is not a game: expected {name}:{form}, such as {name}:6x6')
+    values = [int(number) for number in (numbers[1], numbers[2], *others)]
+    settings = validate(
+        registration.settings,
+        {"name": name, **dict(zip(fields, values, strict=False))},
+        source=text,
+    )
+    game = settings.build()
+    try:
+        registration.rules.check(game)
+    except ValueError as error:
+        raise UserError(f"{text}: {error}") from None
+    return game
+
+
+def game_name(game: Game) -> str:
+    """Return the name from which `parse_game` makes this game, with default fields left out."""
+    for name, registration in registered_games().items():
+        if registration.kind is type(game):
+            rows, columns, *others = game
+            defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
+            tail = "" if others == defaults else "".join(f":{value}" for value in others)
+            return f"{name}:{rows}x{columns}{tail}"
+    raise TypeError(f"{type(game).__name__} is not registered as a game")
+
+
+def rules_of(game: Game) -> type[Rules]:
+    """Return the rules of a game, for what only people need: checks and names of actions."""
+    return GAMES.implementation(type(game))
+
+
+def _bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:
+    bounds = {}
+    for constraint in settings.model_fields[field].metadata:
+        bounds |= {key: getattr(constraint, key) for key in ("ge", "le") if hasattr(constraint, key)}
+    return bounds["ge"], bounds["le"]

@@ -1,0 +1,175 @@
+"""The interface that every game fulfils and every search reads.
+
+Glossary
+--------
+game     a NamedTuple that fixes the rules, such as ``Othello(rows=6, columns=6)``
+state    uint64[words]: a position, always seen by the player to move; opaque outside the game
+action   an int in [0, actions); what it means is the game's business
+ply      one action by one player; the mover alternates on every ply, a pass included
+mover    the player to move
+outcome  ONGOING, or the finished game's result for the mover: WIN, DRAW or LOSS
+value    a real number in [-1, 1]: the outcome the mover expects
+policy   a probability for every action; a prior is the policy before search
+cell     a square of the board, row * columns + column, row 0 at the top
+plane    one number for every cell: what a network sees; a game has one or more planes
+
+The functions below run inside kernels and in plain Python alike. A game is one file: a NamedTuple
+and a class derived from `Rules` whose static methods implement them (see ``docs/add-a-game.md``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.core.compiled import Family
+
+ONGOING = 2
+WIN = 1
+DRAW = 0
+LOSS = -1
+
+Game = Any
+"""A game is any NamedTuple whose type is registered."""
+
+State = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+GAMES = Family("game")
+
+
+@GAMES.function
+def words(game: Game) -> int:
+    """Return the length of a state."""
+    raise AssertionError
+
+
+@GAMES.function
+def actions(game: Game) -> int:
+    """Return the number of actions, legal or not."""
+    raise AssertionError
+
+
+@GAMES.function
+def planes(game: Game) -> int:
+    """Return the number of planes that `encode` fills."""
+    raise AssertionError
+
+
+@GAMES.function
+def symmetries(game: Game) -> int:
+    """Return the number of symmetries of the rules, the identity (number 0) included."""
+    raise AssertionError
+
+
+@GAMES.function
+def start(game: Game, out: State) -> None:
+    """Write the first position."""
+    raise AssertionError
+
+
+@GAMES.function
+def legal(game: Game, state: State, mask: Mask) -> None:
+    """Write for each action whether the mover may choose it, `mask` being bool[actions].
+
+    Only ongoing states have legal actions, and each of them has at least one.
+    """
+    raise AssertionError
+
+
+@GAMES.function
+def apply(game: Game, state: State, action: int, out: State) -> None:
+    """Write the state after a legal action, seen by the next mover; `out` may be `state`."""
+    raise AssertionError
+
+
+@GAMES.function
+def outcome(game: Game, state: State) -> int:
+    """Return ONGOING, WIN, DRAW or LOSS for the mover."""
+    raise AssertionError
+
+
+@GAMES.function
+def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
+    """Write the planes of a state into float32[planes, cells]."""
+    raise AssertionError
+
+
+@GAMES.function
+def transform(game: Game, state: State, symmetry: int, out: State) -> None:
+    """Write the image of a state under a symmetry; `out` must not be `state`."""
+    raise AssertionError
+
+
+@GAMES.function
+def cell_image(game: Game, symmetry: int, cell: int) -> int:
+    """Return where a symmetry moves a cell."""
+    raise AssertionError
+
+
+@GAMES.function
+def action_image(game: Game, symmetry: int, action: int) -> int:
+    """Return what an action becomes under a symmetry."""
+    raise AssertionError
+
+
+@GAMES.function
+def random_action(game: Game, state: State, random: int) -> int:
+    """Return a uniformly drawn legal action from 64 random bits."""
+    raise AssertionError
+
+
+@GAMES.function
+def playout(game: Game, state: State, key: int, out: State) -> int:
+    """Play uniformly at random to the end; return the outcome for the mover of `state`.
+
+    Draws come from the stream `key`, draw i choosing ply i; `out` is overwritten.
+    """
+    raise AssertionError
+
+
+class Rules:
+    """Base of a game's rules: what can be derived from the rest is derived here."""
+
+    @staticmethod
+    def random_action(game, state, random):
+        mask = np.empty(actions(game), np.bool_)
+        legal(game, state, mask)
+        count = 0
+        for action in range(mask.shape[0]):
+            count += mask[action]
+        chosen = streams.below(random, count)
+        for action in range(mask.shape[0]):
+            if mask[action]:
+                if chosen == 0:
+                    return action
+                chosen -= 1
+        return -1
+
+    @staticmethod
+    def playout(game, state, key, out):
+        out[:] = state
+        ply = 0
+        result = outcome(game, out)
+        while result == ONGOING:
+            apply(game, out, random_action(game, out, streams.bits(key, ply)), out)
+            result = outcome(game, out)
+            ply += 1
+        return result if ply % 2 == 0 else -result
+
+    @staticmethod
+    def check(game: Game) -> None:
+        """Raise ValueError where the fields of a game contradict each other."""
+
+    @staticmethod
+    def describe_action(game: Game, action: int) -> str:
+        """Return an action's name for people."""
+        return str(action)
+
+    @classmethod
+    def parse_action(cls, game: Game, text: str) -> int | None:
+        """Return the action that a text names, or None; an action's number always works."""
+        return int(text) if text.isdecimal() and int(text) < actions(game) else None

@@ -1,0 +1,150 @@
+"""A position for people: readable actions, an outcome, a board that prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.errors import UserError, nearest
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import game_name, parse_game, rules_of
+from zerolab.rules.interface import ONGOING, Game, State
+
+_STONES = {1: "X", -1: "O", 0: "."}
+_COLOURS = {"X": "\x1b[1;31mX\x1b[0m", "O": "\x1b[1;34mO\x1b[0m", ".": "\x1b[2m.\x1b[0m"}
+
+
+class Position:
+    """An immutable position of a game, with the actions that led to it.
+
+    >>> position = Position.start("othello:6x6").play("c2")
+    >>> print(position)
+    """
+
+    def __init__(self, game: Game, state: State, history: tuple[int, ...] = ()) -> None:
+        self.game = game
+        self.state = state
+        self.history = history
+        self.state.flags.writeable = False
+
+    @classmethod
+    def start(cls, game: Game | str) -> Position:
+        """Return the first position of a game, given by its name or as a value."""
+        chosen = parse_game(game) if isinstance(game, str) else game
+        state = np.empty(rules.words(chosen), np.uint64)
+        rules.start(chosen, state)
+        return cls(chosen, state)
+
+    @property
+    def ply(self) -> int:
+        """The number of actions played so far."""
+        return len(self.history)
+
+    @property
+    def first_to_move(self) -> bool:
+        """Whether the player who made the first action, X on the board, is to move."""
+        return self.ply % 2 == 0
+
+    @property
+    def outcome(self) -> int | None:
+        """The result for the player to move: 1, 0 or -1; None while the game goes on."""
+        result = int(rules.outcome(self.game, self.state))
+        return None if result == ONGOING else result
+
+    @property
+    def first_player_outcome(self) -> int | None:
+        """The result for the player who made the first action, or None."""
+        result = self.outcome
+        return result if result is None or self.first_to_move else -result
+
+    @property
+    def legal_mask(self) -> NDArray[np.bool_]:
+        """Which actions are legal, bool[actions]; none once the game is over."""
+        mask = np.zeros(rules.actions(self.game), np.bool_)
+        if self.outcome is None:
+            rules.legal(self.game, self.state, mask)
+        return mask
+
+    @property
+    def legal_actions(self) -> list[int]:
+        """The legal actions in ascending order; empty once the game is over."""
+        return [int(action) for action in np.flatnonzero(self.legal_mask)]
+
+    @property
+    def legal_moves(self) -> list[str]:
+        """The names of the legal actions."""
+        return [self.name(action) for action in self.legal_actions]
+
+    def name(self, action: int) -> str:
+        """Return an action's name, such as "c2" or "pass"."""
+        return rules_of(self.game).describe_action(self.game, action)
+
+    def parse(self, text: str) -> int:
+        """Return the legal action that a text names; raise UserError otherwise."""
+        action = rules_of(self.game).parse_action(self.game, text.strip())
+        if action in self.legal_actions:
+            return action
+        if self.outcome is not None:
+            raise UserError(f'"{text}" cannot be played: the game is over')
+        moves = ", ".join(self.legal_moves)
+        hint = nearest(text, self.legal_moves) if action is None else ""
+        raise UserError(f'"{text}" is not a legal move here: expected one of {moves}{hint}')
+
+    def play(self, action: int | str) -> Position:
+        """Return the position after an action or its name; raise UserError if it is not legal."""
+        number = self.parse(action if isinstance(action, str) else str(action))
+        state = np.empty_like(self.state)
+        rules.apply(self.game, self.state, number, state)
+        return Position(self.game, state, (*self.history, number))
+
+    def planes(self) -> NDArray[np.float32]:
+        """Return what a network sees, float32[planes, rows, columns]."""
+        rows, columns = self.game[:2]
+        planes = np.zeros((rules.planes(self.game), rows * columns), np.float32)
+        rules.encode(self.game, self.state, planes)
+        return planes.reshape(-1, rows, columns)
+
+    def board(self) -> NDArray[np.int8]:
+        """Return int8[rows, columns]: 1 for the first player's stones, -1 for the second's."""
+        sign = 1 if self.first_to_move else -1
+        return (sign * self.planes()[0]).astype(np.int8)
+
+    def render(self, colour: bool = False) -> str:
+        """Draw the board: X plays first, O second; the last move stands beside it."""
+        lines = [self._header()]
+        for number, row in enumerate(self.board(), start=1):
+            stones = (_STONES[int(stone)] for stone in row)
+            cells = " ".join(_COLOURS[stone] if colour else stone for stone in stones)
+            lines.append(f"{number} {cells}")
+        lines[1] += f"   {self._status()}"
+        if self.history:
+            lines[2] += f"   last move {self.name(self.history[-1])}"
+        return "\n".join(lines)
+
+    def _header(self) -> str:
+        columns = self.game[1]
+        by_column = rules.actions(self.game) == columns
+        return "  " + " ".join("01234567"[:columns] if by_column else "abcdefgh"[:columns])
+
+    def _status(self) -> str:
+        result = self.first_player_outcome
+        if result is None:
+            return f"{'X' if self.first_to_move else 'O'} to move"
+        return {1: "X has won", 0: "draw", -1: "O has won"}[result]
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __repr__(self) -> str:
+        moves = " ".join(self.name(action) for action in self.history)
+        return f"<Position {game_name(self.game)}: {moves or 'start'}>"
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.game == other.game and bool((self.state == other.state).all())
+
+    def __hash__(self) -> int:
+        return hash((self.game, self.state.tobytes()))

@@ -1,0 +1,75 @@
+"""What games on a rectangle of cells share, when a state is (own stones, other's stones)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from zerolab.rules import boards
+from zerolab.rules.interface import Rules
+
+
+class SquareRules(Rules):
+    """Rules of a game whose state is two words, bit i of each being cell i.
+
+    The game has the fields ``rows`` and ``columns``, every cell is the action of the same number,
+    and the symmetries are those of the rectangle. Actions beyond the cells map to themselves.
+    """
+
+    @staticmethod
+    def words(game):
+        return 2
+
+    @staticmethod
+    def actions(game):
+        return game.rows * game.columns
+
+    @staticmethod
+    def planes(game):
+        return 1
+
+    @staticmethod
+    def symmetries(game):
+        return boards.rectangle_symmetries(game.rows, game.columns)
+
+    @staticmethod
+    def start(game, out):
+        out[0] = boards.ZERO
+        out[1] = boards.ZERO
+
+    @staticmethod
+    def encode(game, state, out):
+        own = state[0]
+        other = state[1]
+        for cell in range(game.rows * game.columns):
+            out[0, cell] = boards.stone(own, other, cell)
+
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        out[0] = boards.rectangle_transform(state[0], game.rows, game.columns, symmetry)
+        out[1] = boards.rectangle_transform(state[1], game.rows, game.columns, symmetry)
+
+    @staticmethod
+    def cell_image(game, symmetry, cell):
+        return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
+
+    @staticmethod
+    def action_image(game, symmetry, action):
+        if action >= game.rows * game.columns:
+            return action
+        return boards.rectangle_image(game.rows, game.columns, symmetry, action)
+
+    @staticmethod
+    def describe_action(game: Any, action: int) -> str:
+        """Name a cell by its column's letter and its row's number, counted from the top."""
+        row, column = divmod(action, game.columns)
+        return f"{'abcdefgh'[column]}{row + 1}"
+
+    @classmethod
+    def parse_action(cls, game: Any, text: str) -> int | None:
+        """Read a cell's name such as "c2", or an action's number."""
+        named = re.fullmatch(r"([a-h])([1-8])", text.lower())
+        if named is None:
+            return super().parse_action(game, text)
+        row, column = int(named[2]) - 1, "abcdefgh".index(named[1])
+        return row * game.columns + column if row < game.rows and column < game.columns else None
