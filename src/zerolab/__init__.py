@@ -1,0 +1,20 @@
+"""zerolab: a laboratory for AlphaZero-like self-play on small board games."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zerolab.rules.position import Position
+
+__all__ = ["Position"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what users reach for only when they do: the command line starts faster without."""
+    if name == "Position":
+        from zerolab.rules.position import Position
+
+        return Position
+    raise AttributeError(f"module 'zerolab' has no attribute {name!r}")

@@ -47,7 +47,9 @@ def choice_from(kind: type, name: str) -> type[Choice]:
     def build(self: Choice) -> Any:
         return kind(**{field: getattr(self, field) for field in fields})
 
-    model = create_model(kind.__name__ + "Settings", __base__=Choice, name=(Literal[name], name), **fields)
+    model = create_model(
+        kind.__name__ + "Settings", __base__=Choice, name=(Literal[name], name), **fields
+    )
     model.build = build  # type: ignore[method-assign]
     model.__doc__ = kind.__doc__
     return model
@@ -88,7 +90,9 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for depth, part in enumerate(path[:-1]):
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise UserError(f'"{".".join(path[: depth + 1])}" is a value, it has no keys of its own')
+            raise UserError(
+                f'"{".".join(path[: depth + 1])}" is a value, it has no keys of its own'
+            )
     if path[-1] == "name" and table.get("name", value) != value:
         table.clear()
     table[path[-1]] = value

@@ -59,7 +59,9 @@ def registered_games() -> Registry[Registration]:
         try:
             point.load()
         except Exception as error:
-            raise UserError(f'the game "{point.name}" ({point.value}) cannot be loaded: {error}') from error
+            raise UserError(
+                f'the game "{point.name}" ({point.value}) cannot be loaded: {error}'
+            ) from error
     return _REGISTRY
 
 
@@ -106,5 +108,7 @@ def rules_of(game: Game) -> type[Rules]:
 def _bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:
     bounds = {}
     for constraint in settings.model_fields[field].metadata:
-        bounds |= {key: getattr(constraint, key) for key in ("ge", "le") if hasattr(constraint, key)}
+        bounds |= {
+            key: getattr(constraint, key) for key in ("ge", "le") if hasattr(constraint, key)
+        }
     return bounds["ge"], bounds["le"]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, nearest
+from zerolab.rules import calls
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name, parse_game, rules_of
 from zerolab.rules.interface import ONGOING, Game, State
@@ -33,9 +34,7 @@ class Position:
     def start(cls, game: Game | str) -> Position:
         """Return the first position of a game, given by its name or as a value."""
         chosen = parse_game(game) if isinstance(game, str) else game
-        state = np.empty(rules.words(chosen), np.uint64)
-        rules.start(chosen, state)
-        return cls(chosen, state)
+        return cls(chosen, calls.start_state(chosen))
 
     @property
     def ply(self) -> int:
@@ -50,7 +49,7 @@ class Position:
     @property
     def outcome(self) -> int | None:
         """The result for the player to move: 1, 0 or -1; None while the game goes on."""
-        result = int(rules.outcome(self.game, self.state))
+        result = calls.outcome_of(self.game, self.state)
         return None if result == ONGOING else result
 
     @property
@@ -62,10 +61,9 @@ class Position:
     @property
     def legal_mask(self) -> NDArray[np.bool_]:
         """Which actions are legal, bool[actions]; none once the game is over."""
-        mask = np.zeros(rules.actions(self.game), np.bool_)
-        if self.outcome is None:
-            rules.legal(self.game, self.state, mask)
-        return mask
+        if self.outcome is not None:
+            return np.zeros(rules.actions(self.game), np.bool_)
+        return calls.legal_mask(self.game, self.state)
 
     @property
     def legal_actions(self) -> list[int]:
@@ -95,16 +93,12 @@ class Position:
     def play(self, action: int | str) -> Position:
         """Return the position after an action or its name; raise UserError if it is not legal."""
         number = self.parse(action if isinstance(action, str) else str(action))
-        state = np.empty_like(self.state)
-        rules.apply(self.game, self.state, number, state)
+        state = calls.next_state(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number))
 
     def planes(self) -> NDArray[np.float32]:
         """Return what a network sees, float32[planes, rows, columns]."""
-        rows, columns = self.game[:2]
-        planes = np.zeros((rules.planes(self.game), rows * columns), np.float32)
-        rules.encode(self.game, self.state, planes)
-        return planes.reshape(-1, rows, columns)
+        return calls.planes_of(self.game, self.state[None])[0]
 
     def board(self) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the first player's stones, -1 for the second's."""

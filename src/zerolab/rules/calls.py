@@ -1,0 +1,101 @@
+"""The rules for plain Python: compiled entry points around the interface's functions.
+
+Inside kernels the interface is called directly. Outside, a word that leaves compiled code becomes
+an unbounded Python integer, so single positions go through these functions too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import kernel
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import Game, Mask, State
+
+
+@kernel
+def _start(game, out):
+    rules.start(game, out)
+
+
+@kernel
+def _legal(game, state, mask):
+    rules.legal(game, state, mask)
+
+
+@kernel
+def _apply(game, state, action, out):
+    rules.apply(game, state, action, out)
+
+
+@kernel
+def _outcome(game, state):
+    return rules.outcome(game, state)
+
+
+@kernel
+def _transform(game, state, symmetry, out):
+    rules.transform(game, state, symmetry, out)
+
+
+@kernel
+def encode_states(game, states, out):
+    """Write the planes of uint64[N, words] states into float32[N, planes, cells]."""
+    for i in range(states.shape[0]):
+        rules.encode(game, states[i], out[i])
+
+
+def start_state(game: Game) -> State:
+    """Return the first position, uint64[words]."""
+    state = np.empty(rules.words(game), np.uint64)
+    _start(game, state)
+    return state
+
+
+def legal_mask(game: Game, state: State) -> Mask:
+    """Return which actions are legal in an ongoing state, bool[actions]."""
+    mask = np.empty(rules.actions(game), np.bool_)
+    _legal(game, state, mask)
+    return mask
+
+
+def next_state(game: Game, state: State, action: int) -> State:
+    """Return the state after a legal action, seen by the next mover."""
+    out = np.empty_like(state)
+    _apply(game, state, action, out)
+    return out
+
+
+def outcome_of(game: Game, state: State) -> int:
+    """Return ONGOING, WIN, DRAW or LOSS for the mover."""
+    return int(_outcome(game, state))
+
+
+def image_of(game: Game, state: State, symmetry: int) -> State:
+    """Return the image of a state under a symmetry."""
+    out = np.empty_like(state)
+    _transform(game, state, symmetry, out)
+    return out
+
+
+def planes_of(game: Game, states: NDArray[np.uint64]) -> NDArray[np.float32]:
+    """Return what a network sees of uint64[N, words] states: float32[N, planes, rows, columns]."""
+    rows, columns = game[:2]
+    out = np.empty((len(states), rules.planes(game), rows * columns), np.float32)
+    encode_states(game, states, out)
+    return out.reshape(len(states), -1, rows, columns)
+
+
+def symmetry_tables(game: Game) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return where each symmetry moves cells, int32[S, cells], and actions, int32[S, actions]."""
+    symmetries = range(rules.symmetries(game))
+    cells = range(game[0] * game[1])
+    actions = range(rules.actions(game))
+    cell_images = [[rules.cell_image(game, s, cell) for cell in cells] for s in symmetries]
+    action_images = [
+        [rules.action_image(game, s, action) for action in actions] for s in symmetries
+    ]
+    return np.array(cell_images, np.int32), np.array(action_images, np.int32)
