@@ -1,0 +1,1 @@
+"""Foundations: the compiled pattern, random streams, settings, errors, files."""

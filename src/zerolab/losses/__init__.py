@@ -1,0 +1,1 @@
+"""What learning minimises; one file a loss."""

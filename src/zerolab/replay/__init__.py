@@ -1,0 +1,1 @@
+"""Training examples: compact storage and batches under symmetries."""

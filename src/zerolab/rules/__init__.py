@@ -1,0 +1,1 @@
+"""The interface every game fulfils and every search reads."""

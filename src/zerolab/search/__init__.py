@@ -1,0 +1,1 @@
+"""Batched tree search: selection rules, leaf rules, evaluators."""

@@ -1,0 +1,1 @@
+"""Games of an agent against itself, many in lockstep."""

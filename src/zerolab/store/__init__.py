@@ -1,0 +1,1 @@
+"""What a run keeps on disk, and the checks that guard it."""

@@ -1,0 +1,1 @@
+"""The iteration loop: self-play, learning, gate; presets; resume."""
