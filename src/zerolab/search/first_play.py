@@ -1,0 +1,56 @@
+"""First-play urgency: the value of a child that has not been visited yet."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from zerolab.search.interface import register_first_play
+
+
+class Zero(NamedTuple):
+    """An unvisited child counts as a draw (the papers W, H and L)."""
+
+
+class Parent(NamedTuple):
+    """An unvisited child counts as its parent's mean value less a reduction."""
+
+    reduction: Annotated[float, Field(ge=0, le=2)] = 0.2
+
+
+class Fixed(NamedTuple):
+    """An unvisited child has one value everywhere, in [-1, 1].
+
+    C's 0.8545, a probability of winning in [0, 1], is 2 * 0.8545 - 1 = 0.709 here.
+    """
+
+    value: Annotated[float, Field(ge=-1, le=1)] = 0.0
+
+
+@register_first_play("zero", Zero)
+class ZeroRule:
+    """See `Zero`."""
+
+    @staticmethod
+    def first_value(rule, tree, b, node):
+        return np.float32(0.0)
+
+
+@register_first_play("parent", Parent)
+class ParentRule:
+    """See `Parent`."""
+
+    @staticmethod
+    def first_value(rule, tree, b, node):
+        return tree.value[b, node] - np.float32(rule.reduction)
+
+
+@register_first_play("fixed", Fixed)
+class FixedRule:
+    """See `Fixed`."""
+
+    @staticmethod
+    def first_value(rule, tree, b, node):
+        return np.float32(rule.value)

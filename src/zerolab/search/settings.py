@@ -1,0 +1,64 @@
+"""The settings of a search; every docstring gives the papers' values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from zerolab.core.config import Settings, choice_among
+from zerolab.search import first_play, network_value, puct, random_playout, uct
+from zerolab.search.interface import FIRST_PLAY_SETTINGS, LEAF_SETTINGS, SELECTION_SETTINGS
+
+
+class RootNoise(Settings):
+    """Dirichlet noise in the priors of the root, drawn anew for every move."""
+
+    fraction: float = Field(default=0.0, ge=0, le=1)
+    """Share of the noise. W, H, L: 0. C: 0.25."""
+
+    concentration: float = Field(default=10.0, gt=0)
+    """Alpha times the number of legal actions. C: 20.38."""
+
+
+class SearchSettings(Settings):
+    """How a move is searched."""
+
+    simulations: int = Field(default=100, ge=1)
+    """m: simulations a move, each ending in a visit to a child of the root. W, H, L: 100
+    (H sweeps 25 to 200); C: 343."""
+
+    selection: choice_among(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
+        default_factory=SELECTION_SETTINGS["puct"]
+    )
+    """Which child to descend to. W, H, L: PUCT with c = 1."""
+
+    first_play: choice_among(FIRST_PLAY_SETTINGS) = Field(  # type: ignore[valid-type]
+        default_factory=FIRST_PLAY_SETTINGS["zero"]
+    )
+    """The value of children not yet visited. W, H, L: zero; C: fixed."""
+
+    leaf: choice_among(LEAF_SETTINGS) = Field(default_factory=LEAF_SETTINGS["network"])  # type: ignore[valid-type]
+    """The value of new leaves. L, H: the network's."""
+
+    noise: RootNoise = RootNoise()
+    """Noise in the root's priors; none in W, H and L."""
+
+    reuse_tree: bool = True
+    """Keep the subtree of the move played. W, H, L: kept within an episode."""
+
+    merge: bool = True
+    """Evaluate equal positions of a wave once; exact."""
+
+    cache: int = Field(default=1 << 16, ge=0)
+    """Positions whose evaluations are kept until the network changes; 0 keeps none; exact."""
+
+
+def mcts_settings(simulations: int) -> SearchSettings:
+    """Return plain MCTS: UCT selection and random playouts, no network."""
+    values: dict[str, Any] = {
+        "simulations": simulations,
+        "selection": {"name": "uct"},
+        "leaf": {"name": "playout"},
+    }
+    return SearchSettings.model_validate(values)
