@@ -44,8 +44,11 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a helper that only kernels call; its code becomes part of each of them."""
-    return numba.njit(nogil=True, error_model="numpy")(function)
+    """Compile a helper that only kernels call; its code becomes part of each of them.
+
+    Inlining is forced: a call would copy every array header of a structure of arrays.
+    """
+    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
 
 
 class Family:
@@ -80,7 +83,7 @@ class Family:
 
         specialise.__name__ = name
         specialise.__signature__ = _bare(interface).__signature__  # type: ignore[attr-defined]
-        overload(dispatched, jit_options={"error_model": "numpy"})(specialise)
+        overload(dispatched, jit_options={"error_model": "numpy", "forceinline": True})(specialise)
         return dispatched  # type: ignore[return-value]
 
 

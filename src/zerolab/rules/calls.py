@@ -48,6 +48,26 @@ def encode_states(game, states, out):
         rules.encode(game, states[i], out[i])
 
 
+@kernel
+def _play_all(game, states, slots, actions, outcomes):
+    for i in range(slots.shape[0]):
+        state = states[slots[i]]
+        rules.apply(game, state, actions[i], state)
+        outcomes[i] = rules.outcome(game, state)
+
+
+def play_all(
+    game: Game, states: NDArray[np.uint64], slots: NDArray[np.int64], actions: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """Play actions int64[n] in the rows `slots` of uint64[N, words], in place.
+
+    Returns ONGOING or the result for the next mover, int8[n].
+    """
+    outcomes = np.empty(len(slots), np.int8)
+    _play_all(game, states, slots, actions, outcomes)
+    return outcomes
+
+
 def start_state(game: Game) -> State:
     """Return the first position, uint64[words]."""
     state = np.empty(rules.words(game), np.uint64)

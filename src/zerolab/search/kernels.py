@@ -87,16 +87,16 @@ def _expand(game, tree, b, node, priors, mask):
             total += priors[action]
             count += 1
     usable = total > np.float32(0.0) and np.isfinite(total)
-    scale = np.float32(1.0) / total if usable else np.float32(0.0)
-    share = np.float32(0.0) if usable else np.float32(1.0 / count)
     for child in range(first, first + count):
-        tree.prior[b, child] = tree.prior[b, child] * scale + share if usable else share
+        prior = tree.prior[b, child] / total if usable else np.float32(1.0 / count)
+        tree.prior[b, child] = prior
         tree.parent[b, child] = node
         tree.first_child[b, child] = 0
         tree.outcome[b, child] = UNSEEN
         tree.visits[b, child] = 0
         tree.value[b, child] = np.float32(0.0)
-        tree.statistics[b, child] = np.float32(0.0)
+        for k in range(tree.statistics.shape[2]):
+            tree.statistics[b, child, k] = np.float32(0.0)
     tree.first_child[b, node] = first
     tree.children[b, node] = count
     tree.used[b] = first + count
@@ -194,26 +194,23 @@ def gather(
                 value = np.float32(tree.outcome[b, node])
                 _finish(selection, tree, wave, b, node, value, workspace[2])
                 continue
-            if uniform:
+            place = NOWHERE
+            if merge or reuse:
+                place = find(cache, tree.states[b, node], earliest)
+            if uniform or (place != NOWHERE and cache.wave[place] < number):
+                wave.counts[_CACHED] += not uniform
+                priors = uniform_priors if uniform else cache.priors[place]
+                estimate = np.float32(0.0) if uniform else cache.values[place]
                 _settle_leaf(
-                    game, selection, leaf, tree, wave, b, node, uniform_priors,
-                    np.float32(0.0), workspace,
-                )  # fmt: skip
-                continue
-            state = tree.states[b, node]
-            place = find(cache, state, earliest) if merge or reuse else NOWHERE
-            if place != NOWHERE and cache.wave[place] < number:
-                wave.counts[_CACHED] += 1
-                _settle_leaf(
-                    game, selection, leaf, tree, wave, b, node, cache.priors[place],
-                    cache.values[place], workspace,
-                )  # fmt: skip
+                    game, selection, leaf, tree, wave, b, node, priors, estimate, workspace
+                )
                 continue
             wave.leaf[b] = node
             if place != NOWHERE and merge:
                 wave.counts[_MERGED] += 1
                 wave.row[b] = cache.row[place]
                 break
+            state = tree.states[b, node]
             known = place != NOWHERE or not (merge or reuse)
             wave.place[rows] = NOWHERE if known else claim(cache, state, number, rows)
             wave.states[rows] = state

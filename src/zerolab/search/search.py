@@ -86,6 +86,11 @@ class Search:
         self._wave.noise_key[slots] = noise_keys
         self._wave.noise_due[slots] = self.settings.noise.fraction > 0
 
+    @property
+    def active(self) -> bool:
+        """Whether any slot is still searching."""
+        return bool(self._wave.active.any())
+
     def wave(self) -> NDArray[np.int64]:
         """Run one wave; return the slots that have finished and are idle now."""
         rows = self._gather()
@@ -100,7 +105,7 @@ class Search:
 
     def run(self) -> None:
         """Run waves until every slot is finished."""
-        while self._wave.active.any():
+        while self.active:
             self.wave()
 
     def _gather(self) -> int:
@@ -109,7 +114,8 @@ class Search:
         settings = self.settings
         rows, short = kernels.gather(
             self.game, self._selection, self._first_play, self._leaf, self._tree, self._cache,
-            self._wave, self._number, settings.merge, settings.cache > 0, self._uniform,
+            self._wave, self._number, settings.merge and not self._uniform,
+            settings.cache > 0 and not self._uniform, self._uniform,
             self._noise,
         )  # fmt: skip
         if short:

@@ -1,0 +1,112 @@
+"""Players of many games at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import Game
+from zerolab.search.interface import Evaluator, UniformEvaluator
+from zerolab.search.search import Search, choose_actions
+from zerolab.search.settings import SearchSettings, mcts_settings
+
+
+class Player(Protocol):
+    """Chooses moves in a batch of games, each in a slot of its own.
+
+    A player is told every move of its games, its own and the opponent's, through `advance`.
+    """
+
+    name: str
+
+    def start(self, games: int) -> None:
+        """Forget all games and begin as many new ones, in the slots 0..games-1."""
+        ...
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """Return legal actions int64[n] in ongoing states uint64[n, words].
+
+        `keys` are random streams uint64[n], different for every game, ply and match.
+        """
+        ...
+
+    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """Take note of moves int64[n] just played in some slots."""
+        ...
+
+
+@kernel
+def _random_actions(game, states, keys, chosen):
+    for i in range(states.shape[0]):
+        chosen[i] = rules.random_action(game, states[i], streams.bits(keys[i], 0))
+
+
+class RandomPlayer:
+    """Plays uniformly over the legal actions (FACTS 1)."""
+
+    def __init__(self, game: Game) -> None:
+        self.name = "Random"
+        self._game = game
+
+    def start(self, games: int) -> None:
+        """See `Player.start`; there is nothing to forget."""
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        chosen = np.empty(len(slots), np.int64)
+        _random_actions(self._game, states, keys, chosen)
+        return chosen
+
+    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """See `Player.advance`; there is nothing to note."""
+
+
+class SearchPlayer:
+    """Plays the most visited action of a search; equal counts are decided by lot.
+
+    Root noise, which is for self-play, is left out.
+    """
+
+    def __init__(
+        self, game: Game, name: str, settings: SearchSettings, evaluator: Evaluator
+    ) -> None:
+        self.name = name
+        quiet = settings.noise.model_copy(update={"fraction": 0.0})
+        self._settings = settings.model_copy(update={"noise": quiet})
+        self._game = game
+        self._evaluator = evaluator
+        self.start(0)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self.search = Search(self._game, self._settings, self._evaluator, games)
+        states = np.repeat(calls.start_state(self._game)[None], games, axis=0)
+        self.search.plant(np.arange(games), states)
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        self.search.begin(slots, keys, keys)
+        self.search.run()
+        return choose_actions(self.search.visits(slots), keys, np.zeros(len(slots), np.bool_))
+
+    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """See `Player.advance`."""
+        self.search.advance(slots, actions)
+
+
+def mcts_player(game: Game, playouts: int) -> SearchPlayer:
+    """Return plain MCTS: UCT, one random playout a simulation, no network."""
+    uniform = UniformEvaluator(rules.actions(game))
+    return SearchPlayer(game, f"MCTS {playouts}", mcts_settings(playouts), uniform)

@@ -1,0 +1,43 @@
+"""Elo differences from the result of a match."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Score(NamedTuple):
+    """The result of a match from one side's view."""
+
+    wins: int
+    draws: int
+    losses: int
+
+    @property
+    def games(self) -> int:
+        """The number of games."""
+        return sum(self)
+
+    @property
+    def share(self) -> float:
+        """Points a game, a draw counting half; 0.5 without games."""
+        return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
+
+    def interval(self, z: float = 1.96) -> tuple[float, float]:
+        """Return Wilson's interval of the share, 95 % by default, draws counted as half wins."""
+        if not self.games:
+            return 0.0, 1.0
+        n, p = self.games, self.share
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        margin = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, centre - margin), min(1.0, centre + margin)
+
+
+def elo_difference(score: Score) -> float:
+    """Estimate how much stronger a side is, in Elo, adding two virtual draws.
+
+    The draws are BayesElo's prior (FACTS 1); they keep the estimate finite when one side wins
+    every game.
+    """
+    share = (score.wins + 0.5 * score.draws + 1.0) / (score.games + 2.0)
+    return 400.0 * math.log10(share / (1.0 - share))
