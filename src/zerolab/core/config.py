@@ -32,24 +32,23 @@ class Choice(Settings):
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
-def choice_from(kind: type, name: str) -> type[Choice]:
+def choice_from(kind: Any, name: str) -> type[Choice]:
     """Make the settings of a compiled-pattern type from its annotated fields.
 
     ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0`` gives settings with the
     keys ``name`` and ``c``, whose `build` returns the NamedTuple.
     """
-    defaults = kind._field_defaults  # type: ignore[attr-defined]
+    defaults = kind._field_defaults
     fields: dict[str, Any] = {
         field: (annotation, defaults.get(field, ...))
         for field, annotation in get_type_hints(kind, include_extras=True).items()
     }
 
     def build(self: Choice) -> Any:
-        return kind(**{field: getattr(self, field) for field in fields})
+        return kind(*(getattr(self, field) for field in kind._fields))
 
-    model = create_model(
-        kind.__name__ + "Settings", __base__=Choice, name=(Literal[name], name), **fields
-    )
+    fields["name"] = (Literal[name], name)
+    model = create_model(kind.__name__ + "Settings", __base__=Choice, **fields)
     model.build = build  # type: ignore[method-assign]
     model.__doc__ = kind.__doc__
     return model

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from zerolab.core.errors import UserError, nearest
 
 _Entry = TypeVar("_Entry")
+
+
+def import_modules(package: str) -> None:
+    """Import every module of a package, so that what they register is known."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 class Registry(Mapping[str, _Entry], Generic[_Entry]):

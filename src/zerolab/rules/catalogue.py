@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable
 from functools import cache
@@ -15,20 +13,20 @@ from pydantic import BaseModel
 from zerolab.core.compiled import GAMES_ENTRY_POINTS
 from zerolab.core.config import choice_from, validate
 from zerolab.core.errors import UserError
-from zerolab.core.registry import Registry
+from zerolab.core.registry import Registry, import_modules
 from zerolab.rules.interface import GAMES, Game, Rules
 
 
 class Registration(NamedTuple):
     """A registered game: its type, its rules, and the settings that check its sizes."""
 
-    kind: type
+    kind: Any
     rules: type[Rules]
     settings: type[Any]
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest value of every field of the game."""
-        return {name: _bounds(self.settings, name) for name in self.kind._fields}  # type: ignore[attr-defined]
+        return {name: _bounds(self.settings, name) for name in self.kind._fields}
 
 
 _REGISTRY: Registry[Registration] = Registry("game")
@@ -52,9 +50,7 @@ def register_game(name: str, kind: type) -> Callable[[type[Rules]], type[Rules]]
 @cache
 def registered_games() -> Registry[Registration]:
     """Return all games: every module of zerolab.games, and other packages' entry points."""
-    package = importlib.import_module("zerolab.games")  # by name: a plug-in folder, not a layer
-    for module in pkgutil.iter_modules(package.__path__, "zerolab.games."):
-        importlib.import_module(module.name)
+    import_modules("zerolab.games")  # by name: a folder of plug-ins, not a layer below
     for point in entry_points(group=GAMES_ENTRY_POINTS):
         try:
             point.load()
@@ -69,7 +65,7 @@ def parse_game(text: str) -> Game:
     """Return the game that ``name:ROWSxCOLUMNS[:OTHER]`` names; raise UserError for any mistake."""
     name, _, sizes = text.strip().partition(":")
     registration = registered_games()[name]
-    fields = registration.kind._fields  # type: ignore[attr-defined]
+    fields = registration.kind._fields
     numbers = re.fullmatch(r"(\d+)x(\d+)((?::\d+)*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
@@ -106,7 +102,7 @@ def rules_of(game: Game) -> type[Rules]:
 
 
 def _bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:
-    bounds = {}
+    bounds: dict[str, int] = {}
     for constraint in settings.model_fields[field].metadata:
         bounds |= {
             key: getattr(constraint, key) for key in ("ge", "le") if hasattr(constraint, key)

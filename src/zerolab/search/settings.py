@@ -7,8 +7,12 @@ from typing import Any
 from pydantic import Field
 
 from zerolab.core.config import Settings, choice_among
-from zerolab.search import first_play, network_value, puct, random_playout, uct
+from zerolab.core.registry import import_modules
 from zerolab.search.interface import FIRST_PLAY_SETTINGS, LEAF_SETTINGS, SELECTION_SETTINGS
+
+import_modules("zerolab.search.selections")
+import_modules("zerolab.search.leaves")
+import_modules("zerolab.search.first_plays")
 
 
 class RootNoise(Settings):

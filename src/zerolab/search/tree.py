@@ -55,9 +55,7 @@ def grown_tree(tree: Tree, nodes: int) -> Tree:
     """Return the same trees with room for more nodes."""
     batch, former = tree.parent.shape
     larger = empty_tree(batch, nodes, tree.states.shape[2], tree.statistics.shape[2])
-    for old, new in zip(tree, larger, strict=True):
-        if old.ndim == 1:
-            new[:] = old
-        else:
-            new[:, :former] = old
+    larger.used[:] = tree.used
+    for field in Tree._fields[1:]:
+        getattr(larger, field)[:, :former] = getattr(tree, field)
     return larger

@@ -1,0 +1,1 @@
+"""Values of children not visited yet; each module here is found and registered by itself."""
