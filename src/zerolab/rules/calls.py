@@ -101,12 +101,17 @@ def image_of(game: Game, state: State, symmetry: int) -> State:
     return out
 
 
-def planes_of(game: Game, states: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """Return what a network sees of uint64[N, words] states: float32[N, planes, rows, columns]."""
-    rows, columns = game[:2]
-    out = np.empty((len(states), rules.planes(game), rows * columns), np.float32)
+def planes_of(
+    game: Game, states: NDArray[np.uint64], padded: int | None = None
+) -> NDArray[np.float32]:
+    """Return what a network sees of uint64[N, words] states: float32[N, planes, rows, columns].
+
+    With `padded`, the batch is padded with empty planes to that length.
+    """
+    cells = game[0] * game[1]
+    out = np.zeros((padded or len(states), rules.planes(game), cells), np.float32)
     encode_states(game, states, out)
-    return out.reshape(len(states), -1, rows, columns)
+    return out.reshape(len(out), -1, game[0], game[1])
 
 
 def symmetry_tables(game: Game) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -1,0 +1,22 @@
+"""The registered architectures, and how a network is built from its settings."""
+
+from __future__ import annotations
+
+import torch
+
+from zerolab.core import streams
+from zerolab.core.registry import import_modules
+from zerolab.networks.heads import Network
+from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.rules.interface import Game
+
+import_modules("zerolab.networks.architectures")
+
+__all__ = ["NETWORKS", "NetworkSettings", "build_network"]
+
+
+def build_network(settings: NetworkSettings, game: Game, seed: int) -> Network:
+    """Return a network with weights drawn from a seed, independent of torch's global state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(streams.stream(seed, 0, 0, 0, streams.INITIAL_WEIGHTS)) >> 1)
+        return settings.network(game)

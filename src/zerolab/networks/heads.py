@@ -1,0 +1,69 @@
+"""Heads: what a network says of a position, each a piece of its own on top of a trunk."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from zerolab.networks.layers import NormedConv
+
+# The names by which heads' outputs are known to losses and evaluators.
+POLICY = "policy"
+VALUE = "value"
+
+
+class PolicyHead(nn.Module):
+    """Logits of all actions, [N, actions], from features [N, inputs]."""
+
+    def __init__(self, inputs: int, actions: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(inputs, actions)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return logits; illegal actions are the search's business."""
+        return self.output(features)  # type: ignore[no-any-return]
+
+
+class ScalarValueHead(nn.Module):
+    """The expected outcome for the mover, [N] in (-1, 1), from features [N, inputs]."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(inputs, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return values."""
+        return torch.tanh(self.output(features)).squeeze(1)
+
+
+class PlaneReader(nn.Module):
+    """Turns the planes of a residual trunk into features: a 1x1 convolution, then a head.
+
+    `head` takes [N, filters * cells]; AlphaZero (Methods) reads planes this way.
+    """
+
+    def __init__(self, inputs: int, filters: int, head: nn.Module) -> None:
+        super().__init__()
+        self.reduce = NormedConv(inputs, filters, size=1)
+        self.head = head
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Apply the head to the reduced planes."""
+        return self.head(torch.relu(self.reduce(planes)).flatten(1))  # type: ignore[no-any-return]
+
+
+class Network(nn.Module):
+    """A trunk and named heads; calling it gives each head's output by name.
+
+    Planes are float [N, planes, rows, columns].
+    """
+
+    def __init__(self, trunk: nn.Module, heads: dict[str, nn.Module]) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.heads = nn.ModuleDict(heads)
+
+    def forward(self, planes: Tensor) -> dict[str, Tensor]:
+        """Return the outputs of all heads."""
+        features = self.trunk(planes)
+        return {name: head(features) for name, head in self.heads.items()}

@@ -1,0 +1,120 @@
+"""One learning stage: Adam over batches from the window of examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from zerolab.core import streams
+from zerolab.losses.interface import all_losses, policy_loss, value_loss
+from zerolab.networks.heads import POLICY, VALUE
+from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.replay.window import Batch, Window
+from zerolab.training.settings import LearnSettings
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Learned(NamedTuple):
+    """What a learning stage came to."""
+
+    losses: dict[str, float]
+    """Means over the last epoch of policy, value, sum and product, whichever was minimised."""
+    samples: int
+    """Examples seen."""
+
+
+class Learner:
+    """A network with its optimiser, whose state lives as long as the network's weights."""
+
+    def __init__(self, network: nn.Module, settings: LearnSettings, device: torch.device) -> None:
+        self.network = network.to(device, memory_format=torch.channels_last)
+        self.settings = settings
+        self.device = device
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=settings.learning_rate, foreach=True
+        )
+
+    def learn(
+        self,
+        window: Window,
+        seed: int,
+        iteration: int,
+        report: Callable[[int], None] = lambda _: None,
+    ) -> Learned:
+        """Train for the configured epochs; the result depends on (seed, iteration) and the data.
+
+        `report` is told the number of batches done.
+        """
+        settings = self.settings
+        torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
+        random = streams.generator(seed, iteration, streams.LEARNING)
+        last_epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
+        first_of_last = last_epoch * (settings.epochs - 1)
+        totals = torch.zeros(len(_LOSS_NAMES), device=self.device)
+        samples = 0
+        self.network.train()
+        batches = window.batches(random, settings.batch_size, settings.epochs, settings.symmetries)
+        for number, batch in enumerate(batches):
+            losses = self._step(batch)
+            if number >= first_of_last:
+                totals += losses
+            samples += len(batch.values)
+            report(number + 1)
+        means = (totals / last_epoch).tolist()
+        return Learned(dict(zip(_LOSS_NAMES, means, strict=True)), samples)
+
+    def _step(self, batch: Batch) -> torch.Tensor:
+        planes, policies, values = (self._tensor(array) for array in batch)
+        outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
+        policy = policy_loss(outputs[POLICY], policies)
+        value = value_loss(outputs[VALUE], values)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.settings.loss(policy, value).backward()
+        self.optimizer.step()
+        return torch.stack([each.detach() for each in all_losses(policy, value).values()])
+
+    def _tensor(self, array: NDArray[np.float32]) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor
+
+    def optimizer_arrays(self) -> Arrays:
+        """Return Adam's state as arrays named PARAMETER/QUANTITY; empty before the first step."""
+        arrays: Arrays = {}
+        for name, parameter in self.network.named_parameters():
+            for quantity, value in self.optimizer.state.get(parameter, {}).items():
+                arrays[f"{name}/{quantity}"] = value.cpu().numpy()
+        return arrays
+
+    def load(self, weights: Arrays, optimizer: Arrays) -> None:
+        """Restore weights and Adam's state; raise UserError where they do not fit."""
+        load_weights(self.network, weights)
+        self.optimizer.state.clear()
+        for name, parameter in self.network.named_parameters():
+            state = {
+                key.rpartition("/")[2]: torch.from_numpy(value.copy())
+                for key, value in optimizer.items()
+                if key.rpartition("/")[0] == name
+            }
+            for quantity, value in state.items():
+                moment = value.to(parameter.device) if value.ndim else value
+                self.optimizer.state[parameter][quantity] = _like(moment, parameter)
+
+    def weight_arrays(self) -> Arrays:
+        """Return the network's weights as arrays."""
+        return weights_to_arrays(self.network)
+
+
+_LOSS_NAMES = tuple(all_losses(torch.zeros(()), torch.zeros(())))
+
+
+def _like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Return a value in the memory layout of its parameter, so that sums round equally."""
+    return value if value.ndim == 0 else torch.empty_like(parameter).copy_(value)

@@ -1,0 +1,178 @@
+"""The settings of a run; every docstring gives the papers' values (FACTS 1, Table of defaults)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from zerolab.core.config import Settings, assign, choice_among, parse_assignments, validate
+from zerolab.core.errors import UserError, nearest
+from zerolab.losses.catalogue import LOSSES
+from zerolab.networks.catalogue import NETWORKS
+from zerolab.replay.window import Symmetries
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.settings import SelfPlaySettings
+
+
+class LearnSettings(Settings):
+    """How the network is trained on the examples of an iteration."""
+
+    window: int = Field(default=20, ge=1)
+    """rs: iterations whose examples are kept. W, H, L: 20 (H sweeps 1 to 40); T: 20."""
+
+    epochs: int = Field(default=10, ge=1)
+    """ep: passes over the window an iteration. W, H, L: 10 (H sweeps 5 to 15); C: about 1."""
+
+    batch_size: int = Field(default=64, ge=2)
+    """bs: examples a step. W, H, L: 64 (H sweeps 32 to 96); C: 256; T: 4096."""
+
+    learning_rate: float = Field(default=0.005, gt=0, lt=1)
+    """lr: Adam's step size. W, H, L: 0.005 (H sweeps 0.001 to 0.01); T: 0.001."""
+
+    symmetries: Symmetries = "all"
+    """Every example under all symmetries (W, H, L), a random one each time, or none (C)."""
+
+    loss: choice_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
+    """What is minimised. W: sum; H and L compare policy, value, sum, product and weighted."""
+
+
+class GateSettings(Settings):
+    """When a trained candidate replaces the network in force."""
+
+    accept: Literal["threshold", "always"] = "threshold"
+    """By its arena games (W, H, L, T), or always (H's factorial part)."""
+
+    games: int = Field(default=40, ge=0)
+    """n: arena games an iteration, half with each colour. W, H, L: 40 (H sweeps 20 to 100);
+    T: 100. 0 plays none, which needs accept = "always"."""
+
+    threshold: float = Field(default=0.6, ge=0, le=1)
+    """u: accepted when wins / (wins + losses) is at least this, draws aside. W, H, L: 0.6
+    (H sweeps 0.5 to 0.7); T: 0.55."""
+
+    @field_validator("games")
+    @classmethod
+    def _even(cls, games: int) -> int:
+        if games % 2:
+            raise ValueError(
+                f"{games} is odd: expected an even number, so that both sides play first equally"
+                f" often, such as {games + 1}"
+            )
+        return games
+
+    @model_validator(mode="after")
+    def _decidable(self) -> GateSettings:
+        if self.games == 0 and self.accept == "threshold":
+            raise ValueError(
+                'games = 0 leaves nothing to decide by: expected games of at least 2, or accept = "always"'
+            )
+        return self
+
+
+class TrainSettings(Settings):
+    """A whole run."""
+
+    game: str = "othello:6x6"
+    """name:ROWSxCOLUMNS[:K], as `zerolab games` lists them."""
+
+    preset: str = "paper"
+    """Which preset the settings began from; for people, not used."""
+
+    seed: int = Field(default=0, ge=0)
+    """What all random streams derive from."""
+
+    iterations: int = Field(default=100, ge=1)
+    """I: iterations of self-play, learning and gate. W, H: 100; L: 100, 200 on 5x5 boards."""
+
+    yardstick_games: int = Field(default=0, ge=0)
+    """Games against Random, plain MCTS 100 and the untrained network once training is over."""
+
+    selfplay: SelfPlaySettings = SelfPlaySettings()
+    search: SearchSettings = SearchSettings()
+    network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    learn: LearnSettings = LearnSettings()
+    gate: GateSettings = GateSettings()
+
+    @field_validator("game")
+    @classmethod
+    def _known_game(cls, text: str) -> str:
+        try:
+            parse_game(text)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+
+_PRESETS = files("zerolab.training") / "presets"
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets that come with the package."""
+    return sorted(each.name[:-5] for each in _PRESETS.iterdir() if each.name.endswith(".toml"))
+
+
+def resolve(
+    game: str | None, preset: str, assignments: Sequence[str] = (), seed: int | None = None
+) -> TrainSettings:
+    """Return a preset with ``a.b=c`` assignments on top; raise UserError for every mistake."""
+    names = preset_names()
+    if preset not in names:
+        known = ", ".join(names)
+        raise UserError(
+            f'unknown preset "{preset}": expected one of {known}{nearest(preset, names)}'
+        )
+    data: dict[str, Any] = tomllib.loads((_PRESETS / f"{preset}.toml").read_text("utf-8"))
+    data["preset"] = preset
+    if game is not None:
+        data["game"] = game
+    if seed is not None:
+        data["seed"] = seed
+    for path, value in parse_assignments(assignments):
+        assign(data, path, value)
+    return validate(TrainSettings, data)
+
+
+def amend(saved: Mapping[str, Any], assignments: Sequence[str]) -> TrainSettings:
+    """Return a run's settings for resuming; only more iterations may be asked for.
+
+    Raises UserError for any other change: the run would no longer be what its settings say.
+    """
+    settings = validate(TrainSettings, saved, source="config.toml")
+    data = settings.model_dump()
+    for path, value in parse_assignments(assignments):
+        assign(data, path, value)
+    wanted = validate(TrainSettings, data)
+    for key in _differences(settings.model_dump(), wanted.model_dump()):
+        if key != "iterations":
+            raise UserError(
+                f"{key} = {_lookup(data, key)} differs from the run's {_lookup(saved, key)}: a run"
+                " keeps its settings (only iterations may grow); start another with --run"
+            )
+    if wanted.iterations < settings.iterations:
+        raise UserError(
+            f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
+        )
+    return wanted
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = "") -> list[str]:
+    keys = []
+    for key in {**one, **other}:
+        left, right = one.get(key), other.get(key)
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            keys += _differences(left, right, f"{prefix}{key}.")
+        elif left != right:
+            keys.append(prefix + key)
+    return keys
+
+
+def _lookup(data: Mapping[str, Any], key: str) -> Any:
+    value: Any = data
+    for part in key.split("."):
+        value = value.get(part, "default") if isinstance(value, Mapping) else "default"
+    return value

@@ -1,0 +1,216 @@
+"""The iteration loop: self-play, learning, gate; every finished stage is saved.
+
+Whatever a stage computes depends on the settings, the iteration and what earlier stages saved.
+So a run killed at any moment repeats the stage it was in and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from zerolab.arena.match import Match, play_match
+from zerolab.arena.players import Player, RandomPlayer, SearchPlayer, mcts_player
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import NetworkEvaluator, best_device
+from zerolab.ratings.elo import elo_difference
+from zerolab.replay.window import Window
+from zerolab.rules.catalogue import parse_game
+from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
+from zerolab.store.examples import Examples
+from zerolab.store.games import StoredGame
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.agents import network_name, search_player
+from zerolab.training.learner import Learner
+from zerolab.training.reporting import Reporter, Silence
+from zerolab.training.settings import TrainSettings
+
+YARDSTICK_PLAYOUTS = 100
+_YARDSTICK_SEED_OFFSET = 1
+
+
+class Trainer:
+    """Trains one run; `run` must be locked by the caller while `train` is under way."""
+
+    def __init__(
+        self, run: RunFolder, settings: TrainSettings, reporter: Reporter | None = None
+    ) -> None:
+        self.run = run
+        self.settings = settings
+        self.game = parse_game(settings.game)
+        self.reporter = reporter or Silence()
+        self.device = best_device()
+        self.learner = Learner(
+            build_network(settings.network, self.game, settings.seed), settings.learn, self.device
+        )
+        self.window = Window(self.game, settings.learn.window)
+
+    def train(self) -> None:
+        """Run every stage that is still to be done, then measure what was learnt."""
+        stages = {"selfplay": self._self_play, "learn": self._learn, "gate": self._gate}
+        self._prepare()
+        while self.run.progress.stage != "measure":
+            stages[self.run.progress.stage]()
+        if not self.run.progress.finished:
+            self._measure()
+
+    def extend(self) -> None:
+        """Let a finished run go on if its settings ask for more iterations now."""
+        progress = self.run.progress
+        if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
+            self._commit([], stage="selfplay", finished=False)
+
+    def _prepare(self) -> None:
+        """Save the untrained network as number 0, or load what the run had come to."""
+        progress = self.run.progress
+        if not self.run.checkpoint_path(0).exists() and progress.iteration == 1:
+            self._save_network(0)
+        first = max(1, progress.iteration - self.settings.learn.window)
+        for iteration in range(first, progress.iteration + (progress.stage in ("learn", "gate"))):
+            self._add_to_window(self.run.load_examples(iteration))
+
+    def _add_to_window(self, examples: Examples) -> None:
+        self.window.add(examples.states, examples.policies, examples.values)
+
+    def _self_play(self) -> None:
+        iteration, settings = self.run.progress.iteration, self.settings
+        began = perf_counter()
+        self.reporter.stage(iteration, "self-play", settings.selfplay.episodes, "games")
+
+        def report(progress: Progress) -> None:
+            rate = progress.plies / max(perf_counter() - began, 1e-9)
+            self.reporter.progress(progress.games, f"{rate:,.0f} positions/s")
+
+        torch.set_num_threads(1)
+        episodes = play_episodes(
+            self.game, settings.selfplay, settings.search, self._evaluator(self.run.progress.best),
+            settings.seed, iteration, report,
+        )  # fmt: skip
+        plies = episodes.plies
+        examples = Examples(plies.states, plies.policies, plies.values, plies.games, plies.plies)
+        self.run.save_examples(iteration, examples)
+        name = network_name(self.run.progress.best)
+        games = _self_play_games(episodes, name)
+        self.run.games.record(iteration, "selfplay", games)
+        self._add_to_window(examples)
+        self._commit(
+            [
+                {
+                    **self._head("selfplay", began),
+                    "games": len(games),
+                    "distinct_games": len({game.actions for game in games}),
+                    "positions": len(plies.values),
+                    "plies_per_game": len(plies.values) / len(games),
+                    **episodes.counts,
+                    **{f"wall_{part}_seconds": s for part, s in episodes.seconds.items()},
+                }
+            ],
+            stage="learn",
+        )
+
+    def _learn(self) -> None:
+        iteration, best = self.run.progress.iteration, self.run.progress.best
+        began = perf_counter()
+        settings = self.settings.learn
+        batches = self.window.batches_per_epoch(settings.batch_size, settings.symmetries)
+        self.reporter.stage(iteration, "learn", batches * settings.epochs, "batches")
+        torch.set_num_threads(torch.get_num_threads() if self.device.type == "cuda" else _cores())
+        self.learner.load(self.run.load_weights(best), self.run.load_optimizer(best))
+        learned = self.learner.learn(
+            self.window, self.settings.seed, iteration, self.reporter.progress
+        )
+        self._save_network(iteration)
+        losses = {f"loss_{name}": value for name, value in learned.losses.items()}
+        head = self._head("learn", began)
+        self._commit(
+            [{**head, "samples": learned.samples, "window": len(self.window), **losses}],
+            stage="gate",
+        )
+
+    def _gate(self) -> None:
+        progress, gate = self.run.progress, self.settings.gate
+        iteration, best = progress.iteration, progress.best
+        began = perf_counter()
+        metrics: dict[str, Any] = {}
+        accepted, elo = True, progress.elo
+        if gate.games:
+            match = self._arena(self._player(iteration), self._player(best), gate.games, "gate")
+            score = match.score
+            decisive = score.wins + score.losses
+            if gate.accept == "threshold":
+                accepted = decisive > 0 and score.wins / decisive >= gate.threshold
+            candidate_elo = elo + elo_difference(score)
+            elo = candidate_elo if accepted else elo
+            metrics = {
+                "wins": score.wins,
+                "draws": score.draws,
+                "losses": score.losses,
+                "distinct_games": match.distinct,
+                "candidate_elo": candidate_elo,
+            }
+        head = self._head("gate", began)
+        last = iteration == self.settings.iterations
+        self._commit(
+            [{**head, **metrics, "accepted": accepted, "elo": elo}],
+            iteration=iteration + 1,
+            stage="measure" if last else "selfplay",
+            best=iteration if accepted else best,
+            elo=elo,
+        )
+        self.run.keep_only_network(
+            iteration if accepted else best, dropped=None if accepted else iteration
+        )
+
+    def _measure(self) -> None:
+        games, best = self.settings.yardstick_games, self.run.progress.best
+        lines = []
+        if games:
+            yardsticks: list[tuple[str, Player]] = [
+                ("random", RandomPlayer(self.game)),
+                ("mcts", mcts_player(self.game, YARDSTICK_PLAYOUTS)),
+                ("untrained", self._player(0)),
+            ]
+            for name, opponent in yardsticks:
+                began = perf_counter()
+                match = self._arena(self._player(best), opponent, games, f"against {opponent.name}")
+                lines.append(_yardstick_line(self._head("measure", began), name, match))
+        self._commit(lines, finished=True)
+
+    def _arena(self, a: Player, b: Player, games: int, title: str) -> Match:
+        """Play and record a match; the random streams are those of this iteration's arena."""
+        iteration = self.run.progress.iteration
+        self.reporter.stage(iteration, title, games, "games")
+        torch.set_num_threads(1)
+        match = play_match(
+            self.game, a, b, games, self.settings.seed, iteration, self.reporter.progress
+        )
+        played = [StoredGame(*game) for game in match.games]
+        self.run.games.record(iteration, title, played)
+        return match
+
+    def _player(self, iteration: int) -> SearchPlayer:
+        return search_player(self.game, self.settings, iteration, self._evaluator(iteration))
+
+    def _evaluator(self, iteration: int) -> NetworkEvaluator:
+        return load_evaluator(self.run, self.settings, iteration)
+
+    def _save_network(self, iteration: int) -> None:
+        self.run.save_weights(iteration, self.learner.weight_arrays())
+        self.run.save_optimizer(iteration, self.learner.optimizer_arrays())
+
+    def _head(self, stage: str, began: float) -> dict[str, Any]:
+        return {
+            "iteration": self.run.progress.iteration,
+            "stage": stage,
+            "wall_seconds": round(perf_counter() - began, 4),
+        }
+
+    def _commit(self, metrics: list[dict[str, Any]], **changes: Any) -> None:
+        """Make a finished stage durable and tell the reporter."""
+        self.run.commit(self.run.progress.model_copy(update=changes), metrics)
+        for line in metrics:
+            self.reporter.finish_stage(line)
