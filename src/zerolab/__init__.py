@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Import what users reach for only when they do: the command line starts faster without."""
     if name == "Position":
-        from zerolab.rules.position import Position
+        from zerolab.rules.position import Position  # noqa: PLC0415
 
         return Position
     raise AttributeError(f"module 'zerolab' has no attribute {name!r}")

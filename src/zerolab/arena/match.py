@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from zerolab.arena.players import Player
 from zerolab.core import streams
+from zerolab.ratings.elo import Score
 from zerolab.rules import calls
 from zerolab.rules.interface import DRAW, ONGOING, WIN, Game
-from zerolab.ratings.elo import Score
 
 
 class PlayedGame(NamedTuple):

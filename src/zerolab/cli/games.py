@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
+from zerolab.cli.parse import call
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import Registration, registered_games
 
@@ -65,4 +65,4 @@ def _default(row: dict[str, Any], field: str) -> str:
 
 def run(arguments: Sequence[str]) -> None:
     """Parse the arguments and list the games."""
-    tyro.cli(games, args=arguments, prog="zerolab games")
+    call(games, "games", arguments)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tyro
 
+from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.perft import perft
@@ -34,7 +35,7 @@ def count(
         if not json:
             seconds = time.perf_counter() - began
             print(
-                f"{each.depth:3} {each.leaves:15,} sequences {each.ended:13,} ended {seconds:8.2f} s"
+                f"{each.depth:3} {each.leaves:15,} sequences, {each.ended:,} ended, {seconds:.2f} s"
             )
     if json:
         print(json_format.dumps(counts))
@@ -42,4 +43,4 @@ def count(
 
 def run(arguments: Sequence[str]) -> None:
     """Parse the arguments and count."""
-    tyro.cli(count, args=arguments, prog="zerolab perft")
+    call(count, "perft", arguments)

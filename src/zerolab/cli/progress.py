@@ -141,10 +141,11 @@ def describe_stage(metrics: Mapping[str, Any]) -> str:
 
 
 def _describe_self_play(m: Mapping[str, Any]) -> str:
-    rate = m["simulations"] / max(m["wall_seconds"], 1e-9)
+    seconds = max(m["wall_seconds"], 1e-9)
     return (
-        f"self-play  {m['games']} games ({m['distinct_games']} distinct), {m['positions']} positions,"
-        f" {m['positions'] / max(m['wall_seconds'], 1e-9):,.0f} positions/s, {rate:,.0f} simulations/s"
+        f"self-play  {m['games']} games ({m['distinct_games']} distinct),"
+        f" {m['positions']} positions, {m['positions'] / seconds:,.0f} positions/s,"
+        f" {m['simulations'] / seconds:,.0f} simulations/s"
     )
 
 
@@ -164,10 +165,10 @@ def _describe_gate(m: Mapping[str, Any]) -> str:
 
 
 def _describe_yardstick(m: Mapping[str, Any]) -> str:
-    score = f"{m['wins']} won, {m['draws']} drawn, {m['losses']} lost"
     return (
-        f"against {m['opponent']}: {m['share']:.1%} (95 % between {m['low']:.1%} and {m['high']:.1%}):"
-        f" {score}; {m['distinct_games']} distinct games"
+        f"against {m['opponent']}: {m['share']:.1%} (95 % interval {m['low']:.1%} to"
+        f" {m['high']:.1%}), {m['wins']} won, {m['draws']} drawn, {m['losses']} lost,"
+        f" {m['distinct_games']} distinct games"
     )
 
 

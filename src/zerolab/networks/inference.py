@@ -60,9 +60,8 @@ class NetworkEvaluator:
         self.game = game
         self.device = device or best_device()
         self.precision = precision or best_precision(self.device)
-        self._network = folded_copy(network).to(
-            device=self.device, dtype=self.precision, memory_format=torch.channels_last
-        )
+        folded = folded_copy(network).to(self.device, self.precision)
+        self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def evaluate(
         self, states: NDArray[np.uint64]
@@ -93,5 +92,5 @@ _STREAMS = threading.local()
 def _thread_stream(device: torch.device) -> torch.cuda.Stream:
     """Return the calling thread's own stream."""
     if not hasattr(_STREAMS, "stream"):
-        _STREAMS.stream = torch.cuda.Stream(device)
+        _STREAMS.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     return _STREAMS.stream  # type: ignore[no-any-return]

@@ -33,7 +33,8 @@ class Learner:
     """A network with its optimiser, whose state lives as long as the network's weights."""
 
     def __init__(self, network: nn.Module, settings: LearnSettings, device: torch.device) -> None:
-        self.network = network.to(device, memory_format=torch.channels_last)
+        self.network = network.to(device)
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.settings = settings
         self.device = device
         self.optimizer = torch.optim.Adam(

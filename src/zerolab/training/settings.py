@@ -69,7 +69,8 @@ class GateSettings(Settings):
     def _decidable(self) -> GateSettings:
         if self.games == 0 and self.accept == "threshold":
             raise ValueError(
-                'games = 0 leaves nothing to decide by: expected games of at least 2, or accept = "always"'
+                "games = 0 leaves nothing to decide by: expected games of at least 2,"
+                ' or accept = "always"'
             )
         return self
 

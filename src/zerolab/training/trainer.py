@@ -6,17 +6,17 @@ So a run killed at any moment repeats the stage it was in and ends with the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 
 from zerolab.arena.match import Match, play_match
-from zerolab.arena.players import Player, RandomPlayer, SearchPlayer, mcts_player
-from zerolab.core.errors import UserError
+from zerolab.arena.players import Player, RandomPlayer, mcts_player
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import NetworkEvaluator, best_device
+from zerolab.networks.inference import best_device
 from zerolab.ratings.elo import elo_difference
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
@@ -24,13 +24,12 @@ from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.store.games import StoredGame
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.agents import network_name, search_player
+from zerolab.training.agents import load_evaluator, network_name, network_player
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter, Silence
 from zerolab.training.settings import TrainSettings
 
 YARDSTICK_PLAYOUTS = 100
-_YARDSTICK_SEED_OFFSET = 1
 
 
 class Trainer:
@@ -58,19 +57,17 @@ class Trainer:
         if not self.run.progress.finished:
             self._measure()
 
-    def extend(self) -> None:
-        """Let a finished run go on if its settings ask for more iterations now."""
-        progress = self.run.progress
-        if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
-            self._commit([], stage="selfplay", finished=False)
-
     def _prepare(self) -> None:
         """Save the untrained network as number 0, or load what the run had come to."""
         progress = self.run.progress
-        if not self.run.checkpoint_path(0).exists() and progress.iteration == 1:
+        if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
+            self._commit([], stage="selfplay", finished=False)
+        if progress.iteration == 1 and progress.stage == "selfplay":
             self._save_network(0)
+        self.run.prune_checkpoints()
         first = max(1, progress.iteration - self.settings.learn.window)
-        for iteration in range(first, progress.iteration + (progress.stage in ("learn", "gate"))):
+        played = progress.iteration - (progress.stage in ("selfplay", "measure"))
+        for iteration in range(first, played + 1):
             self._add_to_window(self.run.load_examples(iteration))
 
     def _add_to_window(self, examples: Examples) -> None:
@@ -87,7 +84,8 @@ class Trainer:
 
         torch.set_num_threads(1)
         episodes = play_episodes(
-            self.game, settings.selfplay, settings.search, self._evaluator(self.run.progress.best),
+            self.game, settings.selfplay, settings.search,
+            load_evaluator(self.run, settings, self.run.progress.best),
             settings.seed, iteration, report,
         )  # fmt: skip
         plies = episodes.plies
@@ -118,7 +116,7 @@ class Trainer:
         settings = self.settings.learn
         batches = self.window.batches_per_epoch(settings.batch_size, settings.symmetries)
         self.reporter.stage(iteration, "learn", batches * settings.epochs, "batches")
-        torch.set_num_threads(torch.get_num_threads() if self.device.type == "cuda" else _cores())
+        torch.set_num_threads(os.cpu_count() or 1)
         self.learner.load(self.run.load_weights(best), self.run.load_optimizer(best))
         learned = self.learner.learn(
             self.window, self.settings.seed, iteration, self.reporter.progress
@@ -161,23 +159,20 @@ class Trainer:
             best=iteration if accepted else best,
             elo=elo,
         )
-        self.run.keep_only_network(
-            iteration if accepted else best, dropped=None if accepted else iteration
-        )
+        self.run.prune_checkpoints()
 
     def _measure(self) -> None:
         games, best = self.settings.yardstick_games, self.run.progress.best
         lines = []
-        if games:
-            yardsticks: list[tuple[str, Player]] = [
-                ("random", RandomPlayer(self.game)),
-                ("mcts", mcts_player(self.game, YARDSTICK_PLAYOUTS)),
-                ("untrained", self._player(0)),
-            ]
-            for name, opponent in yardsticks:
-                began = perf_counter()
-                match = self._arena(self._player(best), opponent, games, f"against {opponent.name}")
-                lines.append(_yardstick_line(self._head("measure", began), name, match))
+        opponents: list[Player] = [
+            RandomPlayer(self.game),
+            mcts_player(self.game, YARDSTICK_PLAYOUTS),
+            self._player(0),
+        ]
+        for opponent in opponents if games else []:
+            began = perf_counter()
+            match = self._arena(self._player(best), opponent, games, f"against {opponent.name}")
+            lines.append(_yardstick_line(self._head("measure", began), match, opponent.name))
         self._commit(lines, finished=True)
 
     def _arena(self, a: Player, b: Player, games: int, title: str) -> Match:
@@ -192,15 +187,12 @@ class Trainer:
         self.run.games.record(iteration, title, played)
         return match
 
-    def _player(self, iteration: int) -> SearchPlayer:
-        return search_player(self.game, self.settings, iteration, self._evaluator(iteration))
-
-    def _evaluator(self, iteration: int) -> NetworkEvaluator:
-        return load_evaluator(self.run, self.settings, iteration)
+    def _player(self, iteration: int) -> Player:
+        return network_player(self.run, self.settings, iteration)
 
     def _save_network(self, iteration: int) -> None:
-        self.run.save_weights(iteration, self.learner.weight_arrays())
-        self.run.save_optimizer(iteration, self.learner.optimizer_arrays())
+        weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
+        self.run.save_network(iteration, weights, optimizer)
 
     def _head(self, stage: str, began: float) -> dict[str, Any]:
         return {
@@ -214,3 +206,27 @@ class Trainer:
         self.run.commit(self.run.progress.model_copy(update=changes), metrics)
         for line in metrics:
             self.reporter.finish_stage(line)
+
+
+def _self_play_games(episodes: Episodes, name: str) -> list[StoredGame]:
+    """Return the games of an iteration; their moves are ordered by game and ply."""
+    plies = episodes.plies
+    ends = np.flatnonzero(np.diff(plies.games, append=-1)) + 1
+    games = []
+    for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        actions = tuple(plies.actions[begin:end].tolist())
+        games.append(StoredGame(number, name, name, actions, int(plies.values[begin])))
+    return games
+
+
+def _yardstick_line(head: dict[str, Any], match: Match, opponent: str) -> dict[str, Any]:
+    low, high = match.score.interval()
+    return {
+        **head,
+        "opponent": opponent,
+        **match.score._asdict(),
+        "share": match.score.share,
+        "low": low,
+        "high": high,
+        "distinct_games": match.distinct,
+    }

@@ -1,0 +1,103 @@
+"""`zerolab train`: begin a run or go on with one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import tyro
+from rich.console import Console
+
+from zerolab.cli.parse import Assignments, call
+from zerolab.cli.progress import PlainReporter, TerminalReporter
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.settings import TrainSettings, amend, resolve
+from zerolab.training.trainer import Trainer
+
+DEFAULT_PRESET = "mini"
+
+
+def train(
+    game: tyro.conf.Positional[str | None] = None,
+    *,
+    preset: str | None = None,
+    run: Path | None = None,
+    set: Assignments = (),
+) -> None:
+    """Train an agent from scratch, or go on with a run that was stopped.
+
+    Every finished stage is saved. A run that was killed or stopped goes on when it is named again,
+    and ends as if it had never been stopped.
+
+    Examples:
+      zerolab train connect_four:6x7 --preset mini --run runs/demo
+      zerolab train othello:6x6 --preset small --set search.simulations=50 --set seed=3
+      zerolab train --run runs/demo
+      zerolab train --run runs/demo --set iterations=40
+
+    Args:
+        game: What to learn, such as othello:6x6; the preset's own game by default.
+        preset: paper, small, mini or smoke; mini by default.
+        run: The folder of the run, runs/GAME-PRESET by default.
+        set: A setting to change, such as learn.epochs=5; may be repeated.
+    """
+    folder = run or _default_folder(game, preset)
+    console = Console()
+    if is_run(folder):
+        opened, settings = _resume(folder, game, preset, set)
+    else:
+        settings = resolve(game, preset or DEFAULT_PRESET, set)
+        opened = RunFolder.create(folder, settings.model_dump())
+    _introduce(console, opened, settings)
+    _train(console, opened, settings)
+
+
+def _default_folder(game: str | None, preset: str | None) -> Path:
+    settings = resolve(game, preset or DEFAULT_PRESET)
+    return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}"
+
+
+def _resume(
+    folder: Path, game: str | None, preset: str | None, assignments: Sequence[str]
+) -> tuple[RunFolder, TrainSettings]:
+    opened = RunFolder.open(folder)
+    repeated = [f"{key}={value}" for key, value in (("game", game), ("preset", preset)) if value]
+    settings = amend(opened.config, [*repeated, *assignments])
+    return opened, settings
+
+
+def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    console.print(tomli_w.dumps(settings.model_dump()), markup=False, highlight=False)
+    progress = run.progress
+    begun = (progress.iteration, progress.stage) != (1, "selfplay")
+    verb = f"going on at iteration {progress.iteration}, {progress.stage}" if begun else "new run"
+    console.print(f"{run.path}: {verb}\n", highlight=False)
+
+
+def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    kind = TerminalReporter if console.is_terminal else PlainReporter
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with run.locked(), kind(console, settings.iterations) as reporter:
+            if settings.model_dump() != run.config:
+                run.save_config(settings.model_dump())
+            Trainer(run, settings, reporter).train()
+    except KeyboardInterrupt:
+        console.print(
+            f"\nstopped; finished stages are saved, go on with: zerolab train --run {run.path}",
+            highlight=False,
+        )
+        raise
+    console.print(f"\ndone; play against it with: zerolab play {run.path}", highlight=False)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and train."""
+    call(train, "train", arguments)

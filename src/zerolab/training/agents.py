@@ -1,0 +1,48 @@
+"""Trained networks of a run as players."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zerolab.arena.players import SearchPlayer
+from zerolab.core.config import validate
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.networks.weights import load_weights
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import Game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.settings import TrainSettings
+
+
+def load_evaluator(run: RunFolder, settings: TrainSettings, iteration: int) -> NetworkEvaluator:
+    """Return the evaluator of a run's network; raise UserError if it is not there or damaged."""
+    game = parse_game(settings.game)
+    network = build_network(settings.network, game, settings.seed)
+    load_weights(network, run.load_weights(iteration))
+    return NetworkEvaluator(network, game)
+
+
+def network_player(run: RunFolder, settings: TrainSettings, iteration: int) -> SearchPlayer:
+    """Return a run's network as a player that searches as in training, without noise."""
+    game = parse_game(settings.game)
+    evaluator = load_evaluator(run, settings, iteration)
+    return SearchPlayer(game, network_name(iteration), settings.search, evaluator)
+
+
+def network_name(iteration: int) -> str:
+    """Return the name under which a network's games are stored."""
+    return f"network {iteration}"
+
+
+def run_settings(run: RunFolder) -> TrainSettings:
+    """Return a run's saved settings."""
+    return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
+
+
+def load_agent(path: Path, iteration: int | None = None) -> tuple[Game, SearchPlayer]:
+    """Return a run's game and its network in force, or another iteration's, as a player."""
+    run = RunFolder.open(path)
+    settings = run_settings(run)
+    chosen = run.progress.best if iteration is None else iteration
+    return parse_game(settings.game), network_player(run, settings, chosen)
