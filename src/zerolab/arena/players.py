@@ -74,22 +74,30 @@ class RandomPlayer:
 class SearchPlayer:
     """Plays the most visited action of a search; equal counts are decided by lot.
 
-    Root noise, which is for self-play, is left out.
+    Moves of the first `sampled_plies` plies are drawn in proportion to the visits instead, which
+    makes games differ. Root noise, which is for self-play, is left out.
     """
 
     def __init__(
-        self, game: Game, name: str, settings: SearchSettings, evaluator: Evaluator
+        self,
+        game: Game,
+        name: str,
+        settings: SearchSettings,
+        evaluator: Evaluator,
+        sampled_plies: int = 0,
     ) -> None:
         self.name = name
         quiet = settings.noise.model_copy(update={"fraction": 0.0})
         self._settings = settings.model_copy(update={"noise": quiet})
         self._game = game
         self._evaluator = evaluator
+        self._sampled_plies = sampled_plies
         self.start(0)
 
     def start(self, games: int) -> None:
         """See `Player.start`."""
         self.search = Search(self._game, self._settings, self._evaluator, games)
+        self._plies = np.zeros(games, np.int64)
         states = np.repeat(calls.start_state(self._game)[None], games, axis=0)
         self.search.plant(np.arange(games), states)
 
@@ -99,11 +107,13 @@ class SearchPlayer:
         """See `Player.choose`."""
         self.search.begin(slots, keys, keys)
         self.search.run()
-        return choose_actions(self.search.visits(slots), keys, np.zeros(len(slots), np.bool_))
+        sample = self._plies[slots] < self._sampled_plies
+        return choose_actions(self.search.visits(slots), keys, sample)
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
         """See `Player.advance`."""
         self.search.advance(slots, actions)
+        self._plies[slots] += 1
 
 
 def mcts_player(game: Game, playouts: int) -> SearchPlayer:

@@ -63,7 +63,7 @@ class TerminalReporter:
 
     def finish_stage(self, metrics: Mapping[str, Any]) -> None:
         """See `Reporter.finish_stage`."""
-        self._console.print(describe_stage(metrics), highlight=False)
+        self._console.print(describe_stage(metrics), highlight=False, soft_wrap=True)
 
 
 class PlainReporter:
@@ -94,11 +94,12 @@ class PlainReporter:
         self._last = time.monotonic()
         title, total, unit = self._stage
         extras = "".join(f", {extra}" for extra in (note, self._clock.left()) if extra)
-        self._console.print(f"{title}: {done}/{total} {unit}{extras}", highlight=False)
+        line = f"{title}: {done}/{total} {unit}{extras}"
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def finish_stage(self, metrics: Mapping[str, Any]) -> None:
         """See `Reporter.finish_stage`."""
-        self._console.print(describe_stage(metrics), highlight=False)
+        self._console.print(describe_stage(metrics), highlight=False, soft_wrap=True)
 
 
 class RunClock:

@@ -23,11 +23,13 @@ def load_evaluator(run: RunFolder, settings: TrainSettings, iteration: int) -> N
     return NetworkEvaluator(network, game)
 
 
-def network_player(run: RunFolder, settings: TrainSettings, iteration: int) -> SearchPlayer:
+def network_player(
+    run: RunFolder, settings: TrainSettings, iteration: int, sampled_plies: int = 0
+) -> SearchPlayer:
     """Return a run's network as a player that searches as in training, without noise."""
     game = parse_game(settings.game)
     evaluator = load_evaluator(run, settings, iteration)
-    return SearchPlayer(game, network_name(iteration), settings.search, evaluator)
+    return SearchPlayer(game, network_name(iteration), settings.search, evaluator, sampled_plies)
 
 
 def network_name(iteration: int) -> str:

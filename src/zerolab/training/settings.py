@@ -55,6 +55,10 @@ class GateSettings(Settings):
     """u: accepted when wins / (wins + losses) is at least this, draws aside. W, H, L: 0.6
     (H sweeps 0.5 to 0.7); T: 0.55."""
 
+    sampled_plies: int = Field(default=0, ge=0)
+    """Plies at the start of an arena game drawn in proportion to the visits, so that games differ.
+    W, H, L: 0, the most visited move throughout."""
+
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:

@@ -188,7 +188,8 @@ class Trainer:
         return match
 
     def _player(self, iteration: int) -> Player:
-        return network_player(self.run, self.settings, iteration)
+        plies = self.settings.gate.sampled_plies
+        return network_player(self.run, self.settings, iteration, plies)
 
     def _save_network(self, iteration: int) -> None:
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()

@@ -1,0 +1,189 @@
+"""`zerolab play`: a game in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from zerolab.arena.players import Player, RandomPlayer, SearchPlayer
+from zerolab.cli.parse import call
+from zerolab.core import streams
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.store.run_folder import is_run
+from zerolab.training.agents import load_agent
+
+_SLOT = np.zeros(1, np.int64)
+_HELP = "a move, or: hint, undo, moves, new, help, quit"
+_HINTS = 8
+
+
+def play(
+    opponent: tyro.conf.Positional[str],
+    *,
+    side: Literal["first", "second"] = "first",
+    game: str | None = None,
+    seed: int = 0,
+) -> None:
+    """Play in the terminal against a run's agent or against Random.
+
+    Type moves such as c2 or 3; hint shows what the agent thinks, undo takes back your last move.
+
+    Examples:
+      zerolab play runs/demo --side second
+      zerolab play runs/demo@12
+      zerolab play random --game othello:6x6
+
+    Args:
+        opponent: A run's folder, FOLDER@ITERATION for one of its networks, or random.
+        side: Which player you are.
+        game: What to play against random.
+        seed: Decides equal moves of the opponent, and Random's.
+    """
+    console = Console()
+    player, chosen = _find_opponent(opponent, game)
+    _Table(console, player, Position.start(chosen), side, seed).play()
+
+
+def _find_opponent(name: str, game: str | None) -> tuple[Player, object]:
+    folder, at, iteration = name.rpartition("@") if "@" in name else (name, "", "")
+    if at and not iteration.isdecimal():
+        raise UserError(f'"{name}": expected a whole number after @, as in {folder}@12')
+    if is_run(Path(folder)):
+        if game is not None:
+            raise UserError(f"--game {game}: a run brings its own game; leave it out")
+        chosen, agent = load_agent(Path(folder), int(iteration) if at else None)
+        return agent, chosen
+    if name != "random":
+        raise UserError(f'"{name}" is neither a run nor "random"; `zerolab runs` lists runs')
+    if game is None:
+        raise UserError("random plays every game: expected --game, as in --game othello:6x6")
+    chosen = parse_game(game)
+    return RandomPlayer(chosen), chosen
+
+
+class _Table:
+    """One game between a person and a player, with its history."""
+
+    def __init__(
+        self, console: Console, opponent: Player, position: Position, side: str, seed: int
+    ) -> None:
+        self.console = console
+        self.opponent = opponent
+        self.position = position
+        self.human_first = side == "first"
+        self.seed = seed
+        self.games = 0
+        self.opponent.start(1)
+
+    def play(self) -> None:
+        """Alternate moves until the person leaves."""
+        self.console.print(f"you play {'X' if self.human_first else 'O'}; {_HELP}")
+        self._show()
+        while True:
+            if self.position.outcome is None and self._human_to_move is False:
+                self._reply()
+                continue
+            try:
+                words = self.console.input("> ").strip()
+            except EOFError:
+                return
+            if words in ("quit", "q", "exit"):
+                return
+            try:
+                self._obey(words)
+            except UserError as error:
+                self.console.print(str(error), style="red", highlight=False)
+
+    @property
+    def _human_to_move(self) -> bool:
+        return self.position.first_to_move == self.human_first
+
+    def _obey(self, words: str) -> None:
+        commands = {
+            "": lambda: self.console.print(_HELP),
+            "help": lambda: self.console.print(_HELP),
+            "hint": self._hint,
+            "undo": self._undo,
+            "moves": lambda: self.console.print(" ".join(self.position.legal_moves)),
+            "new": self._restart,
+        }
+        if words.lower() in commands:
+            commands[words.lower()]()
+        else:
+            self._make(self.position.parse(words))
+
+    def _reply(self) -> None:
+        states = self.position.state[None]
+        with self.console.status(f"{self.opponent.name} is thinking"):
+            action = int(self.opponent.choose(_SLOT, states, self._keys())[0])
+        self.console.print(f"{self.opponent.name} plays {self.position.name(action)}")
+        self._make(action)
+
+    def _keys(self) -> np.ndarray:
+        numbers, plies = np.array([self.games]), np.array([self.position.ply])
+        return streams.streams(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
+
+    def _make(self, action: int) -> None:
+        self.position = self.position.play(action)
+        self.opponent.advance(_SLOT, np.array([action]))
+        self._show()
+
+    def _undo(self) -> None:
+        """Take back plies up to and including the person's last one."""
+        mine = [n for n in range(self.position.ply) if (n % 2 == 0) == self.human_first]
+        if not mine:
+            raise UserError("nothing to take back: you have not moved yet")
+        self._replay(self.position.history[: mine[-1]])
+
+    def _restart(self) -> None:
+        self.games += 1
+        self._replay(())
+
+    def _replay(self, history: tuple[int, ...]) -> None:
+        self.opponent.start(1)
+        self.position = Position.start(self.position.game)
+        for action in history:
+            self.position = self.position.play(action)
+            self.opponent.advance(_SLOT, np.array([action]))
+        self._show()
+
+    def _hint(self) -> None:
+        """Show what the agent's network and search make of the position."""
+        if not isinstance(self.opponent, SearchPlayer):
+            raise UserError(f"{self.opponent.name} has no opinion: hints need a run as opponent")
+        if self.position.outcome is not None:
+            raise UserError("the game is over")
+        self.opponent.choose(_SLOT, self.position.state[None], self._keys())
+        search = self.opponent.search
+        visits, values = (column[0] for column in search.root_actions(_SLOT))
+        priors = search.root_priors(_SLOT)[0]
+        table = Table("move", "prior", "visits", "value", box=None, header_style="bold")
+        for action in np.argsort(-visits, kind="stable")[:_HINTS]:
+            if visits[action]:
+                share = visits[action] / visits.sum()
+                cells = f"{priors[action]:.1%}", f"{share:.1%}", f"{values[action]:+.2f}"
+                table.add_row(self.position.name(int(action)), *cells)
+        self.console.print(table)
+        self.console.print(f"value of the position for you: {search.root_values(_SLOT)[0]:+.2f}")
+
+    def _show(self) -> None:
+        self.console.print()
+        coloured = self.position.render(colour=self.console.is_terminal)
+        sys.stdout.write(coloured + "\n")
+        sys.stdout.flush()
+        if self.position.outcome is not None:
+            self.console.print("new starts another game, undo takes back, quit leaves")
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and play."""
+    call(play, "play", arguments)

@@ -1,0 +1,30 @@
+"""`zerolab tensorboard`: metrics for TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tyro
+
+from zerolab.cli.parse import call
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.tensorboard import export_events
+
+
+def export(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
+    """Write the metrics of runs as TensorBoard events, into the folder tensorboard of each.
+
+    Example: zerolab tensorboard runs/demo && tensorboard --logdir runs
+
+    Args:
+        runs: Folders of runs.
+    """
+    for path in runs:
+        print(export_events(RunFolder.open(path)))
+    print("look at them with: tensorboard --logdir " + str(runs[0].parent if runs else "runs"))
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and export."""
+    call(export, "tensorboard", arguments)

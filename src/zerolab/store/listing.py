@@ -1,0 +1,51 @@
+"""What runs there are and how far they have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder, is_run
+
+
+class RunSummary(NamedTuple):
+    """One run in a listing."""
+
+    path: str
+    game: str
+    preset: str
+    iteration: int
+    iterations: int
+    stage: str
+    status: str
+    """running, stopped, finished, or damaged with the reason."""
+    elo: float
+
+
+def find_runs(folders: Iterable[Path]) -> list[Path]:
+    """Return the runs among the folders and directly inside them, by name."""
+    found = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
+        found += [folder] if is_run(folder) else [path for path in folder.iterdir() if is_run(path)]
+    return sorted(set(found))
+
+
+def summarise(path: Path) -> RunSummary:
+    """Describe one run; a run that cannot be read is described as damaged."""
+    try:
+        run = RunFolder.open(path)
+        run.metrics()
+    except UserError as error:
+        return RunSummary(str(path), "", "", 0, 0, "", f"damaged: {error}", 0.0)
+    progress, config = run.progress, run.config
+    status = "finished" if progress.finished else "running" if run.is_locked else "stopped"
+    iterations = int(config.get("iterations", 0))
+    game, preset = str(config.get("game", "")), str(config.get("preset", ""))
+    iteration = min(progress.iteration, iterations)
+    return RunSummary(
+        str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo
+    )
