@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from zerolab.core import streams
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING
@@ -30,12 +29,6 @@ class GobangRules(SquareRules):
         boards.check_line_fits(game.rows, game.columns, game.length)
 
     @staticmethod
-    def legal(game, state, mask):
-        taken = state[0] | state[1]
-        for cell in range(game.rows * game.columns):
-            mask[cell] = not (taken >> boards.word(cell)) & boards.ONE
-
-    @staticmethod
     def apply(game, state, action, out):
         own = state[0] | boards.ONE << boards.word(action)
         out[0] = state[1]
@@ -48,8 +41,3 @@ class GobangRules(SquareRules):
         if state[0] | state[1] == boards.full_board(game.rows, game.columns):
             return DRAW
         return ONGOING
-
-    @staticmethod
-    def random_action(game, state, random):
-        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
-        return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))

@@ -17,17 +17,20 @@ from zerolab.rules.interface import Game, Mask, State
 
 
 @kernel
-def _start(game, out):
+def write_start(game, out):
+    """Write the first position into uint64[words]."""
     rules.start(game, out)
 
 
 @kernel
-def _legal(game, state, mask):
+def write_legal(game, state, mask):
+    """Write into bool[actions] which actions of an ongoing state are legal."""
     rules.legal(game, state, mask)
 
 
 @kernel
-def _apply(game, state, action, out):
+def write_apply(game, state, action, out):
+    """Write the state after a legal action into uint64[words], which may be `state`."""
     rules.apply(game, state, action, out)
 
 
@@ -37,7 +40,8 @@ def _outcome(game, state):
 
 
 @kernel
-def _transform(game, state, symmetry, out):
+def write_transform(game, state, symmetry, out):
+    """Write the image of a state under a symmetry into another uint64[words]."""
     rules.transform(game, state, symmetry, out)
 
 
@@ -71,21 +75,21 @@ def play_all(
 def start_state(game: Game) -> State:
     """Return the first position, uint64[words]."""
     state = np.empty(rules.words(game), np.uint64)
-    _start(game, state)
+    write_start(game, state)
     return state
 
 
 def legal_mask(game: Game, state: State) -> Mask:
     """Return which actions are legal in an ongoing state, bool[actions]."""
     mask = np.empty(rules.actions(game), np.bool_)
-    _legal(game, state, mask)
+    write_legal(game, state, mask)
     return mask
 
 
 def next_state(game: Game, state: State, action: int) -> State:
     """Return the state after a legal action, seen by the next mover."""
     out = np.empty_like(state)
-    _apply(game, state, action, out)
+    write_apply(game, state, action, out)
     return out
 
 
@@ -97,7 +101,7 @@ def outcome_of(game: Game, state: State) -> int:
 def image_of(game: Game, state: State, symmetry: int) -> State:
     """Return the image of a state under a symmetry."""
     out = np.empty_like(state)
-    _transform(game, state, symmetry, out)
+    write_transform(game, state, symmetry, out)
     return out
 
 

@@ -75,7 +75,7 @@ def start(game: Game, out: State) -> None:
 def legal(game: Game, state: State, mask: Mask) -> None:
     """Write for each action whether the mover may choose it, `mask` being bool[actions].
 
-    Only ongoing states have legal actions, and each of them has at least one.
+    An ongoing state has at least one legal action; finished ones are never asked.
     """
     raise AssertionError
 
@@ -94,7 +94,10 @@ def outcome(game: Game, state: State) -> int:
 
 @GAMES.function
 def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
-    """Write the planes of a state into float32[planes, cells]."""
+    """Write the planes of a state into float32[planes, cells].
+
+    Plane 0 holds +1 for the mover's stones and -1 for the other player's; boards are drawn from it.
+    """
     raise AssertionError
 
 

@@ -114,7 +114,7 @@ class Position:
             lines.append(f"{number} {cells}")
         lines[1] += f"   {self._status()}"
         if self.history:
-            lines[2] += f"   last move {self.name(self.history[-1])}"
+            lines[min(2, len(lines) - 1)] += f"   last move {self.name(self.history[-1])}"
         return "\n".join(lines)
 
     def _header(self) -> str:
@@ -138,7 +138,9 @@ class Position:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Position):
             return NotImplemented
-        return self.game == other.game and bool((self.state == other.state).all())
+        # Games are tuples: those of two types with equal fields are equal to Python.
+        same_game = type(self.game) is type(other.game) and self.game == other.game
+        return same_game and bool((self.state == other.state).all())
 
     def __hash__(self) -> int:
-        return hash((self.game, self.state.tobytes()))
+        return hash((type(self.game), self.game, self.state.tobytes()))

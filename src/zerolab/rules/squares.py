@@ -1,19 +1,21 @@
-"""What games on a rectangle of cells share, when a state is (own stones, other's stones)."""
+"""What games on a rectangle of cells share, when a state begins (own stones, other's stones)."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from zerolab.core import streams
 from zerolab.rules import boards
-from zerolab.rules.interface import Rules
+from zerolab.rules.interface import Rules, cell_image
 
 
 class SquareRules(Rules):
-    """Rules of a game whose state is two words, bit i of each being cell i.
+    """Rules of a game whose state begins with two words, bit i of each being cell i.
 
     The game has the fields ``rows`` and ``columns``, every cell is the action of the same number,
-    and the symmetries are those of the rectangle. Actions beyond the cells map to themselves.
+    legal where it is empty, and the symmetries are those of the rectangle. Actions beyond the
+    cells map to themselves. A game overrides what differs.
     """
 
     @staticmethod
@@ -34,8 +36,18 @@ class SquareRules(Rules):
 
     @staticmethod
     def start(game, out):
-        out[0] = boards.ZERO
-        out[1] = boards.ZERO
+        out[:] = boards.ZERO
+
+    @staticmethod
+    def legal(game, state, mask):
+        taken = state[0] | state[1]
+        for cell in range(game.rows * game.columns):
+            mask[cell] = not (taken >> boards.word(cell)) & boards.ONE
+
+    @staticmethod
+    def random_action(game, state, random):
+        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
+        return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))
 
     @staticmethod
     def encode(game, state, out):
@@ -57,7 +69,7 @@ class SquareRules(Rules):
     def action_image(game, symmetry, action):
         if action >= game.rows * game.columns:
             return action
-        return boards.rectangle_image(game.rows, game.columns, symmetry, action)
+        return cell_image(game, symmetry, action)
 
     @staticmethod
     def describe_action(game: Any, action: int) -> str:

@@ -1,1 +1,15 @@
-"""The conformance kit that every game must pass, ours or a stranger's."""
+"""The conformance kit that every game must pass, ours or a stranger's.
+
+>>> from zerolab.testing import check_game
+>>> check_game("othello:6x6")
+
+Every law is a function that raises AssertionError with the position in which a game breaks it.
+`CHECKS` lists them, so that a test suite can run them one by one.
+"""
+
+from __future__ import annotations
+
+from zerolab.testing.conformance import CHECKS, check_game
+from zerolab.testing.twins import Twin, check_twin
+
+__all__ = ["CHECKS", "Twin", "check_game", "check_twin"]

@@ -1,0 +1,99 @@
+"""Hex: the first player joins top and bottom, the second the sides (docs/add-a-game.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from zerolab.core.compiled import inlined
+from zerolab.rules import boards
+from zerolab.rules.catalogue import register_game
+from zerolab.rules.interface import LOSS, ONGOING
+from zerolab.rules.squares import SquareRules
+
+
+class Hex(NamedTuple):
+    """A rhombus: cell (r, c) touches (r, c ± 1), (r ± 1, c), (r - 1, c + 1) and (r + 1, c - 1)."""
+
+    rows: Annotated[int, Field(ge=3, le=8)]
+    columns: Annotated[int, Field(ge=3, le=8)]
+
+
+# Cells of the first column, for every number of columns: bits 0, columns, 2 * columns, ...
+_LEFT = np.array([sum(1 << c for c in range(0, 64, n or 64)) for n in range(9)], np.uint64)
+_IMAGES = np.array([0, 3, 4, 7])  # nothing, half a turn, and the two diagonal mirrors
+
+
+@inlined
+def _edges(rows, columns, sideways):
+    """Return the two rows of cells that a player joins: left and right if sideways."""
+    if sideways:
+        left = _LEFT[columns] & boards.full_board(rows, columns)
+        return left, left << boards.word(columns - 1)
+    top = boards.full_board(1, columns)
+    return top, top << boards.word((rows - 1) * columns)
+
+
+@inlined
+def _neighbours(stones, columns):
+    """Return the cells that touch some stone, and bits beyond the board."""
+    row = boards.word(columns)
+    not_left = ~_LEFT[columns]
+    right = (stones << boards.ONE) & not_left
+    left = (stones & not_left) >> boards.ONE
+    return right | left | (stones << row) | (stones >> row) | (right >> row) | (left << row)
+
+
+@register_game("hex", Hex)
+class HexRules(SquareRules):
+    """The state is (own stones, other's stones, 1 if the mover joins the sides, else 0)."""
+
+    @staticmethod
+    def words(game):
+        return 3
+
+    @staticmethod
+    def planes(game):
+        return 2
+
+    @staticmethod
+    def symmetries(game):
+        return 4 if game.rows == game.columns else 2
+
+    @staticmethod
+    def apply(game, state, action, out):
+        own = state[0] | boards.ONE << boards.word(action)
+        out[0] = state[1]
+        out[1] = own
+        out[2] = state[2] ^ boards.ONE
+
+    @staticmethod
+    def outcome(game, state):
+        stones = state[1]  # only the player who has just moved can have won; nobody draws
+        first_edge, last_edge = _edges(game.rows, game.columns, state[2] == boards.ZERO)
+        reached = boards.ZERO
+        growing = stones & first_edge
+        while growing != reached:
+            reached = growing
+            growing |= stones & _neighbours(reached, game.columns)
+        return LOSS if reached & last_edge else ONGOING
+
+    @staticmethod
+    def encode(game, state, out):
+        first_edge, last_edge = _edges(game.rows, game.columns, state[2] != boards.ZERO)
+        for cell in range(game.rows * game.columns):
+            out[0, cell] = boards.stone(state[0], state[1], cell)
+            out[1, cell] = boards.bit(first_edge | last_edge, cell)
+
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        image = _IMAGES[symmetry]
+        for player in range(2):
+            out[player] = boards.rectangle_transform(state[player], game.rows, game.columns, image)
+        out[2] = state[2] ^ boards.word(symmetry >= 2)  # a diagonal mirror exchanges the edges
+
+    @staticmethod
+    def cell_image(game, symmetry, cell):
+        return boards.rectangle_image(game.rows, game.columns, _IMAGES[symmetry], cell)

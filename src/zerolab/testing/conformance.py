@@ -1,0 +1,56 @@
+"""All laws in one list, and the function that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import Game
+from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
+from zerolab.testing.laws import (
+    check_apply,
+    check_end,
+    check_legal,
+    check_names,
+    check_outcome,
+    check_planes,
+    check_registration,
+    check_start,
+)
+from zerolab.testing.symmetry import (
+    check_symmetric_positions,
+    check_symmetries_invert,
+    check_symmetry_tables,
+)
+from zerolab.testing.twins import Twin, check_twin
+
+CHECKS: tuple[Callable[[Game], None], ...] = (
+    check_registration,
+    check_start,
+    check_outcome,
+    check_legal,
+    check_apply,
+    check_end,
+    check_planes,
+    check_names,
+    check_symmetry_tables,
+    check_symmetric_positions,
+    check_symmetries_invert,
+    check_random_action,
+    check_playout,
+    check_playout_mean,
+)
+"""The laws, the more fundamental ones first; each raises AssertionError where a game breaks it."""
+
+
+def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None:
+    """Check a game, given as a value or by its name, against every law.
+
+    `twin` makes the first position of the same game written another way; with it, random games
+    and counts of move sequences are compared too.
+    """
+    chosen = parse_game(game) if isinstance(game, str) else game
+    for check in CHECKS:
+        check(chosen)
+    if twin is not None:
+        check_twin(chosen, twin)

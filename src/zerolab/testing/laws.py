@@ -1,0 +1,125 @@
+"""Laws of a single position: start, legal actions, successors, outcomes, planes, names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import game_name, parse_game, registered_games, rules_of
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, Game
+from zerolab.testing.samples import (
+    ongoing_positions,
+    positions,
+    random_games,
+    require,
+    unwritten_state,
+)
+
+
+def check_registration(game: Game) -> None:
+    """Check that users find the game by its name, and that its fields have bounds."""
+    name = game_name(game)
+    again = parse_game(name)
+    same = type(again) is type(game) and again == game
+    require(same, game, f'its name is "{name}", which is read as {again}')
+    try:
+        registered_games()[name.partition(":")[0]].sizes()
+    except KeyError as missing:
+        require(False, game, f"every field needs Field(ge=..., le=...), but {missing} is missing")
+    for count_of in (rules.words, rules.actions, rules.planes, rules.symmetries):
+        count = count_of(game)
+        require(count >= 1, game, f"{count_of.__name__} returns {count}; expected at least 1")
+
+
+def check_start(game: Game) -> None:
+    """Check that the first position is written whole, goes on, and offers a choice."""
+    written, expected = unwritten_state(game), calls.start_state(game)
+    calls.write_start(game, written)
+    require(np.array_equal(written, expected), game, "start does not write every word of `out`")
+    outcome = calls.outcome_of(game, written)
+    require(outcome == ONGOING, game, f"the first position has outcome {outcome}, not ONGOING (2)")
+    choices = int(calls.legal_mask(game, written).sum())
+    require(choices > 1, game, f"the first position has {choices} legal actions; expected a choice")
+
+
+def check_legal(game: Game) -> None:
+    """Check that every ongoing position has a legal action, and the whole mask is written."""
+    for sample in ongoing_positions(game):
+        before = sample.state.copy()
+        mask, again = np.ones(rules.actions(game), bool), np.zeros(rules.actions(game), bool)
+        calls.write_legal(game, sample.state, mask)
+        calls.write_legal(game, sample.state, again)
+        whole = np.array_equal(mask, again)
+        require(whole, sample, "legal does not write every entry of `mask`")
+        require(mask.any(), sample, "the game goes on, but no action is legal")
+        require(np.array_equal(before, sample.state), sample, "legal changes the state")
+
+
+def check_apply(game: Game) -> None:
+    """Check that every successor is written whole, and over its own state if so asked."""
+    for sample in ongoing_positions(game):
+        for action in np.flatnonzero(calls.legal_mask(game, sample.state)).tolist():
+            before, out = sample.state.copy(), unwritten_state(game)
+            calls.write_apply(game, sample.state, action, out)
+            unchanged = np.array_equal(before, sample.state)
+            require(unchanged, sample, f"apply({action}) changes the state it starts from")
+            whole = np.array_equal(out, calls.next_state(game, sample.state, action))
+            require(whole, sample, f"apply({action}) does not write every word of `out`")
+            calls.write_apply(game, before, action, before)
+            require(
+                np.array_equal(before, out),
+                sample,
+                f"apply({action}) goes wrong where `out` is `state`: read before you write",
+            )
+
+
+def check_outcome(game: Game) -> None:
+    """Check that outcomes are ONGOING, WIN, DRAW or LOSS, and that asking changes nothing."""
+    for sample in positions(game):
+        before = sample.state.copy()
+        outcome = calls.outcome_of(game, sample.state)
+        known = outcome in (ONGOING, WIN, DRAW, LOSS)
+        require(known, sample, f"the outcome {outcome} is none of 2, 1, 0, -1")
+        require(outcome == sample.outcome, sample, "asked twice, the outcome differs")
+        require(np.array_equal(before, sample.state), sample, "outcome changes the state")
+
+
+def check_end(game: Game) -> None:
+    """Check that random games end; playing them raises where they do not."""
+    random_games(game)
+
+
+def check_planes(game: Game) -> None:
+    """Check that planes are finite, written whole, begin with the stones, and show each move."""
+    for played in random_games(game):
+        shown = b""
+        for sample in played:
+            planes = np.full((1, rules.planes(game), game[0] * game[1]), np.nan, np.float32)
+            calls.encode_states(game, sample.state[None], planes)
+            finite = np.isfinite(planes).all()
+            require(finite, sample, "encode leaves entries unwritten, or not finite")
+            again = np.ones_like(planes)
+            calls.encode_states(game, sample.state[None], again)
+            require(np.array_equal(planes, again), sample, "encode adds to `out`; it must set it")
+            require(
+                np.isin(planes[0, 0], (-1, 0, 1)).all(),
+                sample,
+                "plane 0 must be +1 for the mover's stones, -1 for the other player's, else 0",
+            )
+            require(planes.tobytes() != shown, sample, "the last action changed no plane")
+            shown = planes.tobytes()
+
+
+def check_names(game: Game) -> None:
+    """Check that every action has a name of its own, and that names and numbers are read back."""
+    own = rules_of(game)
+    names = [own.describe_action(game, action) for action in range(rules.actions(game))]
+    for action, name in enumerate(names):
+        require(names.count(name) == 1, game, f'more than one action is named "{name}"')
+        for text in (name, str(action)):
+            read = own.parse_action(game, text)
+            require(read == action, game, f'"{text}" names action {action}, but is read as {read}')
+    for text in ("", "?", "-1", str(rules.actions(game))):
+        read = own.parse_action(game, text)
+        require(read is None, game, f'"{text}" names no action, but is read as {read}')

@@ -1,0 +1,79 @@
+"""Positions from random games, and how a check tells what is wrong in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import ONGOING, Game, State
+
+MAX_PLIES = 1000
+"""A random game that lasts longer is taken for one that never ends."""
+
+_GAMES = 8
+
+
+class Sample(NamedTuple):
+    """A position of a random game, and the actions that led to it."""
+
+    game: Game
+    state: State  # uint64[words], not to be written
+    outcome: int
+    history: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.game} after the actions {list(self.history)}"
+
+
+def require(condition: object, where: Sample | Game, complaint: str) -> None:
+    """Raise AssertionError unless `condition` holds, naming the position or the game."""
+    if not condition:
+        raise AssertionError(f"{where}: {complaint}")
+
+
+@lru_cache(maxsize=64, typed=True)
+def random_games(game: Game) -> tuple[tuple[Sample, ...], ...]:
+    """Return a few random games, each from its start to its end; always the same ones."""
+    return tuple(tuple(_random_game(game, seed)) for seed in range(_GAMES))
+
+
+def positions(game: Game) -> Iterator[Sample]:
+    """Yield every position of the random games."""
+    for played in random_games(game):
+        yield from played
+
+
+def ongoing_positions(game: Game) -> Iterator[Sample]:
+    """Yield the positions of the random games in which there is a move to make."""
+    return (sample for sample in positions(game) if sample.outcome == ONGOING)
+
+
+def _random_game(game: Game, seed: int) -> Iterator[Sample]:
+    random = np.random.default_rng(seed)
+    state = calls.start_state(game)
+    sample = Sample(game, state, calls.outcome_of(game, state), ())
+    yield sample
+    while sample.outcome == ONGOING:
+        require(len(sample.history) < MAX_PLIES, game, f"no end after {MAX_PLIES} random actions")
+        choices = np.flatnonzero(calls.legal_mask(game, sample.state))
+        require(len(choices), sample, "the game goes on, but no action is legal")
+        action = int(random.choice(choices))
+        state = calls.next_state(game, sample.state, action)
+        sample = Sample(game, state, calls.outcome_of(game, state), (*sample.history, action))
+        yield sample
+
+
+def spread(game: Game, count: int) -> list[Sample]:
+    """Return about `count` ongoing positions, from the start of the game to its end."""
+    ongoing = list(ongoing_positions(game))
+    return ongoing[:: max(1, len(ongoing) // count)]
+
+
+def unwritten_state(game: Game) -> State:
+    """Return a state full of bits that rules must overwrite, uint64[words]."""
+    return np.full(rules.words(game), 0xDEAD_BEEF_DEAD_BEEF, np.uint64)
