@@ -1,0 +1,86 @@
+"""Learning beside a bare forward, backward and step loop on ready tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from zerolab.bench.measure import GAMES, Measurement, in_turns
+from zerolab.losses.interface import policy_loss, value_loss
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.heads import POLICY, VALUE
+from zerolab.networks.inference import best_device
+from zerolab.replay.window import Window
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.episodes import play_episodes
+from zerolab.selfplay.settings import SelfPlaySettings
+from zerolab.training.learner import Learner
+from zerolab.training.settings import LearnSettings
+
+WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
+    ("conv512", {"name": "conv", "channels": 512}, 64, 8),
+    ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 64, 200),
+)
+"""Title, network, batch size, and batches an epoch."""
+
+
+def measure_learning(rounds: int) -> Iterator[Measurement]:
+    """Measure an epoch of every workload and game."""
+    for title, settings, size, batches in WORKLOADS:
+        for name in GAMES:
+            subject = _Learning(name, settings, size, batches)
+            rate, best = in_turns(subject.learn, subject.bare_loop, rounds)
+            label = f"learn/{title}/{name}"
+            yield Measurement(label, "samples/s", rate, best, "a bare loop on ready tensors")
+
+
+class _Learning:
+    def __init__(self, name: str, settings: dict[str, Any], size: int, batches: int) -> None:
+        torch.set_num_threads(os.cpu_count() or 1)
+        game = parse_game(name)
+        chosen = NETWORKS[settings["name"]].model_validate(settings)
+        self._settings = LearnSettings(epochs=1, batch_size=size, symmetries="random")
+        self._window = _window(game, size * batches)
+        device = best_device()
+        self._learner = Learner(build_network(chosen, game, seed=0), self._settings, device)
+        self._bare = Learner(build_network(chosen, game, seed=0), self._settings, device)
+        batch = next(iter(self._window.batches(np.random.default_rng(0), size, 1, "random")))
+        self._ready = [torch.from_numpy(array).to(device) for array in batch]
+        self._batches = batches
+        self._iteration = 0
+
+    def learn(self) -> float:
+        """Learn for an epoch as a run does; return the samples."""
+        self._iteration += 1
+        return float(self._learner.learn(self._window, 0, self._iteration).samples)
+
+    def bare_loop(self) -> float:
+        """Step as often on one batch that is ready; return the samples."""
+        network, optimizer = self._bare.network.train(), self._bare.optimizer
+        planes, policies, values = self._ready
+        planes = planes.contiguous(memory_format=torch.channels_last)
+        for _ in range(self._batches):
+            outputs = network(planes)
+            loss = policy_loss(outputs[POLICY], policies) + value_loss(outputs[VALUE], values)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        loss.item()
+        return float(self._batches * len(values))
+
+
+def _window(game: Any, samples: int) -> Window:
+    """Return a window of as many examples from games of a search without a network."""
+    window = Window(game, 1)
+    uniform = UniformEvaluator(rules.actions(game))
+    settings = SelfPlaySettings(episodes=samples // 4)
+    plies = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0).plies
+    window.add(plies.states[:samples], plies.policies[:samples], plies.values[:samples])
+    return window

@@ -1,0 +1,115 @@
+"""Self-play beside the network's own best rate on ready states."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from zerolab.bench.measure import GAMES, Measurement, in_turns, timed
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.episodes import play_episodes
+from zerolab.selfplay.settings import SelfPlaySettings
+
+_BATCHES = (64, 128, 256)
+
+WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
+    ("conv512", {"name": "conv", "channels": 512}, 64, 16),
+    ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 512, 32),
+)
+"""Title, network, games, and simulations a move."""
+
+
+def measure_self_play(rounds: int) -> Iterator[Measurement]:
+    """Measure whole games of every workload and game, without and with merging and cache."""
+    for title, settings, games, simulations in WORKLOADS:
+        for name in GAMES:
+            for merged in (False, True):
+                subject = _SelfPlay(name, settings, games, simulations, merged)
+                limit = _Network(name, settings)
+                rate, best = in_turns(subject.play, limit.evaluate, rounds)
+                yield Measurement(
+                    f"selfplay/{title}/{name}/{'merged' if merged else 'plain'}",
+                    "simulations/s",
+                    rate,
+                    best,
+                    "the network's best batched positions/s",
+                    subject.shares(),
+                )
+
+
+def _evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
+    game = parse_game(name)
+    chosen = NETWORKS[settings["name"]].model_validate(settings)
+    return NetworkEvaluator(build_network(chosen, game, seed=0), game)
+
+
+class _SelfPlay:
+    def __init__(
+        self, name: str, settings: dict[str, Any], games: int, simulations: int, merged: bool
+    ) -> None:
+        self._game = parse_game(name)
+        self._evaluator = _evaluator(name, settings)
+        self._settings = SelfPlaySettings(episodes=games, threads=os.cpu_count() or 1)
+        cache = {} if merged else {"cache": 0}
+        self._search = SearchSettings(simulations=simulations, merge=merged, **cache)
+        self._iteration = 0
+        self._seconds: dict[str, float] = {}
+
+    def play(self) -> float:
+        """Play an iteration's games; return the simulations done."""
+        torch.set_num_threads(1)
+        self._iteration += 1
+        episodes = play_episodes(
+            self._game, self._settings, self._search, self._evaluator, 0, self._iteration
+        )
+        self._seconds = episodes.seconds
+        return float(episodes.counts["simulations"])
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares of the last iteration's thread time."""
+        total = sum(self._seconds.values())
+        return {part: seconds / total for part, seconds in self._seconds.items()}
+
+
+class _Network:
+    """The network on states of random games: the best of several batch sizes and threadings."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        game = parse_game(name)
+        self._evaluator = _evaluator(name, settings)
+        quick = SearchSettings(simulations=1)
+        uniform = UniformEvaluator(rules.actions(game))
+        played = play_episodes(game, SelfPlaySettings(episodes=64), quick, uniform, 0, 0)
+        self._states = np.resize(played.plies.states, (max(_BATCHES), played.plies.states.shape[1]))
+        self._repeats = 1
+        ways = [(size, together) for size in _BATCHES for together in (False, True)]
+        self._way = max(ways, key=lambda way: timed(lambda: self._run(*way)))
+        while timed(lambda: self._run(*self._way)) > self._repeats * max(_BATCHES):
+            self._repeats *= 2
+
+    def evaluate(self) -> float:
+        """Evaluate in the best way for about a second; return the positions."""
+        return self._run(*self._way)
+
+    def _run(self, size: int, together: bool) -> float:
+        """Evaluate batches on all threads together, or each on one of as many threads."""
+        cores = os.cpu_count() or 1
+        torch.set_num_threads(cores if together else 1)
+        tasks = 1 if together else cores
+        with ThreadPoolExecutor(tasks) as pool:
+            list(pool.map(lambda _: self._loop(size), range(tasks)))
+        return float(tasks * self._repeats * size)
+
+    def _loop(self, size: int) -> None:
+        for _ in range(self._repeats):
+            self._evaluator.evaluate(self._states[:size])

@@ -1,0 +1,74 @@
+"""`zerolab bench`: speed beside the machine's own limit."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from zerolab.bench.learning import measure_learning
+from zerolab.bench.measure import Measurement
+from zerolab.bench.selfplay import measure_self_play
+from zerolab.bench.training import measure_training
+from zerolab.bench.trees import measure_trees
+from zerolab.cli.parse import call
+from zerolab.core.errors import UserError, nearest
+
+SUITES: dict[str, Callable[[int], Iterator[Measurement]]] = {
+    "tree": measure_trees,
+    "selfplay": measure_self_play,
+    "learn": measure_learning,
+    "train": measure_training,
+}
+
+
+def bench(
+    suites: tyro.conf.Positional[tuple[str, ...]] = (), *, rounds: int = 3, json: bool = False
+) -> None:
+    """Measure speed; every figure stands beside the limit measured in the same run.
+
+    The suites are tree, selfplay, learn and train; all of them take about a quarter of an hour.
+
+    Example: zerolab bench tree selfplay --json
+
+    Args:
+        suites: Which suites to run; all by default.
+        rounds: How often subject and limit are measured in turns; medians are reported.
+        json: Print a JSON list.
+    """
+    for suite in suites:
+        if suite not in SUITES:
+            known = ", ".join(SUITES)
+            raise UserError(f'unknown suite "{suite}": expected {known}{nearest(suite, SUITES)}')
+    if rounds < 1:
+        raise UserError(f"rounds = {rounds}: expected at least 1")
+    console = Console(stderr=True)
+    measured = []
+    for suite in suites or SUITES:
+        with console.status(f"measuring {suite}") as status:
+            for each in SUITES[suite](rounds):
+                measured.append(each)
+                status.update(f"measuring {suite}: {each.name} {each.median:,.0f} {each.unit}")
+    if json:
+        json_format.dump([each.as_dict() for each in measured], sys.stdout, indent=1)
+        print()
+    else:
+        _print_table(measured)
+
+
+def _print_table(measured: Sequence[Measurement]) -> None:
+    table = Table("name", "median", "limit", "ratio", "time goes to", box=None)
+    for each in measured:
+        shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
+        rates = f"{each.median:,.0f} {each.unit}", f"{each.limit:,.0f}"
+        table.add_row(each.name, *rates, f"{each.ratio:.2f}", shares)
+    Console(soft_wrap=True).print(table)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and measure."""
+    call(bench, "bench", arguments)

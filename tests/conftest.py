@@ -1,0 +1,25 @@
+"""All tests know the game of the examples folder, as after `pip install ./examples`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from importlib.metadata import entry_points
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def pytest_configure() -> None:
+    """Unless Hex is installed, announce it as an installed package would."""
+    if any(point.name == "hex" for point in entry_points(group="zerolab.games")):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="zerolab-tests-"))
+    announcement = folder / "zerolab_hex-0.dist-info" / "entry_points.txt"
+    announcement.parent.mkdir()
+    announcement.write_text("[zerolab.games]\nhex = hex\n")
+    added = [str(EXAMPLES), str(folder)]
+    sys.path[:0] = added
+    paths = [*added, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

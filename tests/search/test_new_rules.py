@@ -1,0 +1,75 @@
+"""A stranger's selection and leaf rules fit without touching the kernels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from search.test_search import run
+from zerolab.core.config import validate
+from zerolab.rules.position import Position
+from zerolab.search.interface import UniformEvaluator, register_leaf, register_selection
+from zerolab.search.search import Search
+from zerolab.search.selections.puct import PuctRule
+from zerolab.search.settings import SearchSettings
+
+
+class Pessimist(NamedTuple):
+    loss: float = 0.5
+
+
+@register_leaf("pessimist", Pessimist)
+class PessimistRule:
+    @staticmethod
+    def leaf_value(rule, game, state, estimate, key, scratch, trace):
+        trace[0] = 1
+        trace[1] = 3
+        return estimate - rule.loss
+
+
+class Counting(NamedTuple):
+    c: float = 1.0
+
+
+@register_selection("counting", Counting)
+class CountingRule(PuctRule):
+    """PUCT that counts, at the root, its updates and the actions traced by the leaf rule."""
+
+    @staticmethod
+    def statistics(rule):
+        return 2
+
+    @staticmethod
+    def update(rule, tree, b, leaf, value, trace):
+        tree.statistics[b, 0, 0] += np.float32(1)
+        if trace[0] == 1:
+            tree.statistics[b, 0, 1] += np.float32(trace[1])
+
+
+def test_own_rules_run_in_the_kernels():
+    start = Position.start("connect_four:5x5")
+    puct = SearchSettings(simulations=30)
+    settings = puct.model_copy(
+        update={"selection": _Built(Counting()), "leaf": _Built(Pessimist(loss=0.25))}
+    )
+    made: Search = run(start.game, settings, UniformEvaluator(5), [start])
+    updates, traced = made._tree.statistics[0, 0]
+    assert updates == 31
+    assert traced == 3 * (31 - made.counts["terminal"])
+    plain = run(start.game, puct, UniformEvaluator(5), [start])
+    assert plain._tree.value[0, 0] == 0.0
+    assert made._tree.value[0, 0] != 0.0
+
+
+def test_rules_of_this_package_are_found_by_their_names():
+    settings = validate(SearchSettings, {"selection": {"name": "uct", "c": 0.5}})
+    assert settings.selection.build() == (0.5,)
+
+
+class _Built:
+    def __init__(self, rule):
+        self.rule = rule
+
+    def build(self):
+        return self.rule

@@ -1,0 +1,311 @@
+"""The batched search against a naive one, and laws every search must keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator, search as naive_search
+from zerolab.core import streams
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.search import Search, choose_actions
+from zerolab.search.settings import SearchSettings, mcts_settings
+
+GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
+
+
+def run(game, settings, evaluator, positions, key=0):
+    """Search positions, one tree each, and return the search."""
+    slots = np.arange(len(positions))
+    made = Search(game, settings, evaluator, len(positions))
+    made.plant(slots, np.array([position.state for position in positions]))
+    keys = streams.streams(key, 0, slots, slots, streams.PLAYOUT)
+    made.begin(slots, keys, keys)
+    made.run()
+    return made
+
+
+def some_positions(name, count, plies=6):
+    """Return positions after random moves, none of them over."""
+    random = np.random.default_rng(5)
+    found = []
+    while len(found) < count:
+        position = Position.start(name)
+        for _ in range(random.integers(plies)):
+            if position.outcome is None:
+                position = position.play(int(random.choice(position.legal_actions)))
+        if position.outcome is None:
+            found.append(position)
+    return found
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+    ("first_play", "first_value"),
+    [
+        ({"name": "zero"}, lambda node: 0.0),
+        (
+            {"name": "parent", "reduction": 0.25},
+            lambda node: np.float32(node.value) - np.float32(0.25),
+        ),
+        ({"name": "fixed", "value": -0.5}, lambda node: -0.5),
+    ],
+    ids=["zero", "parent", "fixed"],
+)
+def test_agrees_with_the_naive_search(name, first_play, first_value):
+    positions = some_positions(name, 4)
+    game = positions[0].game
+    settings = SearchSettings.model_validate(
+        {"simulations": 60, "selection": {"name": "puct", "c": 1.3}, "first_play": first_play}
+    )
+    made = run(game, settings, HashEvaluator(rules.actions(game)), positions)
+    visits, values = made.root_actions(np.arange(4))
+    for i, position in enumerate(positions):
+        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, 1.3, first_value)
+        for action, child in root.children.items():
+            assert visits[i, action] == child.visits
+            assert values[i, action] == pytest.approx(-child.value, abs=1e-6)
+        assert made.root_values(np.array([i]))[0] == pytest.approx(root.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_trees_do_not_influence_each_other(name):
+    positions = some_positions(name, 6)
+    game = positions[0].game
+    settings = SearchSettings(simulations=40)
+    together = run(game, settings, HashEvaluator(rules.actions(game)), positions)
+    for i, position in enumerate(positions):
+        alone = run(game, settings, HashEvaluator(rules.actions(game)), [position])
+        assert (alone.visits(np.zeros(1, int))[0] == together.visits(np.array([i]))[0]).all()
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("cache", [0, 8, 4096])
+def test_merging_and_cache_change_nothing_but_the_work(merge, cache):
+    positions = [Position.start("connect_four:5x5")] * 5 + some_positions("connect_four:5x5", 5)
+    game = positions[0].game
+    plain = run(
+        game, SearchSettings(simulations=50, merge=False, cache=0), HashEvaluator(5), positions
+    )
+    evaluator = HashEvaluator(5)
+    settings = SearchSettings(simulations=50, merge=merge, cache=cache)
+    saving = run(game, settings, evaluator, positions)
+    slots = np.arange(10)
+    assert (plain.visits(slots) == saving.visits(slots)).all()
+    assert (plain.root_values(slots) == saving.root_values(slots)).all()
+    counts = saving.counts
+    assert counts["evaluated"] == sum(evaluator.calls)
+    assert (counts["merged"] > 0) == merge
+    assert counts["cached"] == 0 if cache == 0 else counts["cached"] > 0 or cache == 8
+    leaves = sum(counts[kind] for kind in ("evaluated", "merged", "cached", "terminal"))
+    assert leaves == counts["simulations"] + 10  # the bare roots
+    if merge or cache > 100:
+        assert counts["evaluated"] < plain.counts["evaluated"]
+
+
+@pytest.mark.parametrize("simulations", [1, 2, 77, 2500])
+def test_n_simulations_make_n_visits(simulations):
+    game = parse_game("gobang:5x5:4")
+    made = run(
+        game,
+        SearchSettings(simulations=simulations),
+        UniformEvaluator(25),
+        [Position.start(game)],
+    )
+    visits = made.visits(np.zeros(1, int))[0]
+    assert visits.sum() == simulations
+    assert made.counts["simulations"] == simulations
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_visits_fall_on_legal_actions_only(name):
+    positions = some_positions(name, 20, plies=14)
+    game = positions[0].game
+    made = run(game, SearchSettings(simulations=9), HashEvaluator(rules.actions(game)), positions)
+    for i, position in enumerate(positions):
+        visits = made.visits(np.array([i]))[0]
+        assert visits[~position.legal_mask].sum() == 0
+        assert visits.sum() == 9
+
+
+class PeakedEvaluator:
+    """All prior on one action."""
+
+    def __init__(self, actions, action, weight=1.0):
+        self.priors = np.zeros(actions, np.float32)
+        self.priors[action] = weight
+
+    def evaluate(self, states):
+        return np.repeat(self.priors[None], len(states), 0), np.zeros(len(states), np.float32)
+
+
+def test_the_prior_counts_at_the_first_visit():
+    start = Position.start("connect_four:6x7")
+    made = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4), [start])
+    assert made.visits(np.zeros(1, int))[0].argmax() == 4
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 0.0])
+def test_unusable_priors_become_equal_ones(weight):
+    start = Position.start("connect_four:6x7")
+    made = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4, weight), [start])
+    assert made.root_priors(np.zeros(1, int))[0] == pytest.approx(1 / 7)
+
+
+def test_priors_of_illegal_actions_are_masked_and_the_rest_renormalised():
+    position = Position.start("othello:6x6")
+    evaluator = HashEvaluator(37)
+    made = run(position.game, SearchSettings(simulations=1), evaluator, [position])
+    priors, raw = made.root_priors(np.zeros(1, int))[0], evaluator.evaluate(position.state[None])[0]
+    expected = np.where(position.legal_mask, raw[0], 0)
+    assert priors == pytest.approx(expected / expected.sum(), rel=1e-5)
+
+
+WINS_IN_ONE = [
+    ("connect_four:6x7", "0 1 0 1 0 2", "0"),
+    ("gobang:6x6:4", "a1 b1 a2 b2 a3 c2", "a4"),
+    ("gobang:3x3:3", "a1 b1 b2 c2", "c3"),
+]
+
+
+@pytest.mark.parametrize(("name", "moves", "best"), WINS_IN_ONE)
+@pytest.mark.parametrize("settings", [SearchSettings(), mcts_settings(400)], ids=["puct", "mcts"])
+def test_finds_a_win_and_its_value(name, moves, best, settings):
+    position = Position.start(name)
+    for move in moves.split():
+        position = position.play(move)
+    uniform = UniformEvaluator(rules.actions(position.game))
+    made = run(position.game, settings, uniform, [position])
+    visits, values = made.root_actions(np.zeros(1, int))
+    assert visits[0].argmax() == position.parse(best)
+    assert values[0, position.parse(best)] == 1.0
+
+
+def test_search_blocks_a_win():
+    position = Position.start("connect_four:6x7")
+    for move in "0 3 1 4 6 5".split():
+        position = position.play(move)
+    made = run(position.game, SearchSettings(simulations=800), UniformEvaluator(7), [position])
+    assert made.visits(np.zeros(1, int))[0].argmax() == 2
+
+
+def tree_of(made, b):
+    return {name: getattr(made._tree, name)[b] for name in made._tree._fields if name != "used"}
+
+
+def check_tree(made, b):
+    """Visits add up, children know their parents, priors are a distribution."""
+    tree, used = tree_of(made, b), made._tree.used[b]
+    assert tree["parent"][0] == -1
+    for node in range(used):
+        first, count = tree["first_child"][node], tree["children"][node]
+        if first == 0:
+            continue
+        children = slice(first, first + count)
+        assert (tree["parent"][children] == node).all()
+        assert first + count <= used
+        assert tree["visits"][node] == 1 + tree["visits"][children].sum()
+        assert tree["prior"][children].sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_subtree_of_the_move_played_is_kept(name):
+    game = parse_game(name)
+    evaluator = HashEvaluator(rules.actions(game))
+    made = run(game, SearchSettings(simulations=50), evaluator, [Position.start(game)] * 3)
+    slots = np.arange(3)
+    positions = [Position.start(game)] * 3
+    for ply in range(8):
+        visits = made.visits(slots)
+        kept = visits.max(axis=1)
+        actions = visits.argmax(axis=1)
+        made.advance(slots, actions)
+        positions = [p.play(int(a)) for p, a in zip(positions, actions, strict=True)]
+        if positions[0].outcome is not None:
+            break
+        for b in slots:
+            check_tree(made, b)
+            assert (made.states(np.array([b]))[0] == positions[b].state).all()
+        assert (made._tree.visits[slots, 0] == kept).all()
+        keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
+        made.begin(slots, keys, keys)
+        made.run()
+        assert (made.visits(slots).sum(axis=1) == kept - 1 + 50).all()
+    assert ply >= 3
+
+
+def test_without_reuse_a_move_starts_a_bare_root():
+    game = parse_game("connect_four:5x5")
+    settings = SearchSettings(simulations=30, reuse_tree=False)
+    made = run(game, settings, HashEvaluator(5), [Position.start(game)])
+    made.advance(np.zeros(1, int), np.array([2]))
+    assert made._tree.used[0] == 1
+    assert (made.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
+
+
+def test_root_noise_is_mixed_in_anew_at_every_root_and_nowhere_else():
+    game = parse_game("connect_four:6x7")
+    noisy = SearchSettings.model_validate(
+        {"simulations": 40, "noise": {"fraction": 0.25, "concentration": 10}}
+    )
+    slots = np.arange(400)
+    evaluator = HashEvaluator(7)
+    starts = np.repeat(calls.start_state(game)[None], 400, axis=0)
+    made = Search(game, noisy, evaluator, 400)
+    made.plant(slots, starts)
+    for ply in range(2):
+        keys = streams.streams(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
+        made.begin(slots, keys, keys)
+        made.run()
+        clean = evaluator.evaluate(made.states(slots[:1]))[0][0]
+        clean = clean / clean.sum()
+        priors = made.root_priors(slots)
+        noise = (priors - 0.75 * clean) / 0.25
+        assert priors.sum(axis=1) == pytest.approx(1, abs=1e-4)
+        assert noise.min() > -1e-4
+        # A Dirichlet distribution of concentration 10 over 7: mean 1/7, variance m (1 - m) / 11.
+        assert noise.mean(axis=0) == pytest.approx(1 / 7, abs=0.03)
+        assert noise.var(axis=0).mean() == pytest.approx(6 / 49 / 11, rel=0.15)
+        made.advance(slots, np.full(400, 3))
+
+
+def test_uct_tries_every_move_before_any_a_second_time():
+    start = Position.start("gobang:5x5:4")
+    for simulations in (25, 26, 50):
+        made = run(start.game, mcts_settings(simulations), UniformEvaluator(25), [start])
+        visits = made.visits(np.zeros(1, int))[0]
+        assert visits.min() >= 1
+        assert visits.sum() == simulations
+
+
+def test_playouts_of_plain_mcts_depend_on_their_stream_alone():
+    positions = some_positions("connect_four:6x7", 3)
+    settings = mcts_settings(200)
+    one, same, other = (
+        run(positions[0].game, settings, UniformEvaluator(7), positions, key) for key in (1, 1, 2)
+    )
+    slots = np.arange(3)
+    assert (one.visits(slots) == same.visits(slots)).all()
+    assert (one.visits(slots) != other.visits(slots)).any()
+
+
+def test_sampled_actions_follow_the_visits():
+    visits = np.tile(np.array([[10, 0, 30, 60]], np.int32), (20_000, 1))
+    numbers = np.arange(20_000)
+    keys = streams.streams(3, 1, numbers, numbers * 0, streams.SELF_PLAY_MOVE)
+    chosen = choose_actions(visits, keys, np.ones(20_000, bool))
+    shares = np.bincount(chosen, minlength=4) / 20_000
+    assert shares == pytest.approx([0.1, 0, 0.3, 0.6], abs=0.015)
+
+
+def test_the_most_visited_action_is_chosen_and_equals_by_lot():
+    visits = np.tile(np.array([[5, 20, 0, 20]], np.int32), (2000, 1))
+    numbers = np.arange(2000)
+    keys = streams.streams(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)
+    chosen = choose_actions(visits, keys, np.zeros(2000, bool))
+    assert set(chosen) == {1, 3}
+    assert np.mean(chosen == 1) == pytest.approx(0.5, abs=0.05)
