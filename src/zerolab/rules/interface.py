@@ -156,12 +156,12 @@ class Rules:
     def playout(game, state, key, out):
         out[:] = state
         ply = 0
-        result = outcome(game, out)
-        while result == ONGOING:
-            apply(game, out, random_action(game, out, streams.bits(key, ply)), out)
+        while True:
             result = outcome(game, out)
+            if result != ONGOING:
+                return result if ply % 2 == 0 else -result
+            apply(game, out, random_action(game, out, streams.bits(key, ply)), out)
             ply += 1
-        return result if ply % 2 == 0 else -result
 
     @staticmethod
     def check(game: Game) -> None:

@@ -110,14 +110,15 @@ def _step_out(game: Any, state: Any, keys: Any, out: Any, results: Any) -> None:
     """Play out as the interface describes it, for a bounded number of plies."""
     for i in range(results.shape[0]):
         out[:] = state
-        ply = 0
-        sign = 1
-        while rules.outcome(game, out) == ONGOING and ply < MAX_PLIES:
+        result = ONGOING
+        for ply in range(MAX_PLIES):
+            result = rules.outcome(game, out)
+            if result != ONGOING:
+                result = result if ply % 2 == 0 else -result
+                break
             action = rules.random_action(game, out, streams.bits(keys[i], ply))
             rules.apply(game, out, action, out)
-            ply += 1
-            sign = -sign
-        results[i] = sign * rules.outcome(game, out)
+        results[i] = result
 
 
 @kernel
@@ -127,11 +128,15 @@ def _random_plays(game: Any, state: Any, keys: Any, mask: Any, out: Any, results
         out[:] = state
         number = 0
         sign = 1
-        while rules.outcome(game, out) == ONGOING:
+        while True:
+            result = rules.outcome(game, out)
+            if result != ONGOING:
+                results[i] = sign * result
+                break
             rules.legal(game, out, mask)
-            action = streams.below(streams.bits(keys[i], number), mask.shape[0])
-            number += 1
-            if mask[action]:
-                rules.apply(game, out, action, out)
-                sign = -sign
-        results[i] = sign * rules.outcome(game, out)
+            action = -1
+            while action < 0 or not mask[action]:
+                action = streams.below(streams.bits(keys[i], number), mask.shape[0])
+                number += 1
+            rules.apply(game, out, action, out)
+            sign = -sign

@@ -1,0 +1,132 @@
+"""The three games written plainly, on grids of numbers: 1 first player, -1 second, 0 empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Grid = NDArray[np.int8]
+
+LINES = [(0, 1), (1, 0), (1, 1), (1, -1)]
+DIRECTIONS = LINES + [(-r, -c) for r, c in LINES]
+
+
+def _walk(grid: Grid, row: int, column: int, step: tuple[int, int]) -> Iterator[int]:
+    """Yield the contents of the cells that follow a cell in one direction, up to the edge."""
+    rows, columns = grid.shape
+    row, column = row + step[0], column + step[1]
+    while 0 <= row < rows and 0 <= column < columns:
+        yield int(grid[row, column])
+        row, column = row + step[0], column + step[1]
+
+
+def _same(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int:
+    """Count the stones of a cell's colour that follow it in one direction."""
+    count = 0
+    for stone in _walk(grid, row, column, step):
+        if stone != grid[row, column]:
+            break
+        count += 1
+    return count
+
+
+class NaiveOthello:
+    """Othello: turn what stands between the new disc and the next own one, in 8 directions."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.grid = np.zeros((rows, columns), np.int8)
+        row, column = rows // 2, columns // 2
+        self.grid[row - 1, column] = self.grid[row, column - 1] = 1
+        self.grid[row - 1, column - 1] = self.grid[row, column] = -1
+        self.mover = 1
+
+    def _turned(self, row: int, column: int, colour: int) -> list[tuple[int, int]]:
+        turned: list[tuple[int, int]] = []
+        if self.grid[row, column] != 0:
+            return turned
+        for step in DIRECTIONS:
+            line = []
+            for distance, stone in enumerate(_walk(self.grid, row, column, step), start=1):
+                if stone == -colour:
+                    line.append((row + distance * step[0], column + distance * step[1]))
+                    continue
+                if stone == colour:
+                    turned += line
+                break
+        return turned
+
+    def _cells(self, colour: int) -> list[int]:
+        rows, columns = self.grid.shape
+        return [
+            cell for cell in range(rows * columns) if self._turned(*divmod(cell, columns), colour)
+        ]
+
+    def legal_actions(self) -> list[int]:
+        return self._cells(self.mover) or [self.grid.size]
+
+    def play(self, action: int) -> NaiveOthello:
+        rows, columns = self.grid.shape
+        after = NaiveOthello(rows, columns)
+        after.grid, after.mover = self.grid.copy(), -self.mover
+        if action < self.grid.size:
+            row, column = divmod(action, columns)
+            for place in [*self._turned(row, column, self.mover), (row, column)]:
+                after.grid[place] = self.mover
+        return after
+
+    def result(self) -> int | None:
+        if self._cells(self.mover) or self._cells(-self.mover):
+            return None
+        return int(np.sign(self.grid.sum()))
+
+    def board(self) -> Grid:
+        return self.grid
+
+
+class NaiveGobang:
+    """Gobang: any empty cell; a row of `length` or more through the last stone wins."""
+
+    def __init__(self, rows: int, columns: int, length: int) -> None:
+        self.grid = np.zeros((rows, columns), np.int8)
+        self.length = length
+        self.mover = 1
+        self.won = False
+
+    def legal_actions(self) -> list[int]:
+        return [int(cell) for cell in np.flatnonzero(self.grid == 0)]
+
+    def place(self, action: int) -> tuple[int, int]:
+        row, column = divmod(action, self.grid.shape[1])
+        return row, column
+
+    def play(self, action: int) -> NaiveGobang:
+        after = type(self)(*self.grid.shape, self.length)
+        row, column = self.place(action)
+        after.grid, after.mover = self.grid.copy(), -self.mover
+        after.grid[row, column] = self.mover
+        after.won = any(
+            1 + _same(after.grid, row, column, (r, c)) + _same(after.grid, row, column, (-r, -c))
+            >= self.length
+            for r, c in LINES
+        )
+        return after
+
+    def result(self) -> int | None:
+        if self.won:
+            return -self.mover
+        return None if (self.grid == 0).any() else 0
+
+    def board(self) -> Grid:
+        return self.grid
+
+
+class NaiveConnectFour(NaiveGobang):
+    """Connect Four: as Gobang, but a stone falls to the lowest empty cell of its column."""
+
+    def legal_actions(self) -> list[int]:
+        return [int(column) for column in np.flatnonzero(self.grid[0] == 0)]
+
+    def place(self, action: int) -> tuple[int, int]:
+        return int(np.flatnonzero(self.grid[:, action] == 0).max()), action

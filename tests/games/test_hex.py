@@ -1,0 +1,49 @@
+"""Hex, the game outside the package: found, conforming, and equal to open-spiel's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from games.spiel import spiel_start
+from zerolab import Position
+from zerolab.rules.catalogue import parse_game
+from zerolab.testing import CHECKS, check_twin
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hex.py"
+
+
+def test_example_has_less_than_100_lines() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) < 100
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", ["hex:3x3", "hex:3x8", "hex:6x5", "hex:8x8"])
+def test_law(name: str, check: Callable[[Any], None]) -> None:
+    check(parse_game(name))
+
+
+@pytest.mark.parametrize("rows", range(3, 9))
+@pytest.mark.parametrize("columns", range(3, 9))
+def test_agrees_with_open_spiel(rows: int, columns: int) -> None:
+    theirs = spiel_start(f"hex(num_rows={rows},num_cols={columns})")
+    check_twin(parse_game(f"hex:{rows}x{columns}"), theirs, 5000)
+
+
+def test_first_player_joins_top_and_bottom() -> None:
+    position = Position.start("hex:3x3")
+    for move in ["b1", "a1", "b2", "a2", "a3"]:
+        assert position.outcome is None
+        position = position.play(move)
+    assert position.first_player_outcome == 1
+
+
+def test_second_player_joins_the_sides() -> None:
+    position = Position.start("hex:3x3")
+    for move in ["a1", "c1", "c3", "b2", "b3", "a2"]:
+        assert position.outcome is None
+        position = position.play(move)
+    assert position.first_player_outcome == -1

@@ -1,0 +1,60 @@
+"""Counts that others have published (DESIGN 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from zerolab.rules import calls
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import ONGOING, Game
+from zerolab.rules.perft import perft
+
+OTHELLO_8X8 = [4, 12, 56, 244, 1396, 8200, 55092, 390216, 3005288, 24571056]
+CONNECT_FOUR_6X7 = [7, 49, 343, 2401, 16807, 117649, 823536, 5673234]
+CONNECT_FOUR_6X7_POSITIONS = [1, 7, 49, 238, 1120, 4263, 16422, 54859]
+TIC_TAC_TOE_ENDS = {5: 1440, 6: 5328, 7: 47952, 8: 72576, 9: 127872}
+
+
+def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
+    """Yield how many different positions stand at each ply, ended games included."""
+    level = {calls.start_state(game).tobytes()}
+    yield 1
+    for _ in range(plies):
+        states = [np.frombuffer(key, np.uint64).copy() for key in level]
+        level = {
+            calls.next_state(game, state, action).tobytes()
+            for state in states
+            if calls.outcome_of(game, state) == ONGOING
+            for action in np.flatnonzero(calls.legal_mask(game, state)).tolist()
+        }
+        yield len(level)
+
+
+def test_othello_8x8() -> None:
+    counts = list(perft(parse_game("othello:8x8"), 10))
+    assert [count.leaves for count in counts] == OTHELLO_8X8
+    assert counts[8].ended == 228
+    assert counts[9].leaves + counts[8].ended == 24571284, "the count with games ended early"
+
+
+def test_connect_four_6x7() -> None:
+    counts = list(perft(parse_game("connect_four:6x7"), 8))
+    assert [count.leaves for count in counts] == CONNECT_FOUR_6X7
+
+
+def test_connect_four_6x7_distinct_positions() -> None:
+    found = list(_distinct_positions(parse_game("connect_four:6x7"), 7))
+    assert found == CONNECT_FOUR_6X7_POSITIONS
+
+
+def test_tic_tac_toe_games() -> None:
+    counts = list(perft(parse_game("gobang:3x3:3"), 10))
+    assert {count.depth: count.ended for count in counts if count.ended} == TIC_TAC_TOE_ENDS
+    assert sum(count.ended for count in counts) == 255168
+    assert counts[-1].leaves == 0, "no game has ten plies"
+
+
+def test_tic_tac_toe_positions() -> None:
+    assert sum(_distinct_positions(parse_game("gobang:3x3:3"), 9)) == 5478

@@ -1,0 +1,66 @@
+"""Every size of every game against a naive twin: random games and counts of sequences."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from games.naive import NaiveConnectFour, NaiveGobang, NaiveOthello
+from zerolab.games.connect_four import ConnectFour
+from zerolab.games.gobang import Gobang
+from zerolab.games.othello import Othello
+from zerolab.testing import check_twin
+from zerolab.testing.samples import ongoing_positions, positions, random_games
+
+OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4, 9)]
+
+
+def _sizes(least: int) -> list[tuple[int, int, int]]:
+    """Return every rectangle with the shortest, the usual and the longest rows that win."""
+    return [
+        (rows, columns, length)
+        for rows in range(least, 9)
+        for columns in range(least, 9)
+        for length in sorted({3, 4, max(rows, columns)})
+        if length <= max(rows, columns)
+    ]
+
+
+@pytest.mark.parametrize(("rows", "columns"), OTHELLO_SIZES)
+def test_othello_agrees_with_its_naive_twin(rows: int, columns: int) -> None:
+    check_twin(Othello(rows, columns), partial(NaiveOthello, rows, columns), most_leaves=300)
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(least=4))
+def test_connect_four_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
+    start = partial(NaiveConnectFour, rows, columns, length)
+    check_twin(ConnectFour(rows, columns, length), start)
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(least=3))
+def test_gobang_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
+    check_twin(Gobang(rows, columns, length), partial(NaiveGobang, rows, columns, length))
+
+
+def test_othello_games_of_the_comparison_hold_passes_and_all_results() -> None:
+    games = [Othello(rows, columns) for rows, columns in OTHELLO_SIZES]
+    passes = [
+        sample
+        for game in games
+        for sample in positions(game)
+        if sample.history and sample.history[-1] == game.rows * game.columns
+    ]
+    assert len(passes) > 100
+    for sample in passes:
+        assert len(sample.history) < 2 or sample.history[-2] != sample.history[-1]
+        assert sample.outcome == 2, "a game ends with the last disc, never with a pass"
+    assert {played[-1].outcome for game in games for played in random_games(game)} == {-1, 0, 1}
+
+
+def test_small_boards_of_the_comparison_are_drawn_too() -> None:
+    drawn = [Gobang(3, 3, 3), Gobang(4, 4, 4), ConnectFour(4, 4, 4)]
+    for game in drawn:
+        last = [played[-1] for played in random_games(game)]
+        assert 0 in {sample.outcome for sample in last}
+        assert all(sample.outcome == 2 for sample in ongoing_positions(game))
