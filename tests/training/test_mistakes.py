@@ -1,0 +1,159 @@
+"""Wrong input to `zerolab train`: one clear line, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zerolab.cli.main import main
+
+
+def train(*arguments: str) -> int:
+    return main(["train", *arguments])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished smoke run; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("runs") / "smoke"
+    assert train("--preset", "smoke", "--run", str(folder)) == 0
+    return folder
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+MISTAKES = [
+    (["othelo:6x6"], 'unknown game "othelo"'),
+    (["othelo:6x6"], 'did you mean "othello"?'),
+    (["othello:9x6"], "rows = 9: expected at most 8"),
+    (["gobang:3x3"], "4 in a row do not fit a 3x3 board"),
+    (["--preset", "mni"], 'did you mean "mini"?'),
+    (["--set", "search.simulatons=5"], 'did you mean "search.simulations"?'),
+    (["--set", "search.simulations=0"], "search.simulations = 0: expected at least 1"),
+    (["--set", "search.simulations=many"], 'search.simulations = "many": expected a whole number'),
+    (["--set", "selfplay.episodes=0"], "selfplay.episodes = 0: expected at least 1"),
+    (["--set", "gate.games=7"], "7 is odd"),
+    (["--set", "gate.games=0"], "games = 0 leaves nothing to decide by"),
+    (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
+    (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
+    (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
+    (["--set", "learning"], 'expected KEY=VALUE'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES)
+def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
+    folder = tmp_path / "run"
+    with_preset = arguments if "--preset" in arguments else ["--preset", "smoke", *arguments]
+    assert train(*with_preset, "--run", str(folder)) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+    assert not folder.exists()
+
+
+def test_a_threshold_beyond_any_game_is_fine(tmp_path):
+    settings = ["--set=selfplay.temperature_threshold=1000", "--set=iterations=1"]
+    assert train("--preset", "smoke", "--run", str(tmp_path / "run"), *settings) == 0
+
+
+def test_a_changed_setting_is_refused_on_resume(run, capsys):
+    before = (run / "state.json").read_bytes()
+    assert train("--run", str(run), "--set", "search.simulations=9") == 2
+    assert "search.simulations = 9 differs from the run's 8" in capsys.readouterr().err
+    assert train("--run", str(run), "othello:6x6") == 2
+    assert "game = othello:6x6 differs" in capsys.readouterr().err
+    assert train("--run", str(run), "--set", "iterations=1") == 2
+    assert "expected at least the run's 2" in capsys.readouterr().err
+    assert (run / "state.json").read_bytes() == before
+
+
+def spoil(path: Path) -> None:
+    """Change some bytes in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 64] = bytes(byte ^ 0xFF for byte in content[middle : middle + 64])
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("checkpoints/0000.safetensors", "is damaged"),
+        ("examples/0002.npz", "is damaged"),
+        ("games.sqlite", "cannot use"),
+        ("state.json", "damaged"),
+        ("config.toml", "damaged"),
+    ],
+)
+@pytest.mark.parametrize("how", ["truncated", "garbage"])
+def test_damaged_files_are_told_and_kept(run, capsys, name, expected, how):
+    path = run / name
+    content = path.read_bytes()
+    if how == "truncated":
+        path.write_bytes(content[: len(content) // 3])
+    elif path.suffix in (".safetensors", ".npz"):
+        spoil(path)
+    else:
+        path.write_bytes(b"\x00\xffnothing" * 2000)
+    spoiled = path.read_bytes()
+    assert train("--run", str(run), "--set", "iterations=3") == 2
+    errors = capsys.readouterr().err
+    assert name.split("/")[-1] in errors or str(run) in errors
+    assert expected in errors or "damaged" in errors
+    assert len(errors.splitlines()) == 1
+    assert path.read_bytes() == spoiled
+
+
+def test_truncated_metrics_are_told(run, capsys):
+    path = run / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:50])
+    assert train("--run", str(run), "--set", "iterations=3") == 2
+    assert "metrics.jsonl is damaged" in capsys.readouterr().err
+
+
+def test_a_newer_run_is_refused(run, capsys):
+    state = json.loads((run / "state.json").read_text())
+    state["schema_version"] = 99
+    (run / "state.json").write_text(json.dumps(state))
+    assert train("--run", str(run), "--set", "iterations=3") == 2
+    assert "newer than" in capsys.readouterr().err
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert train("--preset", "smoke", "--run", str(tmp_path)) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert train("--preset", "smoke", "--run", str(tmp_path / "file" / "run")) == 2
+    assert "cannot make the folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("victim", ["examples", "checkpoints"])
+def test_a_full_disk_is_told_and_the_run_goes_on_later(tmp_path, capsys, monkeypatch, victim):
+    folder = tmp_path / "run"
+    replace = Path.replace
+
+    def full(self, target):
+        if Path(target).parent.name == victim and "0001" in Path(target).name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert train("--preset", "smoke", "--run", str(folder)) == 2
+    errors = capsys.readouterr().err
+    assert "No space left on device" in errors
+    assert not list(folder.rglob(".*.part"))
+    monkeypatch.undo()
+    assert train("--preset", "smoke", "--run", str(folder)) == 0

@@ -1,0 +1,129 @@
+"""A run killed at any moment and resumed ends with the same bytes as one never killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from zerolab.cli.main import main
+
+SETTINGS = ["iterations=3", "selfplay.episodes=12", "search.simulations=40", "yardstick_games=2"]
+
+
+def command(folder: Path) -> list[str]:
+    train = [sys.executable, "-m", "zerolab.cli.main", "train", "--run", str(folder)]
+    return [*train, "--preset", "smoke", *(f"--set={each}" for each in SETTINGS)]
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Return everything a run has written, wall-clock fields and the lock aside."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.name == "games.sqlite":
+            with sqlite3.connect(path) as connection:
+                found[name] = connection.execute("SELECT * FROM games").fetchall()
+        elif path.name == "metrics.jsonl":
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            found[name] = [
+                {key: value for key, value in line.items() if not key.startswith("wall_")}
+                for line in lines
+            ]
+        elif path.name == "state.json":
+            state = json.loads(path.read_text())
+            del state["metrics_bytes"]  # wall-clock fields are of different lengths
+            found[name] = state
+        elif path.is_file() and path.name != ".lock":
+            found[name] = path.read_bytes()
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    subprocess.run(command(folder), check=True, capture_output=True)
+    return contents(folder)
+
+
+def test_two_runs_with_one_seed_are_identical(tmp_path, undisturbed):
+    subprocess.run(command(tmp_path / "run"), check=True, capture_output=True)
+    again = contents(tmp_path / "run")
+    assert again == undisturbed
+    assert len(undisturbed["metrics.jsonl"]) == 3 * 3 + 3
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    kills = 0
+    for stage, delay in (("1 selfplay", 0.05), ("1 learn", 0.1), ("2 gate", 0.0), ("3 learn", 0.02)):
+        process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if wait_for_stage(folder, stage, process):
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    subprocess.run(command(folder), check=True, capture_output=True)
+    assert contents(folder) == undisturbed
+    assert kills >= 3
+
+
+def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
+    """Wait until a run has come to a stage or past it; tell whether it is still going on."""
+    order = ["selfplay", "learn", "gate", "measure"]
+    iteration, name = stage.split()
+    while process.poll() is None:
+        try:
+            state = json.loads((folder / "state.json").read_text())
+        except (OSError, ValueError):
+            state = {"iteration": 0, "stage": "selfplay"}
+        here = (state["iteration"], order.index(state["stage"]))
+        if here >= (int(iteration), order.index(name)):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_an_interrupt_is_clean_and_says_how_to_go_on(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert wait_for_stage(folder, "1 learn", process)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate()[0].decode()
+    assert process.returncode == 130
+    assert f"go on with: zerolab train --run {folder}" in output.replace("\n", "")
+    assert "Traceback" not in output
+    subprocess.run(command(folder), check=True, capture_output=True)
+    assert contents(folder) == undisturbed
+
+
+def test_a_second_process_on_one_run_is_refused(tmp_path, capfd):
+    folder = tmp_path / "run"
+    endless = [*command(folder), "--set=iterations=1000"]
+    process = subprocess.Popen(endless, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for_stage(folder, "1 learn", process)
+        assert main(["train", "--run", str(folder)]) == 2
+        assert "is in use" in capfd.readouterr().err
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_more_iterations_continue_a_finished_run(tmp_path):
+    short, long = tmp_path / "short", tmp_path / "long"
+    subprocess.run([*command(short), "--set=iterations=2"], check=True, capture_output=True)
+    extended = [*command(short)[:6], "--set=iterations=3"]
+    subprocess.run(extended, check=True, capture_output=True)
+    subprocess.run(command(long), check=True, capture_output=True)
+    one, other = contents(short), contents(long)
+    for name in other:
+        if name.startswith(("checkpoints", "examples")):
+            assert one[name] == other[name], name
