@@ -60,7 +60,9 @@ def _random_game(game: Game, seed: int) -> Iterator[Sample]:
     yield sample
     while sample.outcome == ONGOING:
         require(len(sample.history) < MAX_PLIES, game, f"no end after {MAX_PLIES} random actions")
-        choices = np.flatnonzero(calls.legal_mask(game, sample.state))
+        mask = np.zeros(rules.actions(game), np.bool_)
+        calls.write_legal(game, sample.state, mask)
+        choices = np.flatnonzero(mask)
         require(len(choices), sample, "the game goes on, but no action is legal")
         action = int(random.choice(choices))
         state = calls.next_state(game, sample.state, action)

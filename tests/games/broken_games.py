@@ -1,0 +1,248 @@
+"""Games with one defect each; run alone, it prints what the conformance kit says about them.
+
+They run as plain Python, so nothing is compiled for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from games.naive import NaiveGobang
+from zerolab import testing
+from zerolab.core import streams
+from zerolab.games.gobang import GobangRules
+from zerolab.rules import boards
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import register_game
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
+
+Side = Annotated[int, Field(ge=3, le=8)]
+
+CAUGHT_BY: dict[str, tuple[str, Any]] = {}
+"""For each broken game: the check that must catch it, and the game."""
+
+
+def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], type]:
+    """Register the decorated rules as a game of their own, three in a row winning."""
+
+    def register(broken: type) -> type:
+        name = broken.__name__
+        fields = [("rows", Side), ("columns", Side), ("length", Side)]
+        kind = NamedTuple(name, fields)  # type: ignore[misc]
+        register_game(name, kind)(broken)
+        CAUGHT_BY[name] = check, kind(rows, columns, 3)
+        return broken
+
+    return register
+
+
+@_broken("check_start")
+class StartLeavesAWord(GobangRules):
+    @staticmethod
+    def start(game, out):
+        out[0] = boards.ZERO
+
+
+@_broken("check_start")
+class ZeroMeansNotEnded(GobangRules):
+    @staticmethod
+    def outcome(game, state):
+        result = GobangRules.outcome(game, state)
+        return DRAW if result == ONGOING else result
+
+
+@_broken("check_outcome")
+class UnknownOutcome(GobangRules):
+    @staticmethod
+    def outcome(game, state):
+        result = GobangRules.outcome(game, state)
+        return 3 if result == LOSS else result
+
+
+@_broken("check_legal")
+class LegalLeavesEntries(GobangRules):
+    @staticmethod
+    def legal(game, state, mask):
+        for cell in range(game.rows * game.columns):
+            if not boards.bit(state[0] | state[1], cell):
+                mask[cell] = True
+
+
+@_broken("check_legal")
+class NobodyCanMove(GobangRules):
+    @staticmethod
+    def legal(game, state, mask):
+        GobangRules.legal(game, state, mask)
+        if boards.popcount(state[0]) == 2:
+            mask[:] = False
+
+
+@_broken("check_apply")
+class ApplyOverwritesItsInput(GobangRules):
+    @staticmethod
+    def apply(game, state, action, out):
+        out[0] = state[1]
+        out[1] = state[0] | boards.ONE << boards.word(action)
+
+
+@_broken("check_end")
+class NeverEnds(GobangRules):
+    @staticmethod
+    def legal(game, state, mask):
+        mask[:] = True
+
+    @staticmethod
+    def outcome(game, state):
+        return ONGOING
+
+
+@_broken("check_planes")
+class EncodeAdds(GobangRules):
+    @staticmethod
+    def encode(game, state, out):
+        for cell in range(game.rows * game.columns):
+            if boards.bit(state[0] | state[1], cell):
+                out[0, cell] = boards.stone(state[0], state[1], cell)
+
+
+@_broken("check_planes")
+class EmptyPlanes(GobangRules):
+    @staticmethod
+    def encode(game, state, out):
+        out[:] = 0
+
+
+@_broken("check_names")
+class SameName(GobangRules):
+    @staticmethod
+    def describe_action(game, action):
+        return "abcdefgh"[action % game.columns]
+
+
+@_broken("check_names")
+class NameReadWrongly(GobangRules):
+    @classmethod
+    def parse_action(cls, game, text):
+        action = super().parse_action(game, text)
+        return None if action is None else action * 2 % 9
+
+
+@_broken("check_symmetry_tables", rows=3, columns=4)
+class QuarterTurnOfARectangle(GobangRules):
+    @staticmethod
+    def symmetries(game):
+        return 8
+
+
+@_broken("check_symmetry_tables")
+class NotAGroup(GobangRules):
+    @staticmethod
+    def symmetries(game):
+        return 3
+
+
+@_broken("check_symmetric_positions")
+class PolicyNotMirrored(GobangRules):
+    @staticmethod
+    def action_image(game, symmetry, action):
+        return action
+
+
+@_broken("check_symmetric_positions")
+class PlanesNotMirrored(GobangRules):
+    @staticmethod
+    def cell_image(game, symmetry, cell):
+        return cell if symmetry == 1 else GobangRules.cell_image(game, symmetry, cell)
+
+    @staticmethod
+    def action_image(game, symmetry, action):
+        return GobangRules.cell_image(game, symmetry, action)
+
+
+@_broken("check_symmetries_invert")
+class TransformForgetsAPlayer(GobangRules):
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        GobangRules.transform(game, state, symmetry, out)
+        if symmetry:
+            out[1] = boards.ZERO
+
+
+@_broken("check_random_action")
+class IllegalRandomAction(GobangRules):
+    @staticmethod
+    def random_action(game, state, random):
+        return streams.below(random, game.rows * game.columns)
+
+
+@_broken("check_random_action")
+class LopsidedRandomAction(GobangRules):
+    @staticmethod
+    def random_action(game, state, random):
+        action = streams.below(random, game.rows * game.columns)
+        while boards.bit(state[0] | state[1], action):
+            action = (action + 1) % (game.rows * game.columns)
+        return action
+
+
+@_broken("check_playout")
+class PlayoutForgetsWhoseResult(GobangRules):
+    @staticmethod
+    def playout(game, state, key, out):
+        GobangRules.playout(game, state, key, out)
+        return rules.outcome(game, out)
+
+
+@_broken("check_playout_mean")
+class PlayoutAlwaysWon(GobangRules):
+    @staticmethod
+    def playout(game, state, key, out):
+        return WIN
+
+
+@_broken("check_twin")
+class TieScoredAsALoss(GobangRules):
+    @staticmethod
+    def outcome(game, state):
+        result = GobangRules.outcome(game, state)
+        return LOSS if result == DRAW else result
+
+
+@_broken("check_twin")
+class WinnerSeenAbsolutely(GobangRules):
+    @staticmethod
+    def outcome(game, state):
+        result = GobangRules.outcome(game, state)
+        first_to_move = boards.popcount(state[0]) == boards.popcount(state[1])
+        return WIN if result == LOSS and not first_to_move else result
+
+
+@_broken("check_twin")
+class ColoursShownAbsolutely(GobangRules):
+    @staticmethod
+    def encode(game, state, out):
+        first_to_move = boards.popcount(state[0]) == boards.popcount(state[1])
+        GobangRules.encode(game, state if first_to_move else state[::-1], out)
+
+
+def _complaint(name: str) -> str:
+    """Return what the check that must catch a game says, or nothing."""
+    check, game = CAUGHT_BY[name]
+    try:
+        if check == "check_twin":
+            testing.check_twin(game, lambda: NaiveGobang(*game))
+        else:
+            next(each for each in testing.CHECKS if each.__name__ == check)(game)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    print(json.dumps({name: _complaint(name) for name in CAUGHT_BY}))

@@ -1,0 +1,48 @@
+"""Everything the rules compute along a random game, as text; run alone, it prints that."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.perft import perft
+from zerolab.testing.samples import random_games
+
+
+@kernel
+def _chance(game: Any, state: Any, keys: Any, out: Any, found: Any) -> None:
+    for i in range(keys.shape[0]):
+        found[i, 0] = rules.random_action(game, state, streams.bits(keys[i], 0))
+        found[i, 1] = rules.playout(game, state, keys[i], out)
+        found[i, 2] = streams.gamma(keys[i], 0.3)
+
+
+def fingerprint(name: str) -> list[Any]:
+    """Return numbers that differ wherever two ways of running the rules differ."""
+    game = parse_game(name)
+    numbers: list[Any] = [[*count] for count in perft(game, 2)]
+    played = random_games(game)[0]
+    for sample in played:
+        numbers.append([sample.outcome, sample.history, sample.state.tobytes().hex()])
+        numbers.append(calls.planes_of(game, sample.state[None]).tobytes().hex())
+        for symmetry in range(rules.symmetries(game)):
+            numbers.append(calls.image_of(game, sample.state, symmetry).tobytes().hex())
+    for sample in played[: len(played) // 2 : 2]:
+        zeros = np.zeros(2, np.int64)
+        keys = streams.streams(7, 1, np.arange(2), zeros, streams.PLAYOUT)
+        found = np.empty((2, 3))
+        _chance(game, sample.state, keys, sample.state.copy(), found)
+        numbers.append(found.tobytes().hex())
+    return json.loads(json.dumps(numbers))  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    print(json.dumps([fingerprint(name) for name in sys.argv[1:]]))

@@ -1,0 +1,81 @@
+"""The conformance kit catches what it is there to catch, and tells the author where."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+
+from games.naive import NaiveConnectFour, NaiveGobang
+from zerolab.core.errors import UserError
+from zerolab.testing import check_game
+
+BROKEN = {
+    "StartLeavesAWord": "start does not write every word",
+    "ZeroMeansNotEnded": "the first position has outcome 0, not ONGOING",
+    "UnknownOutcome": "the outcome 3 is none of",
+    "LegalLeavesEntries": "legal does not write every entry",
+    "NobodyCanMove": "the game goes on, but no action is legal",
+    "ApplyOverwritesItsInput": "read before you write",
+    "NeverEnds": "no end after 1000 random actions",
+    "EncodeAdds": "encode leaves entries unwritten",
+    "EmptyPlanes": "the last action changed no plane",
+    "SameName": 'more than one action is named "a"',
+    "NameReadWrongly": '"b1" names action 1, but is read as 2',
+    "QuarterTurnOfARectangle": "is no permutation",
+    "NotAGroup": "symmetry 1, then 2, is none of those listed",
+    "PolicyNotMirrored": "action 0, then symmetry 1, is not the same the other way round",
+    "PlanesNotMirrored": "are not the planes moved by cell_image",
+    "TransformForgetsAPlayer": "does not undo symmetry",
+    "IllegalRandomAction": "which are not legal",
+    "LopsidedRandomAction": "random_action is not uniform",
+    "PlayoutForgetsWhoseResult": "playouts differ from games of random_action",
+    "PlayoutAlwaysWon": "the mean of playouts is 1.00",
+    "TieScoredAsALoss": "the outcome is -1, the twin's 0",
+    "WinnerSeenAbsolutely": "the outcome is 1, the twin's -1",
+    "ColoursShownAbsolutely": "plane 0 shows the stones",
+}
+
+
+@cache
+def _complaints() -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "games.broken_games"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_game_is_caught(name: str) -> None:
+    complaint = _complaints()[name]
+    assert complaint.startswith(f"{name}(rows=3")
+    assert BROKEN[name] in complaint
+
+
+def test_every_broken_game_has_its_complaint() -> None:
+    assert set(BROKEN) == set(_complaints())
+
+
+def test_check_game_takes_names_and_twins() -> None:
+    check_game("gobang:3x3:3", partial(NaiveGobang, 3, 3, 3))
+
+
+def test_check_game_compares_with_the_twin() -> None:
+    with pytest.raises(AssertionError, match="for the twin"):
+        check_game("gobang:4x4", partial(NaiveConnectFour, 4, 4, 4))
+
+
+def test_check_game_explains_an_unknown_name() -> None:
+    with pytest.raises(UserError, match='did you mean "gobang"'):
+        check_game("goban:3x3:3")
