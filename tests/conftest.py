@@ -1,4 +1,4 @@
-"""All tests know the game of the examples folder, as after `pip install ./examples`."""
+"""All tests know the game of the examples folder, and none depends on the machine's speed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import tempfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from hypothesis import settings
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+settings.register_profile("zerolab", deadline=None)  # a first call may compile
+settings.load_profile("zerolab")
 
 
 def pytest_configure() -> None:

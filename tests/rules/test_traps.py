@@ -1,0 +1,128 @@
+"""Rules that programs of this kind have got wrong before (DESIGN 7)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from zerolab import Position
+from zerolab.core.compiled import kernel
+from zerolab.games.connect_four import ConnectFour
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import LOSS, ONGOING
+
+
+@kernel
+def _outcomes(game, states, found):
+    for i in range(states.shape[0]):
+        found[i] = rules.outcome(game, states[i])
+
+
+def played(game: str, *moves: str) -> Position:
+    position = Position.start(game)
+    for move in moves:
+        position = position.play(move)
+    return position
+
+
+@pytest.mark.parametrize(("rows", "columns"), list(product(range(4, 9), range(4, 9))))
+def test_connect_four_knows_every_line_of_every_board(rows: int, columns: int) -> None:
+    for length in range(3, max(rows, columns) + 1):
+        full, missing = [], []
+        for row, column, (down, right) in product(
+            range(rows), range(columns), [(0, 1), (1, 0), (1, 1), (1, -1)]
+        ):
+            cells = [(row + i * down, column + i * right) for i in range(length)]
+            if all(0 <= r < rows and 0 <= c < columns for r, c in cells):
+                bits = [1 << (c * rows + (rows - 1 - r)) for r, c in cells]
+                full.append(sum(bits))
+                missing += [sum(bits) - bit for bit in bits]
+        for words, expected in ((full, LOSS), (missing, ONGOING)):
+            states = np.zeros((len(words), 2), np.uint64)
+            states[:, 1] = words
+            found = np.empty(len(words), np.int64)
+            _outcomes(ConnectFour(rows, columns, length), states, found)
+            assert (found == expected).all()
+
+
+def test_connect_four_8x8_fills_its_last_cell() -> None:
+    """The last column's top is bit 63: nothing may carry beyond it."""
+    position = played("connect_four:8x8", *["7"] * 8)
+    assert position.legal_actions == [0, 1, 2, 3, 4, 5, 6]
+    assert position.board()[:, 7].tolist() == [-1, 1, -1, 1, -1, 1, -1, 1]
+
+
+def test_overlines_win_in_gobang() -> None:
+    position = played("gobang:5x5", "a1", "a2", "b1", "b2", "d1", "d2", "e1", "e2")
+    assert position.outcome is None
+    assert position.play("c1").first_player_outcome == 1
+
+
+def test_a_full_board_without_a_line_is_a_draw_and_not_ongoing() -> None:
+    position = played("gobang:3x3:3", "a1", "b1", "c1", "b2", "a2", "c2", "b3", "a3")
+    assert position.outcome is None
+    position = position.play("c3")
+    assert position.outcome == 0
+    assert position.legal_actions == []
+
+
+def test_a_line_with_the_last_stone_wins_and_is_no_draw() -> None:
+    moves = ["a1", "b1", "c1", "a2", "b2", "c2", "b3", "a3"]
+    position = played("gobang:3x3:3", *moves)
+    assert position.outcome is None
+    assert position.play("c3").first_player_outcome == 1
+
+
+def test_the_result_is_the_movers_not_the_winners() -> None:
+    first_wins = played("gobang:3x3:3", "a1", "a2", "b1", "b2", "c1")
+    assert (first_wins.outcome, first_wins.first_player_outcome) == (-1, 1)
+    second_wins = played("gobang:3x3:3", "a1", "a2", "b1", "b2", "c3", "c2")
+    assert (second_wins.outcome, second_wins.first_player_outcome) == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("game", "first", "second"),
+    [
+        ("othello:4x4", {"c2", "b3"}, {"b2", "c3"}),
+        ("othello:5x5", {"c2", "b3"}, {"b2", "c3"}),
+        ("othello:5x8", {"e2", "d3"}, {"d2", "e3"}),
+        ("othello:6x6", {"d3", "c4"}, {"c3", "d4"}),
+        ("othello:8x8", {"e4", "d5"}, {"d4", "e5"}),
+    ],
+)
+def test_othello_starts_around_half_the_side(game: str, first: set[str], second: set[str]) -> None:
+    """FACTS 1: on 5x5 the block is rows and columns 1-2, off centre."""
+    position = Position.start(game)
+    board = position.board()
+    named = {
+        colour: {position.name(int(cell)) for cell in np.flatnonzero(board.ravel() == colour)}
+        for colour in (1, -1)
+    }
+    assert named == {1: first, -1: second}
+
+
+def test_othello_pass_is_forced_and_alone() -> None:
+    passes = 0
+    random = np.random.default_rng(0)
+    for _ in range(30):
+        position = Position.start("othello:4x4")
+        while position.outcome is None:
+            moves = position.legal_moves
+            if "pass" in moves:
+                passes += 1
+                assert moves == ["pass"]
+                assert "pass" not in position.play("pass").legal_moves, "the game had ended"
+            position = position.play(str(random.choice(moves)))
+    assert passes > 10
+    assert "pass" not in Position.start("othello:4x4").legal_moves
+
+
+def test_othello_counts_discs_where_nobody_can_move() -> None:
+    """The shortest game: nine moves that leave the second player without a disc."""
+    moves = ["e6", "f4", "e3", "f6", "g5", "d6", "e7", "f5", "c5"]
+    position = played("othello:8x8", *moves)
+    assert (position.board() == -1).sum() == 0
+    assert position.first_player_outcome == 1
+    assert position.ply == 9
