@@ -9,6 +9,7 @@ picks the same implementation at run time. ``docs/decisions/0001`` tells why.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import inspect
@@ -136,6 +137,7 @@ def _kernel_cache_folder() -> Path:
         _drop_stale_caches(root, folder)
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="zerolab-kernels-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 

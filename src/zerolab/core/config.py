@@ -14,9 +14,11 @@ from zerolab.core.errors import UserError, nearest
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, unknown keys refused."""
+    """Base of all settings: immutable, unknown keys and numbers that are not finite refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
 
 class Choice(Settings):
@@ -143,9 +145,9 @@ def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
             keys.append(str(part))
             current = _only_model(current.model_fields[str(part)].annotation)
             continue
-        tagged = _tagged_model(keys, model, str(part))
-        if current is None and tagged is not None:
-            current = tagged
+        choices = {} if current else _choices_at(keys, model)
+        if part in choices:
+            current = choices[str(part)]
         else:
             keys.append(str(part))
     return _Spot(".".join(keys), current)
@@ -156,18 +158,20 @@ def _only_model(annotation: Any) -> type[BaseModel] | None:
     return annotation if is_model else None
 
 
-def _tagged_model(keys: Sequence[str], model: type[BaseModel], tag: str) -> type[BaseModel] | None:
-    """Return the member named `tag` of the union of choices that stands at `keys`."""
+def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """Return the members, by name, of the union of choices that stands at `keys`."""
     annotation: Any = model
     for key in keys:
         inner = _only_model(annotation)
-        if inner is None:
-            return None
+        if inner is None or key not in inner.model_fields:
+            return {}
         annotation = inner.model_fields[key].annotation
-    for member in get_args(annotation):
-        if _only_model(member) and member.model_fields["name"].default == tag:
-            return member  # type: ignore[no-any-return]
-    return None
+    members = [member for member in map(_only_model, get_args(annotation)) if member]
+    return {
+        member.model_fields["name"].default: member
+        for member in members
+        if issubclass(member, Choice)
+    }
 
 
 def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
@@ -184,6 +188,9 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f"{key} is missing"
     if kind == "value_error":
         return f"{key}: {context['error']}" if key else str(context["error"])
+    if kind == "union_tag_not_found":
+        names = ", ".join(_choices_at(key.split("."), model))
+        return f"{key}.name is missing: expected one of {names}"
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
         tags = [name.strip("' ") for name in str(context["expected_tags"]).split(",")]

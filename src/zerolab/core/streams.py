@@ -78,7 +78,8 @@ def gamma(key, shape):
     number = 1
     while True:
         x = _normal(key, number)
-        v = (1.0 + c * x) ** 3
+        w = 1.0 + c * x
+        v = w * w * w  # not w**3: plain Python would round it differently from compiled code
         u = 1.0 - uniform(key, number + 2)
         number += 3
         if v > 0.0 and math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):

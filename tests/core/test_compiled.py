@@ -1,0 +1,173 @@
+"""The compiled pattern: dispatch by type, compiled and plain, and a cache that notices edits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import zerolab
+from zerolab.core.compiled import Family, kernel
+
+SHAPES = Family("shape")
+
+
+@SHAPES.function
+def area(shape: Any, scale: float) -> float:
+    """Return the area of a shape."""
+    raise AssertionError
+
+
+@SHAPES.function
+def double_area(shape: Any) -> float:
+    """Return twice the area."""
+    raise AssertionError
+
+
+class Square(NamedTuple):
+    side: float
+
+
+class Rectangle(NamedTuple):
+    width: float
+    height: float
+
+
+class Circle(NamedTuple):
+    radius: float
+
+
+class SquareArea:
+    @staticmethod
+    def area(shape, scale):
+        return scale * shape.side**2
+
+    @staticmethod
+    def double_area(shape):
+        return 2 * area(shape, 1.0)
+
+
+class RectangleArea(SquareArea):
+    """Inherits what calls the family, and must get its own area there."""
+
+    @staticmethod
+    def area(shape, scale):
+        return scale * shape.width * shape.height
+
+
+SHAPES.implement(Square, SquareArea)
+SHAPES.implement(Rectangle, RectangleArea)
+
+
+@kernel
+def _areas(shape, scale):
+    return area(shape, scale), double_area(shape)
+
+
+def _plain_areas(shape: Any, scale: float) -> tuple[float, float]:
+    return area(shape, scale), double_area(shape)
+
+
+@pytest.mark.parametrize("areas", [_areas, _plain_areas], ids=["compiled", "plain"])
+def test_the_type_of_the_first_argument_decides(areas: Any) -> None:
+    assert areas(Square(3.0), 2.0) == (18.0, 18.0)
+    assert areas(Rectangle(2.0, 5.0), 1.0) == (10.0, 20.0)
+
+
+def test_a_type_without_implementation_is_named() -> None:
+    with pytest.raises(TypeError, match="Circle is not registered as a shape"):
+        area(Circle(1.0), 1.0)
+    with pytest.raises(Exception, match="Circle is not registered as a shape"):
+        _areas(Circle(1.0), 1.0)
+
+
+def test_dispatching_functions_keep_their_names_and_docstrings() -> None:
+    assert area.__name__ == "area"
+    assert area.__doc__ == "Return the area of a shape."
+
+
+def _cache_folder(package: Path, cache: str, **more: str) -> str:
+    """Return where a process that imports this copy of the package keeps its kernels."""
+    program = "import zerolab.core.compiled, numba; print(numba.config.CACHE_DIR)"
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    paths = [str(package), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **environment,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "XDG_CACHE_HOME": cache,
+            **more,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder with a copy of the package's kernels."""
+    source = Path(zerolab.__file__).parent
+    for part in ("__init__.py", "core", "rules"):
+        target = tmp_path / "copy" / "zerolab" / part
+        if (source / part).is_dir():
+            shutil.copytree(source / part, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.parent.mkdir(parents=True)
+            shutil.copy(source / part, target)
+    return tmp_path / "copy"
+
+
+def test_an_edit_anywhere_starts_a_new_kernel_cache(package: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    before = _cache_folder(package, cache)
+    assert before.startswith(cache)
+    assert _cache_folder(package, cache) == before
+    with open(package / "zerolab" / "rules" / "boards.py", "a") as source:
+        source.write("# edited\n")
+    assert _cache_folder(package, cache) != before
+
+
+def test_an_edit_of_another_packages_game_starts_one_too(package: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    before = _cache_folder(package, cache)
+    announcement = package / "third_party-1.dist-info" / "entry_points.txt"
+    announcement.parent.mkdir()
+    announcement.write_text("[zerolab.games]\nthird = third_party\n")
+    (package / "third_party.py").write_text("side = 3\n")
+    registered = _cache_folder(package, cache)
+    (package / "third_party.py").write_text("side = 4\n")
+    edited = _cache_folder(package, cache)
+    assert len({before, registered, edited}) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = _cache_folder(package, str(tmp_path / "file"), TMPDIR=str(tmp_path))
+    assert Path(folder).parent == tmp_path
+    assert not Path(folder).exists(), "the replacement goes when the process ends"
+
+
+def test_the_users_own_cache_folder_is_respected(package: Path, tmp_path: Path) -> None:
+    own = str(tmp_path / "own")
+    assert _cache_folder(package, str(tmp_path), NUMBA_CACHE_DIR=own) == own
+
+
+def test_old_kernel_caches_are_dropped(package: Path, tmp_path: Path) -> None:
+    root = tmp_path / "cache" / "zerolab"
+    old, recent, foreign = root / "kernels-old", root / "kernels-recent", root / "other"
+    for folder in (old, recent, foreign):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    os.utime(foreign, (0, 0))
+    current = _cache_folder(package, str(tmp_path / "cache"))
+    assert {each.name for each in root.iterdir()} == {
+        Path(current).name, "kernels-recent", "other",
+    }  # fmt: skip
