@@ -13,7 +13,7 @@ from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads import POLICY, VALUE
-from zerolab.networks.inference import best_device
+from zerolab.networks.inference import best_device, best_precision
 from zerolab.replay.window import Window
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -54,6 +54,7 @@ class _Learning:
         batch = next(iter(self._window.batches(np.random.default_rng(0), size, 1, "random")))
         self._ready = [torch.from_numpy(array).to(device) for array in batch]
         self._batches = batches
+        self._bfloat16 = best_precision(device) == torch.bfloat16
         self._iteration = 0
 
     def learn(self) -> float:
@@ -67,8 +68,10 @@ class _Learning:
         planes, policies, values = self._ready
         planes = planes.contiguous(memory_format=torch.channels_last)
         for _ in range(self._batches):
-            outputs = network(planes)
-            loss = policy_loss(outputs[POLICY], policies) + value_loss(outputs[VALUE], values)
+            with torch.autocast(planes.device.type, torch.bfloat16, enabled=self._bfloat16):
+                outputs = network(planes)
+            policy = policy_loss(outputs[POLICY].float(), policies)
+            loss = policy + value_loss(outputs[VALUE].float(), values)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

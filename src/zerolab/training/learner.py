@@ -13,6 +13,7 @@ from torch import nn
 from zerolab.core import streams
 from zerolab.losses.interface import all_losses, policy_loss, value_loss
 from zerolab.networks.heads import POLICY, VALUE
+from zerolab.networks.inference import best_precision
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
 from zerolab.training.settings import LearnSettings
@@ -30,13 +31,19 @@ class Learned(NamedTuple):
 
 
 class Learner:
-    """A network with its optimiser, whose state lives as long as the network's weights."""
+    """A network with its optimiser, whose state lives as long as the network's weights.
+
+    Weights and losses are float32. Where the device multiplies bfloat16 natively the layers
+    between compute in it (autocast), about twice as fast.
+    """
 
     def __init__(self, network: nn.Module, settings: LearnSettings, device: torch.device) -> None:
         self.network = network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.settings = settings
         self.device = device
+        self._precision = best_precision(device)
+        self._autocast = self._precision == torch.bfloat16
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=settings.learning_rate, foreach=True
         )
@@ -72,9 +79,10 @@ class Learner:
 
     def _step(self, batch: Batch) -> torch.Tensor:
         planes, policies, values = (self._tensor(array) for array in batch)
-        outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
-        policy = policy_loss(outputs[POLICY], policies)
-        value = value_loss(outputs[VALUE], values)
+        with torch.autocast(self.device.type, self._precision, enabled=self._autocast):
+            outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
+        policy = policy_loss(outputs[POLICY].float(), policies)
+        value = value_loss(outputs[VALUE].float(), values)
         self.optimizer.zero_grad(set_to_none=True)
         self.settings.loss(policy, value).backward()
         self.optimizer.step()

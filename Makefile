@@ -1,0 +1,36 @@
+# `make train` and `make test` set everything up by themselves; only Python 3.11 or newer is needed.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN ?= runs/demo
+BIN := $(VENV)/bin
+
+.PHONY: train test check bench clean
+
+train: $(VENV)/user
+	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
+
+test: check
+	$(BIN)/pytest
+
+# Format, lint, types and layers.
+check: $(VENV)/developer
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/user
+	$(BIN)/zerolab bench
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/user: pyproject.toml examples/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable . --editable examples
+	touch $@
+
+$(VENV)/developer: $(VENV)/user
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable examples
+	touch $@
