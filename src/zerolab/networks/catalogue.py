@@ -16,7 +16,8 @@ __all__ = ["NETWORKS", "NetworkSettings", "build_network"]
 
 
 def build_network(settings: NetworkSettings, game: Game, seed: int) -> Network:
-    """Return a network with weights drawn from a seed, independent of torch's global state."""
+    """Return a network with weights drawn from a seed; torch's own generators are left alone."""
+    key = int(streams.stream(seed, 0, 0, 0, streams.INITIAL_WEIGHTS))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(streams.stream(seed, 0, 0, 0, streams.INITIAL_WEIGHTS)) >> 1)
+        torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed would reseed GPUs, too
         return settings.network(game)

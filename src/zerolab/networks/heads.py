@@ -25,15 +25,15 @@ class PolicyHead(nn.Module):
 
 
 class ScalarValueHead(nn.Module):
-    """The expected outcome for the mover, [N] in (-1, 1), from features [N, inputs]."""
+    """The expected outcome for the mover, float32[N] in [-1, 1], from features [N, inputs]."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
         self.output = nn.Linear(inputs, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return values."""
-        return torch.tanh(self.output(features)).squeeze(1)
+        """Return values; next to 1 and -1 bfloat16 would be coarse."""
+        return torch.tanh(self.output(features).float()).squeeze(1)
 
 
 class PlaneReader(nn.Module):

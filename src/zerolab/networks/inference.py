@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +14,7 @@ from zerolab.networks.layers import folded_copy
 from zerolab.rules import calls
 from zerolab.rules.interface import Game
 
-_SMALL_BUCKET = 8
-_LARGE_BUCKET = 32
+_EXACT_BUCKETS = 32
 
 
 def best_device() -> torch.device:
@@ -29,16 +27,17 @@ def best_precision(device: torch.device) -> torch.dtype:
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        native = torch.cpu._is_avx512_bf16_supported()  # true of every processor with AMX, too
     return torch.bfloat16 if native else torch.float32
 
 
 def bucket(count: int) -> int:
-    """Return the batch size that `count` positions are padded to.
+    """Return the batch size that `count` positions are padded to: at most a sixteenth more.
 
-    A library prepares its kernels once for every shape; few shapes keep that from recurring.
+    The first batch of a size costs milliseconds, in which kernels are prepared for it. There are
+    32 sizes up to 32 and 16 for every doubling from there.
     """
-    step = _SMALL_BUCKET if count <= 2 * _LARGE_BUCKET else _LARGE_BUCKET
+    step = max(1, (1 << max(0, count - 1).bit_length()) // _EXACT_BUCKETS)
     return -(-count // step) * step
 
 
@@ -46,8 +45,12 @@ class NetworkEvaluator:
     """A snapshot of a network that evaluates batches; safe to call from several threads.
 
     Later training of the network does not change it. Batch norms are folded into the weights,
-    which are stored channels last. On a GPU each calling thread uses a stream of its own, so that
-    one thread's copies and searches overlap another's network.
+    which are stored channels last. Each calling thread computes on as many cores as
+    `torch.set_num_threads` allows: several threads should have one each. On a GPU each calling
+    thread uses a stream of its own, so that one thread's copies and searches overlap another's
+    network.
+
+    Without a `device` and a `precision`, those of `best_device` and `best_precision` are taken.
     """
 
     def __init__(
@@ -60,37 +63,40 @@ class NetworkEvaluator:
         self.game = game
         self.device = device or best_device()
         self.precision = precision or best_precision(self.device)
+        self._thread = threading.local()
         folded = folded_copy(network).to(self.device, self.precision)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self.device.type == "cuda":  # the threads' streams do not wait for this one
+            torch.cuda.synchronize(self.device)
 
     def evaluate(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return priors over all actions float32[N, actions] and values float32[N]."""
+        """Evaluate uint64[N, words] states.
+
+        Returns priors float32[N, actions], a softmax over all actions, the illegal ones included,
+        and the values for the movers float32[N].
+        """
         count = len(states)
-        planes = calls.planes_of(self.game, states, padded=bucket(count))
+        planes = torch.from_numpy(calls.planes_of(self.game, states, padded=bucket(count)))
+        compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
-            priors, values = self._run(torch.from_numpy(planes))
+            priors, values = compute(planes)
         return priors[:count].numpy(), values[:count].numpy()
 
-    def _run(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        if self.device.type != "cuda":
-            return self._forward(planes)
-        with torch.cuda.stream(_thread_stream(self.device)):
-            priors, values = self._forward(planes.pin_memory().to(self.device, non_blocking=True))
-            return priors.cpu(), values.cpu()
-
-    def _forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def _compute(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         shaped = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
-        outputs: dict[str, Any] = self._network(shaped)
-        return torch.softmax(outputs[POLICY].float(), dim=1), outputs[VALUE].float()
+        outputs = self._network(shaped)
+        return torch.softmax(outputs[POLICY].float(), dim=1), outputs[VALUE]
 
-
-_STREAMS = threading.local()
-
-
-def _thread_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the calling thread's own stream."""
-    if not hasattr(_STREAMS, "stream"):
-        _STREAMS.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    return _STREAMS.stream  # type: ignore[no-any-return]
+    def _compute_on_gpu(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute on the calling thread's stream; waiting for it lets other threads run."""
+        if not hasattr(self._thread, "stream"):
+            self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream: torch.cuda.Stream = self._thread.stream
+        with torch.cuda.stream(stream):
+            priors, values = self._compute(planes.pin_memory().to(self.device, non_blocking=True))
+            # Such copies to the processor are to pinned memory.
+            answers = priors.to("cpu", non_blocking=True), values.to("cpu", non_blocking=True)
+        stream.synchronize()
+        return answers

@@ -22,17 +22,23 @@ def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Copy arrays into a network; raise UserError if any name or shape differs."""
-    own = network.state_dict()
+    """Copy arrays into a network; raise UserError if any name, shape or type differs.
+
+    The network stays as it was unless all of them fit.
+    """
+    own = weights_to_arrays(network)
     unmatched = sorted(set(own) ^ set(arrays))
     if unmatched:
         raise UserError(f"these weights are of another network: {unmatched[0]} is on one side only")
-    for name, tensor in own.items():
-        if tuple(tensor.shape) != arrays[name].shape:
+    for name, array in own.items():
+        found, expected = _kind(arrays[name]), _kind(array)
+        if found != expected:
             raise UserError(
-                f"these weights are of another network: {name} has the shape"
-                f" {arrays[name].shape}, expected {tuple(tensor.shape)}"
+                f"these weights are of another network: {name} is {found}, expected {expected}"
             )
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(torch.from_numpy(np.array(arrays[name])))
+    network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in own})
+
+
+def _kind(array: NDArray[Any]) -> str:
+    """Return an array's type and shape as shown to users."""
+    return f"{array.dtype}{list(array.shape)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from zerolab.networks.heads import POLICY, VALUE, Network, PolicyHead, ScalarValueHead
@@ -25,7 +25,7 @@ class ConvSettings(NetworkSettings):
     channels: int = Field(default=512, ge=1)
     """Filters of each convolution. L: 256 in its code; the framework it grew from: 512."""
 
-    hidden: tuple[int, int] = (1024, 512)
+    hidden: tuple[PositiveInt, PositiveInt] = (1024, 512)
     """Units of the fully connected layers. W, H, L: 1024 and 512."""
 
     dropout: float = Field(default=0.3, ge=0, lt=1)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from zerolab.losses.interface import policy_loss, value_loss
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.heads import POLICY, VALUE, Network
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import Game
+from zerolab.testing.samples import ongoing_positions
+
+SMALL = {
+    "conv": NETWORKS["conv"](channels=16, hidden=(32, 16)),
+    "resnet": NETWORKS["resnet"](blocks=2, filters=16, hidden=16),
+    "gated": NETWORKS["resnet"](blocks=2, filters=16, hidden=16, squeeze_excite=4),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_core() -> None:
+    """Threads that wait for each other would slow tests that run beside others."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def game() -> Game:
+    return parse_game("connect_four:6x7")
+
+
+@pytest.fixture
+def states(game: Game) -> NDArray[np.uint64]:
+    """Distinct positions of random games, uint64[N, words] with N about 150."""
+    return np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
+
+
+@pytest.fixture(params=SMALL)
+def trained(request: pytest.FixtureRequest, game: Game) -> Network:
+    """A network after some steps on noise, so that no layer is as it began."""
+    network = build_network(SMALL[request.param], game, seed=1)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
+    torch.manual_seed(2)
+    for _ in range(60):
+        planes = torch.randint(-1, 2, (32, 1, 6, 7)).float()
+        outputs = network(planes)
+        top = planes[:, 0, 0]
+        loss = policy_loss(outputs[POLICY], torch.softmax(4 * top, dim=1))
+        loss = loss + value_loss(outputs[VALUE], top[:, 3])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return network

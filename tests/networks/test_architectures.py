@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from networks.conftest import SMALL
+from zerolab.core.config import Settings, choice_among, validate
+from zerolab.core.errors import UserError
+from zerolab.losses.interface import policy_loss, value_loss
+from zerolab.networks.architectures.resnet import ResidualBlock, SqueezeExcite
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.heads import POLICY, VALUE, Network, ScalarValueHead
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game, registered_games
+from zerolab.rules.interface import Game
+
+
+class Choosing(Settings):
+    network: choice_among(NETWORKS)
+
+
+def every_board(name: str) -> list[Game]:
+    sizes = registered_games()[name].sizes()
+    k = ":3" if name == "gobang" else ""
+    ranges = [range(sizes[side][0], sizes[side][1] + 1) for side in ("rows", "columns")]
+    return [parse_game(f"{name}:{rows}x{columns}{k}") for rows, columns in product(*ranges)]
+
+
+def parameters(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize("name", ["othello", "connect_four", "gobang"])
+def test_outputs_have_the_right_shapes_on_every_board(name, settings):
+    for game in every_board(name):
+        network = build_network(settings, game, seed=0)
+        outputs = network(torch.zeros(2, rules.planes(game), game[0], game[1]))
+        assert outputs[POLICY].shape == (2, rules.actions(game)), game
+        assert outputs[VALUE].shape == (2,), game
+
+
+@pytest.mark.parametrize(
+    ("name", "features"),
+    [
+        ("gobang:3x3:3", 9),  # padded, or nothing would be left
+        ("othello:4x4", 16),
+        ("connect_four:4x8", 32),
+        ("gobang:5x5", 1),
+        ("connect_four:6x7", 6),
+        ("othello:8x8", 16),
+    ],
+)
+def test_conv_takes_two_cells_off_each_side_where_the_board_has_them(name, features):
+    network = build_network(SMALL["conv"], parse_game(name), seed=0)
+    assert network.trunk.hidden[0].linear.in_features == 16 * features
+
+
+def test_the_papers_network_has_as_many_parameters_as_counted_by_hand():
+    convolutions = 512 * 9 + 3 * 512 * 512 * 9 + 4 * 2 * 512
+    hidden = 512 * 2 * 2 * 1024 + 2 * 1024 + 1024 * 512 + 2 * 512
+    heads = 512 * 37 + 37 + 512 + 1
+    with torch.device("meta"):
+        network = NETWORKS["conv"]().network(parse_game("othello:6x6"))
+    assert parameters(network) == convolutions + hidden + heads == 9_730_598
+
+
+def test_resnet_has_as_many_parameters_as_counted_by_hand():
+    settings = NETWORKS["resnet"](
+        blocks=2, filters=32, squeeze_excite=16, head_filters=8, hidden=64
+    )
+    stem = 32 * 9 + 64
+    blocks = 2 * 2 * (32 * 32 * 9 + 64)
+    gates = 2 * (32 * 2 + 2 + 2 * 32 + 32)
+    readers = 2 * (32 * 8 + 16)
+    policy = 8 * 42 * 7 + 7
+    value = 8 * 42 * 64 + 64 + 64 + 1
+    network = settings.network(parse_game("connect_four:6x7"))
+    assert parameters(network) == stem + blocks + gates + readers + policy + value
+
+
+def test_the_gate_multiplies():
+    gate = SqueezeExcite(filters=2, ratio=1)
+    with torch.no_grad():
+        gate.squeeze.weight.copy_(torch.eye(2))
+        gate.squeeze.bias.zero_()
+        gate.excite.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+        gate.excite.bias.zero_()
+    planes = torch.tensor([[[[1.0, 3.0]], [[-2.0, 6.0]]]])  # means 2 and 2
+    opened, closed = torch.sigmoid(torch.tensor([2.0, -2.0]))
+    expected = torch.stack([opened * planes[0, 0], closed * planes[0, 1]])[None]
+    torch.testing.assert_close(gate(planes), expected)
+
+
+def test_the_gate_acts_before_the_skip_connection():
+    block = ResidualBlock(filters=4, squeeze_excite=2).eval()
+    with torch.no_grad():
+        block.gate.excite.bias.fill_(-1e4)  # shut: the block changes nothing
+    planes = torch.rand(3, 4, 5, 5)
+    torch.testing.assert_close(block(planes), planes)
+
+
+def test_squeeze_excite_0_builds_no_gate():
+    block = ResidualBlock(filters=4, squeeze_excite=0)
+    assert not [module for module in block.modules() if isinstance(module, SqueezeExcite)]
+
+
+@pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
+def test_weights_depend_on_the_seed_alone(settings, game):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = (build_network(settings, game, seed) for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(7)
+    later = build_network(settings, game, 3)
+    planes = torch.randn(4, 1, 6, 7)
+    logits = [each.eval()(planes)[POLICY] for each in (first, again, later, other)]
+    assert torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2])
+    assert not torch.equal(logits[0], logits[3])
+
+
+def test_another_head_is_another_named_output(game):
+    network = build_network(SMALL["conv"], game, seed=0)
+    heads = {**network.heads, "reply": ScalarValueHead(16)}
+    outputs = Network(network.trunk, heads)(torch.zeros(2, 1, 6, 7))
+    assert set(outputs) == {POLICY, VALUE, "reply"}
+
+
+def test_values_stay_finite_and_within_bounds_for_extreme_features():
+    head = ScalarValueHead(3)
+    features = torch.tensor([[1e30, 1e30, 1e30], [-1e30, 1e30, -1e30], [0.0, 0.0, 0.0]])
+    values = head(features)
+    assert torch.isfinite(values).all()
+    assert (values.abs() <= 1).all()
+
+
+@pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
+def test_a_network_can_learn_eight_positions_by_heart(settings, game):
+    quiet = settings.model_copy(update={"dropout": 0.0}) if settings.name == "conv" else settings
+    network = build_network(quiet, game, seed=0)
+    generator = torch.Generator().manual_seed(1)
+    planes = torch.randint(-1, 2, (8, 1, 6, 7), generator=generator).float()
+    policies = torch.eye(7)[torch.arange(8) % 7]
+    values = torch.tensor([1.0, -1.0, 0.0, 0.5, -0.5, 1.0, -1.0, 0.0])
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(120):
+        outputs = network(planes)
+        loss = policy_loss(outputs[POLICY], policies) + value_loss(outputs[VALUE], values)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    outputs = network.eval()(planes)
+    assert policy_loss(outputs[POLICY], policies) < 0.1
+    assert value_loss(outputs[VALUE], values) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"name": "resnat"},
+            'network.name = "resnat": expected one of conv, resnet; did you mean "resnet"?',
+        ),
+        (
+            {"name": "resnet", "filter": 3},
+            'unknown setting "network.filter"; did you mean "network.filters"?',
+        ),
+        ({"name": "conv", "dropout": 1.0}, "network.dropout = 1.0: expected less than 1.0"),
+        ({"name": "conv", "hidden": [8, 0]}, "network.hidden.1 = 0: expected more than 0"),
+        ({"name": "resnet", "blocks": 0}, "network.blocks = 0: expected at least 1"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(given, message):
+    with pytest.raises(UserError) as caught:
+        validate(Choosing, {"network": given})
+    assert str(caught.value) == message

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from networks.conftest import SMALL
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.heads import POLICY, VALUE
+from zerolab.networks.inference import NetworkEvaluator, best_precision, bucket
+from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.testing.samples import ongoing_positions
+
+CPU = torch.device("cpu")
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
+PRECISIONS = list(TOLERANCE)
+
+
+def plain(network, game, states):
+    """What the network says in evaluation mode, float32, without any of the fast path."""
+    with torch.no_grad():
+        outputs = network.eval()(torch.from_numpy(calls.planes_of(game, states)))
+    return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_the_fast_path_says_what_the_network_says(trained, game, states, precision):
+    priors, values = NetworkEvaluator(trained, game, CPU, precision).evaluate(states)
+    expected_priors, expected_values = plain(trained, game, states)
+    assert priors.dtype == values.dtype == np.float32
+    assert priors.shape == (len(states), 7)
+    np.testing.assert_allclose(priors, expected_priors, atol=TOLERANCE[precision])
+    np.testing.assert_allclose(values, expected_values, atol=TOLERANCE[precision])
+    np.testing.assert_allclose(priors.sum(axis=1), 1, rtol=1e-5)
+    assert min(np.ptp(values), np.ptp(priors)) > 0.1, "the network answers everything alike"
+
+
+def test_folding_leaves_no_batch_norm_and_the_original_alone(trained):
+    folded = folded_copy(trained)
+    norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)
+    assert not [module for module in folded.modules() if isinstance(module, norms)]
+    assert [module for module in trained.modules() if isinstance(module, norms)]
+    assert trained.training
+
+
+def test_folding_by_hand():
+    conv, linear = NormedConv(1, 1, size=1).eval(), NormedLinear(1, 1).eval()
+    for weight, norm in ((conv.conv.weight, conv.norm), (linear.linear.weight, linear.norm)):
+        weight.data.fill_(3.0)
+        norm.running_mean.fill_(1.0)
+        norm.running_var.fill_(4.0 - norm.eps)
+        norm.weight.data.fill_(5.0)
+        norm.bias.data.fill_(7.0)
+    conv.fold()
+    linear.fold()
+    for layer in (conv.conv, linear.linear):  # 5 (3 x - 1) / 2 + 7
+        assert layer.weight.item() == pytest.approx(7.5)
+        assert layer.bias.item() == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_a_position_is_valued_alike_in_every_batch(trained, game, states, precision):
+    evaluator = NetworkEvaluator(trained, game, CPU, precision)
+    priors, values = evaluator.evaluate(states[:100])
+    for count in (1, 2, 7, 31, 32, 33, 50, 67, 99):
+        fewer_priors, fewer_values = evaluator.evaluate(states[:count])
+        assert fewer_priors.shape == (count, 7)
+        np.testing.assert_allclose(fewer_priors, priors[:count], atol=1e-6)
+        np.testing.assert_allclose(fewer_values, values[:count], atol=1e-6)
+
+
+def test_buckets_are_few_and_hardly_larger():
+    counts = range(1, 2049)
+    buckets = [bucket(count) for count in counts]
+    assert all(
+        count <= size <= count * 17 / 16 for count, size in zip(counts, buckets, strict=True)
+    )
+    assert buckets == sorted(buckets)
+    assert len(set(buckets)) == 32 + 6 * 16
+    assert all(bucket(size) == size for size in buckets)
+
+
+def test_an_evaluator_is_a_snapshot(trained, game, states):
+    evaluator = NetworkEvaluator(trained, game, CPU)
+    before = evaluator.evaluate(states)
+    with torch.no_grad():
+        for tensor in trained.state_dict().values():
+            tensor.mul_(2)
+    after = evaluator.evaluate(states)
+    np.testing.assert_array_equal(before[0], after[0])
+    np.testing.assert_array_equal(before[1], after[1])
+    changed = NetworkEvaluator(trained, game, CPU).evaluate(states)
+    assert not np.allclose(before[1], changed[1])
+
+
+def test_an_answer_is_not_overwritten_by_the_next(trained, game, states):
+    evaluator = NetworkEvaluator(trained, game, CPU)
+    priors, values = evaluator.evaluate(states[:20])
+    kept = priors.copy(), values.copy()
+    evaluator.evaluate(states[20:40])
+    np.testing.assert_array_equal(priors, kept[0])
+    np.testing.assert_array_equal(values, kept[1])
+
+
+def test_threads_answer_as_one_does(trained, game, states):
+    evaluator = NetworkEvaluator(trained, game, CPU)
+    batches = [states[start : start + size] for start in range(0, 90, 9) for size in (5, 16, 40)]
+    alone = [evaluator.evaluate(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(evaluator.evaluate, batches))
+    for (priors, values), (their_priors, their_values) in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(priors, their_priors)
+        np.testing.assert_array_equal(values, their_values)
+
+
+@pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])
+def test_boards_of_all_shapes_are_evaluated(name):
+    game = parse_game(name)
+    states = np.array([sample.state for sample in ongoing_positions(game)])
+    for settings in SMALL.values():
+        network = build_network(settings, game, seed=0)
+        priors, values = NetworkEvaluator(network, game, CPU, torch.float32).evaluate(states)
+        expected_priors, expected_values = plain(network, game, states)
+        assert priors.shape == (len(states), rules.actions(game))
+        np.testing.assert_allclose(priors, expected_priors, atol=1e-5)
+        np.testing.assert_allclose(values, expected_values, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_extreme_logits_give_no_nan(game, states, precision):
+    network = build_network(SMALL["conv"], game, seed=0)
+    with torch.no_grad():
+        network.heads[POLICY].output.weight.mul_(1e6)
+        network.heads[VALUE].output.weight.mul_(1e6)
+    priors, values = NetworkEvaluator(network, game, CPU, precision).evaluate(states)
+    assert np.isfinite(priors).all()
+    assert priors.max() == 1.0
+    assert np.isfinite(values).all()
+    assert np.abs(values).max() == 1.0
+
+
+@pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_bfloat16_is_taken_where_the_processor_has_it(monkeypatch, native, expected):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    assert best_precision(CPU) == expected
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_a_gpu_says_what_the_processor_says(trained, game, states, precision):
+    on_gpu = NetworkEvaluator(trained, game, torch.device("cuda"), precision)
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(on_gpu.evaluate, [states] * 4))
+    expected_priors, expected_values = plain(trained, game, states)
+    for priors, values in answers:
+        np.testing.assert_allclose(priors, expected_priors, atol=max(1e-3, TOLERANCE[precision]))
+        np.testing.assert_allclose(values, expected_values, atol=max(1e-3, TOLERANCE[precision]))

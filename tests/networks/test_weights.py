@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from networks.conftest import SMALL
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.heads import POLICY
+from zerolab.networks.weights import load_weights, weights_to_arrays
+
+
+def test_weights_come_back_with_all_they_hold(trained, game):
+    arrays = weights_to_arrays(trained)
+    for settings in SMALL.values():
+        other = build_network(settings, game, seed=9)
+        if other.state_dict().keys() == trained.state_dict().keys():
+            load_weights(other, arrays)
+            planes = torch.randn(4, 1, 6, 7)
+            assert torch.equal(other.eval()(planes)[POLICY], trained.eval()(planes)[POLICY])
+            return
+    pytest.fail("no network of this kind")
+
+
+def test_arrays_are_copies(trained):
+    arrays = weights_to_arrays(trained)
+    kept = {name: array.copy() for name, array in arrays.items()}
+    with torch.no_grad():
+        for tensor in trained.state_dict().values():
+            tensor.add_(1)
+    assert all(np.array_equal(arrays[name], kept[name]) for name in kept)
+    load_weights(trained, arrays)
+    for array in arrays.values():
+        array[...] = 0
+    assert all(
+        np.array_equal(each, kept[name]) for name, each in weights_to_arrays(trained).items()
+    )
+
+
+def test_read_only_arrays_load(trained):
+    arrays = weights_to_arrays(trained)
+    for array in arrays.values():
+        array.flags.writeable = False
+    load_weights(trained, arrays)
+    assert trained.state_dict().keys() == arrays.keys()
+
+
+BIAS = "heads.policy.output.bias"
+
+
+def without(arrays):
+    del arrays[BIAS]
+
+
+def with_another(arrays):
+    arrays["heads.reply.bias"] = np.zeros(3, np.float32)
+
+
+def of_another_shape(arrays):
+    arrays[BIAS] = np.zeros(8, np.float32)
+
+
+def of_another_type(arrays):
+    arrays[BIAS] = arrays[BIAS].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (without, f"{BIAS} is on one side only"),
+        (with_another, "heads.reply.bias is on one side only"),
+        (of_another_shape, f"{BIAS} is float32[8], expected float32[7]"),
+        (of_another_type, f"{BIAS} is float64[7], expected float32[7]"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
+    network = build_network(SMALL["conv"], game, seed=0)
+    before = weights_to_arrays(network)
+    arrays = {name: array + 1 for name, array in before.items()}
+    arrays = {name: array.astype(before[name].dtype) for name, array in arrays.items()}
+    damage(arrays)
+    with pytest.raises(UserError) as caught:
+        load_weights(network, arrays)
+    assert str(caught.value) == f"these weights are of another network: {message}"
+    after = weights_to_arrays(network)
+    assert all(np.array_equal(after[name], before[name]) for name in before)
