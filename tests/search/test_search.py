@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.naive import HashEvaluator, search as naive_search
+from search.naive import HashEvaluator
+from search.naive import search as naive_search
 from zerolab.core import streams
 from zerolab.rules import calls
 from zerolab.rules import interface as rules
@@ -187,7 +188,7 @@ def test_finds_a_win_and_its_value(name, moves, best, settings):
 
 def test_search_blocks_a_win():
     position = Position.start("connect_four:6x7")
-    for move in "0 3 1 4 6 5".split():
+    for move in ("0", "3", "1", "4", "6", "5"):
         position = position.play(move)
     made = run(position.game, SearchSettings(simulations=800), UniformEvaluator(7), [position])
     assert made.visits(np.zeros(1, int))[0].argmax() == 2

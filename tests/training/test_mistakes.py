@@ -44,7 +44,7 @@ MISTAKES = [
     (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
-    (["--set", "learning"], 'expected KEY=VALUE'),
+    (["--set", "learning"], "expected KEY=VALUE"),
 ]
 
 

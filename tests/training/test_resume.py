@@ -63,8 +63,15 @@ def test_two_runs_with_one_seed_are_identical(tmp_path, undisturbed):
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
     kills = 0
-    for stage, delay in (("1 selfplay", 0.05), ("1 learn", 0.1), ("2 gate", 0.0), ("3 learn", 0.02)):
-        process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for stage, delay in (
+        ("1 selfplay", 0.05),
+        ("1 learn", 0.1),
+        ("2 gate", 0.0),
+        ("3 learn", 0.02),
+    ):
+        process = subprocess.Popen(
+            command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         if wait_for_stage(folder, stage, process):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)

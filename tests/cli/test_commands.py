@@ -1,0 +1,136 @@
+"""The commands as a user meets them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from zerolab.cli.main import COMMANDS, main
+
+
+@pytest.fixture(scope="module")
+def smoke_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "smoke"
+    assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0
+    return folder
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    output = capsys.readouterr().out
+    assert all(f"  {name} " in output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert "usage: zerolab " + command in capsys.readouterr().out
+
+
+def test_help_and_perft_import_no_torch():
+    script = (
+        "import sys; from zerolab.cli.main import main; main(['--help']);"
+        "assert 'numba' not in sys.modules; main(['perft', 'gobang:3x3:3', '2']);"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_perft_as_json(capsys):
+    assert main(["perft", "othello:8x8", "5", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts[-1] == {"depth": 5, "leaves": 1396, "ended": 0}
+    assert [count["depth"] for count in counts] == [1, 2, 3, 4, 5]
+
+
+def test_games_as_json(capsys):
+    assert main(["games", "--json"]) == 0
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert listed["othello"]["sizes"] == {"rows": [4, 8], "columns": [4, 8]}
+    assert listed["othello"]["actions"] == 37
+    assert listed["connect_four"]["symmetries"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["trian"], 'did you mean "train"?'),
+        (["perft", "chess:8x8", "2"], 'unknown game "chess"'),
+        (["perft", "othello:6x6", "0"], "expected at least 1"),
+        (["bench", "tre"], 'did you mean "tree"?'),
+        (["play", "random"], "expected --game"),
+        (["play", "nowhere"], "neither a run nor"),
+        (["plot", "nowhere"], "is not a run"),
+        (["tensorboard", "nowhere"], "is not a run"),
+        (["runs", "nowhere"], "is not a folder"),
+    ],
+)
+def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+    assert main(arguments) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_runs_lists_status(smoke_run, tmp_path, capsys):
+    broken = smoke_run.parent / "broken"
+    broken.mkdir()
+    (broken / "config.toml").write_text("game = ")
+    assert main(["runs", str(smoke_run.parent), "--json"]) == 0
+    listed = {entry["path"].split("/")[-1]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert listed["smoke"]["status"] == "finished"
+    assert listed["smoke"]["game"] == "gobang:3x3:3"
+    assert listed["broken"]["status"].startswith("damaged")
+
+
+def test_plot_writes_a_picture(smoke_run, tmp_path, capsys):
+    picture = tmp_path / "curves.png"
+    assert main(["plot", str(smoke_run), "--output", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["plot", str(smoke_run), "--output", str(tmp_path / "curves.xyz")]) == 2
+    assert "expected an ending" in capsys.readouterr().err
+
+
+def test_tensorboard_gets_every_scalar(smoke_run):
+    assert main(["tensorboard", str(smoke_run)]) == 0
+    assert main(["tensorboard", str(smoke_run)]) == 0
+    events = EventAccumulator(str(smoke_run / "tensorboard")).Reload()
+    metrics = [json.loads(line) for line in (smoke_run / "metrics.jsonl").read_text().splitlines()]
+    losses = [line["loss_policy"] for line in metrics if line["stage"] == "learn"]
+    shown = [event.value for event in events.Scalars("learn/loss_policy")]
+    assert shown == pytest.approx(losses)
+
+
+def converse(monkeypatch, capsys, arguments, words):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(words) + "\n"))
+    assert main(["play", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_game_against_a_run(smoke_run, monkeypatch, capsys):
+    words = ["b2", "hint", "undo", "zz", "b2", "moves", "quit"]
+    output = converse(monkeypatch, capsys, [str(smoke_run)], words)
+    assert output.count("X to move") >= 3
+    assert "prior" in output
+    assert '"zz" is not a legal move here' in output
+    assert "last move b2" in output
+
+
+def test_the_second_side_and_another_network(smoke_run, monkeypatch, capsys):
+    output = converse(monkeypatch, capsys, [f"{smoke_run}@0", "--side", "second"], ["quit"])
+    assert "network 0 plays" in output
+    assert main(["play", f"{smoke_run}@77"]) == 2
+    assert "has no network 77" in capsys.readouterr().err
+
+
+def test_a_whole_game_against_random(monkeypatch, capsys):
+    words = ["0", "0", "0", "1", "1", "1", "2", "2", "2", "3", "3", "3", "hint", "new", "undo"]
+    output = converse(monkeypatch, capsys, ["random", "--game", "connect_four:4x4"], words)
+    assert "nothing to take back" in output

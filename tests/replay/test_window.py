@@ -1,0 +1,87 @@
+"""The window: what batches hold, under which symmetries."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from zerolab.replay.window import Window
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.position import Position
+
+
+def filled(name, iterations=1, size=10, keep=5):
+    """Return a window of random positions whose policy is all on one legal action."""
+    random = np.random.default_rng(2)
+    position = Position.start(name)
+    window = Window(position.game, keep)
+    for _ in range(iterations):
+        states, policies, values = [], [], []
+        for n in range(size):
+            policy = np.zeros(rules.actions(position.game), np.float16)
+            policy[random.choice(position.legal_actions)] = 1
+            states.append(position.state)
+            policies.append(policy)
+            values.append((n % 3) - 1)
+            position = position.play(int(policy.argmax()))
+        window.add(np.array(states), np.array(policies), np.array(values, np.int8))
+    return window, np.array(states), np.array(policies), np.array(values)
+
+
+@pytest.mark.parametrize("name", ["othello:6x6", "connect_four:5x5", "gobang:4x5:3"])
+def test_every_image_is_served_once_with_its_policy(name):
+    window, states, policies, values = filled(name, size=6)
+    game = window.game
+    count = rules.symmetries(game)
+    expected = Counter()
+    _, action_images = calls.symmetry_tables(game)
+    for state, policy, value in zip(states, policies, values, strict=True):
+        for symmetry in range(count):
+            image = calls.image_of(game, state, symmetry)
+            action = action_images[symmetry][policy.argmax()]
+            expected[calls.planes_of(game, image[None]).tobytes(), action, value] += 1
+    served = Counter()
+    batches = list(window.batches(np.random.default_rng(1), 6, 1, "all"))
+    for batch in batches:
+        for planes, policy, value in zip(*batch, strict=True):
+            assert policy.sum() == 1
+            served[planes[None].tobytes(), policy.argmax(), value] += 1
+    assert served == expected
+    assert len(batches) == count
+
+
+def test_one_random_image_a_sample_and_another_order_each_epoch():
+    window, *_ = filled("othello:6x6", size=8)
+    batches = list(window.batches(np.random.default_rng(1), 4, 50, "random"))
+    assert len(batches) == 100
+    first = {batch.planes[:, 0].tobytes() for batch in batches}
+    assert len(first) > 50
+
+
+def test_without_symmetries_states_are_served_as_they_are():
+    window, states, *_ = filled("gobang:5x5:4", size=6)
+    (batch,) = window.batches(np.random.default_rng(1), 6, 1, "none")
+    plain = {planes.tobytes() for planes in calls.planes_of(window.game, states)}
+    assert {planes.tobytes() for planes in batch.planes} == plain
+
+
+def test_the_oldest_iteration_leaves_the_window():
+    window, *_ = filled("gobang:6x6:4", iterations=7, size=3, keep=5)
+    assert len(window) == 15
+
+
+def test_a_window_smaller_than_a_batch_is_one_batch():
+    window, *_ = filled("gobang:5x5:4", size=3)
+    (batch,) = window.batches(np.random.default_rng(1), 64, 1, "none")
+    assert len(batch.values) == 3
+
+
+def test_examples_are_copied_not_referred_to():
+    window, *_ = filled("gobang:5x5:4", size=3)
+    (batch,) = window.batches(np.random.default_rng(1), 3, 1, "none")
+    batch.planes[:] = 7
+    (again,) = window.batches(np.random.default_rng(1), 3, 1, "none")
+    assert np.abs(again.planes).max() <= 1

@@ -1,0 +1,86 @@
+"""Self-play: what is recorded, and on what it does not depend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.episodes import play_episodes
+from zerolab.selfplay.settings import SelfPlaySettings
+
+SEARCH = SearchSettings.model_validate(
+    {"simulations": 12, "noise": {"fraction": 0.25}, "leaf": {"name": "network"}}
+)
+
+
+def play(name, evaluator=None, seed=3, iteration=2, **settings):
+    game = parse_game(name)
+    chosen = evaluator or HashEvaluator(rules.actions(game))
+    return play_episodes(game, SelfPlaySettings(**settings), SEARCH, chosen, seed, iteration)
+
+
+@pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])
+def test_the_examples_are_the_games(name):
+    """Replaying the moves gives the stored states, and results from each mover's view."""
+    plies = play(name, episodes=9, temperature_threshold=5).plies
+    assert set(plies.games) == set(range(9))
+    for number in range(9):
+        mine = plies.games == number
+        assert (plies.plies[mine] == np.arange(mine.sum())).all()
+        position = Position.start(name)
+        values = []
+        for state, policy, action, value in zip(
+            plies.states[mine], plies.policies[mine], plies.actions[mine], plies.values[mine],
+            strict=True,
+        ):  # fmt: skip
+            assert (position.state == state).all()
+            assert policy[~position.legal_mask].sum() == 0
+            assert policy.sum() == pytest.approx(1, abs=2e-3)
+            values.append(value if position.first_to_move else -value)
+            position = position.play(int(action))
+        assert position.outcome is not None
+        assert set(values) == {position.first_player_outcome}
+
+
+def test_draws_are_zero_for_both():
+    plies = play("gobang:3x3:3", UniformEvaluator(9), episodes=60).plies
+    assert set(np.unique(plies.values)) == {-1, 0, 1}
+
+
+def test_late_targets_are_the_moves_played_from_the_threshold_on():
+    plies = play("connect_four:5x5", episodes=6, temperature_threshold=5).plies
+    late = plies.plies + 1 >= 5
+    assert (plies.policies[late, plies.actions[late]] == 1).all()
+    assert (plies.policies[~late].max(axis=1) < 1).any()
+    spread = play("connect_four:5x5", episodes=6, temperature_threshold=5, late_targets="visits")
+    late = spread.plies.plies + 1 >= 5
+    assert (spread.plies.policies[late].max(axis=1) < 1).any()
+
+
+def test_results_depend_on_seed_and_iteration_alone():
+    """Not on how many games run at once, nor on threads."""
+    name = "othello:4x4"
+    one = play(name, episodes=10, lockstep=1, threads=1)
+    for other in (
+        play(name, episodes=10, lockstep=256, threads=1),
+        play(name, episodes=10, lockstep=4, threads=3),
+    ):
+        for a, b in zip(one.plies, other.plies, strict=True):
+            assert (a == b).all()
+    changed = play(name, episodes=10, iteration=3)
+    assert not np.array_equal(one.plies.actions, changed.plies.actions)
+
+
+def test_a_mistake_in_a_group_stops_all_and_is_told():
+    class Broken:
+        def evaluate(self, states):
+            raise FloatingPointError("broken")
+
+    with pytest.raises(FloatingPointError, match="broken"):
+        play("connect_four:5x5", Broken(), episodes=10, threads=2)
