@@ -38,7 +38,7 @@ BROKEN = {
     "PlayoutAlwaysWon": "the mean of playouts is 1.00",
     "TieScoredAsALoss": "the outcome is -1, the twin's 0",
     "WinnerSeenAbsolutely": "the outcome is 1, the twin's -1",
-    "ColoursShownAbsolutely": "plane 0 shows the stones",
+    "ColoursShownAbsolutely": "show different stones in the cells [[2, 1]]",
 }
 
 

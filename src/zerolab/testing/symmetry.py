@@ -22,7 +22,11 @@ def check_symmetry_tables(game: Game) -> None:
         require(untouched, game, f"symmetry 0 must leave every {noun} where it is")
         for number, image in enumerate(images):
             permutes = np.array_equal(np.sort(image), identity)
-            require(permutes, game, f"{noun}_image of symmetry {number} is no permutation: {image}")
+            require(
+                permutes,
+                game,
+                f"{noun}_image of symmetry {number} is no permutation: {image.tolist()}",
+            )
     numbers = _numbers(game)
     require(len(numbers) == len(cells), game, "two symmetries have the same images")
     for first in range(len(cells)):

@@ -63,9 +63,16 @@ def _compare(sample: Sample, twin: Twin) -> None:
         require(legal == others, sample, f"{legal} are legal, for the twin {others}")
     board = twin.board()
     if board is not None:
-        stones = sign * calls.planes_of(game, sample.state[None])[0, 0]
-        same_board = np.array_equal(stones, board)
-        require(same_board, sample, f"plane 0 shows the stones\n{stones}\nthe twin has\n{board}")
+        _compare_boards(sample, sign * calls.planes_of(game, sample.state[None])[0, 0], board)
+
+
+def _compare_boards(sample: Sample, stones: NDArray[Any], board: NDArray[Any]) -> None:
+    different = np.argwhere(stones != board).tolist()
+    require(
+        not different,
+        sample,
+        f"plane 0 and the twin's board show different stones in the cells {different}",
+    )
 
 
 def _compare_counts(game: Game, start: Callable[[], Twin], most_leaves: int) -> None:
