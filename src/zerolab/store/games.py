@@ -9,23 +9,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.store.arrays import check_schema
+from zerolab.store.checks import check_schema, damaged, digest, one_line
 
 SCHEMA = 1
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 
-_CREATE = """
-CREATE TABLE IF NOT EXISTS games (
-    iteration INTEGER NOT NULL,
-    stage TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    first TEXT NOT NULL,
-    second TEXT NOT NULL,
-    actions TEXT NOT NULL,
-    result INTEGER NOT NULL,
-    PRIMARY KEY (iteration, stage, number)
-) WITHOUT ROWID
-"""
+_CREATE = (
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {SCHEMA}",
+    """
+    CREATE TABLE games (
+        iteration INTEGER NOT NULL,
+        stage TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        first TEXT NOT NULL,
+        second TEXT NOT NULL,
+        actions TEXT NOT NULL,
+        result INTEGER NOT NULL,
+        PRIMARY KEY (iteration, stage, number)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE stages (
+        sequence INTEGER PRIMARY KEY,
+        iteration INTEGER NOT NULL,
+        stage TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        UNIQUE (iteration, stage)
+    )
+    """,
+)
 
 
 class StoredGame(NamedTuple):
@@ -42,65 +55,148 @@ class StoredGame(NamedTuple):
 class GameStore:
     """The games of a run, by iteration, stage and number.
 
-    Recording a stage again replaces its games, so that a stage repeated after a crash leaves the
-    same rows. Every method raises UserError for a file that is damaged, foreign or newer.
+    Stages are numbered in the order they are recorded, and carry a digest of their games. Every
+    method raises UserError for a file that is damaged, foreign or newer.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def record(self, iteration: int, stage: str, games: Iterable[StoredGame]) -> None:
-        """Replace the games of one stage, in one transaction that is on disk at return."""
-        rows = [
-            (iteration, stage, g.number, g.first, g.second, " ".join(map(str, g.actions)), g.result)
-            for g in games
-        ]
-        with self._opened() as connection, connection:
-            connection.execute(_CREATE)
+        """Add a stage, in one transaction that is on disk at return; an equal name is replaced."""
+        ordered = sorted(games)
+        rows = [(iteration, stage, *_row(game)) for game in ordered]
+        with self._writing() as connection:
+            former = connection.execute(
+                "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
+            ).fetchone()
+            (latest,) = connection.execute("SELECT count(*) FROM stages").fetchone()
+            sequence = former[0] if former else latest + 1
             connection.execute(
                 "DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage)
             )
             connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.execute(
+                "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
+                (sequence, iteration, stage, _digest(ordered)),
+            )
 
-    def games(self, iteration: int, stage: str) -> Iterator[StoredGame]:
-        """Yield the games of one stage by number."""
-        if not self.path.exists():
-            return
-        with self._opened() as connection:
+    def stages(self) -> list[tuple[int, str]]:
+        """Return the iterations and names of all stages in the order they were recorded."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            query = "SELECT iteration, stage FROM stages ORDER BY sequence"
+            return connection.execute(query).fetchall()
+
+    def games(self, iteration: int, stage: str) -> list[StoredGame]:
+        """Return the games of one stage by number; none if no such stage was recorded."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            recorded = connection.execute(
+                "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
+            ).fetchone()
             rows = connection.execute(
                 "SELECT number, first, second, actions, result FROM games"
                 " WHERE iteration = ? AND stage = ? ORDER BY number",
                 (iteration, stage),
-            )
-            for number, first, second, actions, result in rows:
-                moves = tuple(int(action) for action in actions.split())
-                yield StoredGame(number, first, second, moves, result)
+            ).fetchall()
+        try:
+            games = [
+                StoredGame(number, first, second, tuple(map(int, actions.split())), result)
+                for number, first, second, actions, result in rows
+            ]
+        except (ValueError, AttributeError) as error:
+            raise damaged(self.path, error) from error
+        if _digest(games) != (recorded[0] if recorded else _digest(())):
+            raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
+        return games
+
+    def distinct(self, iteration: int, stage: str) -> int:
+        """Return how many different sequences of moves the games of a stage are."""
+        return len({game.actions for game in self.games(iteration, stage)})
 
     def count(self) -> int:
         """Return how many games are stored."""
-        if not self.path.exists():
-            return 0
-        with self._opened() as connection:
+        with self._reading() as connection:
+            if connection is None:
+                return 0
             return int(connection.execute("SELECT count(*) FROM games").fetchone()[0])
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one piece of work; nothing stays open, no journal stays behind."""
-        try:
-            with closing(sqlite3.connect(self.path)) as connection:
-                self._check(connection)
-                yield connection
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"cannot use {self.path}: {error}") from error
+    def rewind(self, stages: int) -> None:
+        """Check the whole file, then remove all but the first `stages` stages.
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+        Raises UserError, having changed nothing, if the file is damaged or holds fewer.
+        """
+        with self._reading() as connection:
+            found = 0
+            if connection is not None:
+                faults = connection.execute("PRAGMA quick_check").fetchall()
+                if faults != [("ok",)]:
+                    raise damaged(self.path, faults[0][0])
+                (found,) = connection.execute("SELECT count(*) FROM stages").fetchone()
+        if found < stages:
+            raise damaged(self.path, f"games of {found} stages, expected {stages}")
+        if found > stages:
+            with self._writing() as connection:
+                connection.execute(
+                    "DELETE FROM games WHERE (iteration, stage) IN"
+                    " (SELECT iteration, stage FROM stages WHERE sequence > ?)",
+                    (stages,),
+                )
+                connection.execute("DELETE FROM stages WHERE sequence > ?", (stages,))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Open the file as it is; None where nothing was ever recorded."""
+        if not self.path.exists():
+            yield None
+            return
+        with self._connected("rw") as connection:
+            yield connection if self._is_begun(connection) else None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Open or begin the file for one transaction; no journal stays behind."""
+        with self._connected("rwc") as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not self._is_begun(connection):
+                for statement in _CREATE:
+                    connection.execute(statement)
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _connected(self, mode: str) -> Iterator[sqlite3.Connection]:
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        try:
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+                yield connection
+        except UnicodeDecodeError as error:
+            raise damaged(self.path, error) from error
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
+                raise damaged(self.path, error) from error
+            raise UserError(f"cannot use {self.path}: {one_line(error)}") from error
+
+    def _is_begun(self, connection: sqlite3.Connection) -> bool:
+        """Tell whether there are tables; raise UserError if they are not ours or newer."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables == 0 and application == 0:
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif application != _APPLICATION:
+            return False
+        if application != _APPLICATION:
             raise UserError(f"{self.path} was not written by zerolab")
-        else:
-            check_schema(self.path, schema, SCHEMA)
+        check_schema(self.path, schema, SCHEMA)
+        return True
+
+
+def _row(game: StoredGame) -> tuple[int, str, str, str, int]:
+    actions = " ".join(map(str, game.actions))
+    return int(game.number), game.first, game.second, actions, int(game.result)
+
+
+def _digest(games: Iterable[StoredGame]) -> str:
+    return digest(*(repr(_row(game)).encode() for game in games))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.store.checks import reading
 from zerolab.store.run_folder import RunFolder, is_run
 
 
@@ -26,11 +27,12 @@ class RunSummary(NamedTuple):
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
     """Return the runs among the folders and directly inside them, by name."""
-    found = []
+    found: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
-        found += [folder] if is_run(folder) else [path for path in folder.iterdir() if is_run(path)]
+        with reading(folder):
+            found += [folder] if is_run(folder) else filter(is_run, folder.iterdir())
     return sorted(set(found))
 
 

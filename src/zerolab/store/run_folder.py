@@ -7,44 +7,33 @@ finished; it is removed, and the stage is done again.
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
-import tomli_w
-from filelock import FileLock, Timeout
-from pydantic import Field
-
-from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder, write_text
-from zerolab.store.arrays import Arrays, check_schema, load_arrays, save_arrays
+from zerolab.core.files import make_folder
+from zerolab.store import lock
+from zerolab.store.arrays import Arrays, load_arrays, save_arrays
+from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import Examples, load_examples, save_examples
 from zerolab.store.games import GameStore
-from zerolab.store.metrics import format_metrics, read_metrics
+from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
+from zerolab.store.state import RunProgress, read_config, read_state, write_config, write_state
 
-SCHEMA = 1
 _WEIGHTS = "weights"
 _OPTIMIZER = "optimizer state"
+_CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
+_EXAMPLES = re.compile(r"(\d{4,})\.npz")
 
 
-class RunProgress(Settings):
-    """How far a run has come; the content of state.json."""
-
-    schema_version: int = SCHEMA
-    iteration: int = Field(default=1, ge=1)
-    """The iteration whose `stage` is next, counted from 1."""
-    stage: Literal["selfplay", "learn", "gate", "measure"] = "selfplay"
-    best: int = Field(default=0, ge=0)
-    """The iteration that trained the network in force; 0 is the untrained one."""
-    elo: float = 0.0
-    """Training Elo of the network in force, the untrained one having 0."""
-    metrics_bytes: int = Field(default=0, ge=0)
-    finished: bool = False
+class _Checkpoint(NamedTuple):
+    path: Path
+    iteration: int
+    is_optimizer: bool
 
 
 class RunFolder:
@@ -60,13 +49,11 @@ class RunFolder:
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
         """Make a new run; raise UserError if the folder has other content or cannot be written."""
         make_folder(path)
-        if any(not entry.name.startswith(".") for entry in path.iterdir()):
-            raise UserError(f"{path} is not a run and not empty: expected a new or empty folder")
-        for name in ("checkpoints", "examples"):
-            make_folder(path / name)
-        write_text(path / "config.toml", tomli_w.dumps(config))
-        run = cls(path, config, RunProgress())
-        run.commit(run.progress, [])
+        _require_empty(path)  # before the lock's file is put into a folder that is not ours
+        with lock.exclusive(path):
+            _require_empty(path)
+            run = cls(path, write_config(path / "config.toml", config), RunProgress())
+            run._begin()
         return run
 
     @classmethod
@@ -74,76 +61,67 @@ class RunFolder:
         """Open a run; raise UserError where it is none, is damaged, or is of a newer version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
-        state = path / "state.json"
-        if not state.exists():
-            raise UserError(
-                f"{path} was never begun (state.json is missing); remove the folder and start anew"
-            )
-        try:
-            config = tomllib.loads((path / "config.toml").read_text("utf-8"))
-            saved = json.loads(state.read_text("utf-8"))
-        except (ValueError, OSError) as error:
-            raise UserError(f"{path} is damaged ({error}); restore it from a backup") from None
-        found = saved.get("schema_version") if isinstance(saved, dict) else None
-        check_schema(state, found, SCHEMA)
-        return cls(path, config, validate(RunProgress, saved, source=str(state)))
+        run = cls(path, read_config(path / "config.toml"), RunProgress())
+        if run._is_begun():
+            run.progress = read_state(path / "state.json")
+        return run
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out, and remove what an unfinished stage has left behind.
 
-        Raises UserError at once if another process is at work on the run. The lock ends with its
-        process, however that ends.
+        Raises UserError at once if another process is at work on the run, and, having changed
+        nothing, if metrics or games are damaged. The lock ends with its process, however that
+        ends.
         """
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(f"{self.path} is in use: another process trains this run") from None
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror or error}") from None
-        try:
-            self.progress = RunFolder.open(self.path).progress
-            self._remove_uncommitted()
+        with lock.exclusive(self.path):
+            now = RunFolder.open(self.path)
+            if now.config != self.config:
+                raise UserError(f"{self.path} was changed by another process just now: try again")
+            self.progress = now.progress
+            self._rewind()
+            self._begin()
             yield
-        finally:
-            lock.release()
 
     @property
     def is_locked(self) -> bool:
         """Whether some process is at work on the run."""
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return True
-        except OSError:
-            return False
-        lock.release()
-        return False
+        return lock.is_locked(self.path)
 
     def commit(self, progress: RunProgress, metrics: Sequence[dict[str, Any]]) -> None:
-        """Append lines of metrics and make `progress` the state of the run."""
-        path = self.path / "metrics.jsonl"
-        try:
-            with open(path, "ab") as file:
-                file.write(format_metrics(list(metrics)))
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror or error}") from error
-        committed = progress.model_copy(update={"metrics_bytes": path.stat().st_size})
-        write_text(self.path / "state.json", committed.model_dump_json(indent=1) + "\n")
+        """Append lines of metrics and make `progress` the state of the run.
+
+        The fields of `progress` that describe files are filled in here. Raises UserError where
+        the disk is full or cannot be written; the run then stays at its former state.
+        """
+        path, former = self.path / "metrics.jsonl", self.progress
+        lines = format_metrics(metrics)
+        with writing(path), open(path, "ab") as file:
+            file.truncate(former.metrics_bytes)  # lines of an earlier commit that failed
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        committed = progress.model_copy(
+            update={
+                "metrics_bytes": former.metrics_bytes + len(lines),
+                "metrics_digest": extend_digest(former.metrics_digest, metrics),
+                "game_stages": len(self.games.stages()),
+            }
+        )
+        write_state(self.path / "state.json", committed)
         self.progress = committed
 
     def save_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
-        write_text(self.path / "config.toml", tomli_w.dumps(config))
-        self.config = config
+        self.config = write_config(self.path / "config.toml", config)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the committed lines of metrics."""
-        return read_metrics(self.path / "metrics.jsonl", self.progress.metrics_bytes)
+        """Return the committed lines of metrics; raise UserError if they are damaged."""
+        path = self.path / "metrics.jsonl"
+        lines = read_metrics(path, self.progress.metrics_bytes)
+        if extend_digest("", lines) != self.progress.metrics_digest:
+            raise damaged(path, "its digest does not fit")
+        return lines
 
     def weights_path(self, iteration: int) -> Path:
         """Return where the network of an iteration is kept."""
@@ -157,7 +135,7 @@ class RunFolder:
 
     def save_network(self, iteration: int, weights: Arrays, optimizer: Arrays) -> None:
         """Save a network and the state of its optimiser."""
-        about = {"iteration": iteration, "game": self.config["game"]}
+        about = {**self._about(iteration), "network": self.config.get("network", {})}
         save_arrays(self._optimizer_path(iteration), _OPTIMIZER, optimizer, **about)
         save_arrays(self.weights_path(iteration), _WEIGHTS, weights, **about)
 
@@ -167,50 +145,105 @@ class RunFolder:
         if not path.exists() and iteration != self.progress.best:
             kept = ", ".join(map(str, self.networks()))
             raise UserError(f"{self.path} has no network {iteration}: expected one of {kept}")
-        return load_arrays(path, _WEIGHTS)[0]
+        weights, about = load_arrays(path, _WEIGHTS)
+        self._check_origin(path, iteration, about)
+        return weights
 
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser's state that belongs to an iteration's network."""
-        return load_arrays(self._optimizer_path(iteration), _OPTIMIZER)[0]
+        path = self._optimizer_path(iteration)
+        state, about = load_arrays(path, _OPTIMIZER)
+        self._check_origin(path, iteration, about)
+        return state
 
     def networks(self) -> list[int]:
         """Return the iterations whose networks are kept."""
-        names = (path.name for path in (self.path / "checkpoints").glob("????.safetensors"))
-        return sorted(int(name[:4]) for name in names)
+        return sorted(each.iteration for each in self._checkpoints() if not each.is_optimizer)
 
     def prune_checkpoints(self) -> None:
         """Remove the network of a rejected candidate and optimiser states no longer needed."""
-        for path in (self.path / "checkpoints").iterdir():
-            iteration = int(path.name[:4])
-            rejected = self.progress.best < iteration < self.progress.iteration
-            outdated = "optimizer" in path.name and iteration < self.progress.best
-            if rejected or outdated:
-                path.unlink()
+        best, current = self.progress.best, self.progress.iteration
+        for path, iteration, is_optimizer in self._checkpoints():
+            if best < iteration < current or (is_optimizer and iteration < best):
+                _remove(path)
 
     def save_examples(self, iteration: int, examples: Examples) -> None:
         """Save the examples of an iteration."""
-        save_examples(self._examples_path(iteration), examples)
+        save_examples(self._examples_path(iteration), examples, **self._about(iteration))
 
     def load_examples(self, iteration: int) -> Examples:
         """Return the examples of an iteration; raise UserError if they are missing or damaged."""
-        return load_examples(self._examples_path(iteration))
+        path = self._examples_path(iteration)
+        examples, about = load_examples(path)
+        self._check_origin(path, iteration, about)
+        return examples
 
-    def _remove_uncommitted(self) -> None:
-        progress = self.progress
-        metrics = self.path / "metrics.jsonl"
-        size = metrics.stat().st_size if metrics.exists() else 0
-        if size < progress.metrics_bytes:
+    def _about(self, iteration: int) -> dict[str, Any]:
+        return {"game": self.config.get("game", ""), "iteration": iteration}
+
+    def _check_origin(self, path: Path, iteration: int, about: Mapping[str, Any]) -> None:
+        """Refuse a file that was copied from another run or iteration."""
+        game = self.config.get("game", "")
+        if (about.get("game"), about.get("iteration")) != (game, iteration):
             raise UserError(
-                f"{metrics} is damaged: {size} bytes, expected {progress.metrics_bytes};"
-                " restore it from a backup"
+                f"{path} is of {about.get('game')}, iteration {about.get('iteration')}:"
+                f" expected {game}, iteration {iteration}; restore it from a backup"
             )
-        if size > progress.metrics_bytes:
-            with open(metrics, "r+b") as file:
-                file.truncate(progress.metrics_bytes)
-        for part in self.path.rglob(".*.part"):
-            part.unlink()
+
+    def _checkpoints(self) -> list[_Checkpoint]:
+        paths = sorted((self.path / "checkpoints").glob("*"))
+        named = [(path, _CHECKPOINT.fullmatch(path.name)) for path in paths]
+        return [_Checkpoint(path, int(name[1]), bool(name[2])) for path, name in named if name]
+
+    def _is_begun(self) -> bool:
+        """Tell whether anything was written after config.toml."""
+        return (
+            (self.path / "state.json").exists()
+            or (self.path / "metrics.jsonl").exists()
+            or bool(self._checkpoints())
+        )
+
+    def _begin(self) -> None:
+        """Complete a run that was killed, or is now, between its settings and its first state."""
+        for name in ("checkpoints", "examples"):
+            make_folder(self.path / name)
+        if not (self.path / "state.json").exists():
+            write_state(self.path / "state.json", self.progress)
+
+    def _rewind(self) -> None:
+        """Check metrics and games, then go back to the commit point."""
+        self.metrics()
+        self.games.rewind(self.progress.game_stages)
+        metrics = self.path / "metrics.jsonl"
+        if metrics.exists():
+            with writing(metrics):
+                os.truncate(metrics, self.progress.metrics_bytes)
+        for path in [*self._uncommitted(), *self.path.rglob(".*.part")]:
+            _remove(path)
+
+    def _uncommitted(self) -> Iterator[Path]:
+        """Yield the networks and examples of stages that have not finished."""
+        iteration, stage = self.progress.iteration, self.progress.stage
+        learned = iteration if stage == "gate" else iteration - 1
+        played = iteration if stage in ("learn", "gate") else iteration - 1
+        yield from (each.path for each in self._checkpoints() if each.iteration > learned)
+        for path in (self.path / "examples").glob("*"):
+            name = _EXAMPLES.fullmatch(path.name)
+            if name and int(name[1]) > played:
+                yield path
 
 
 def is_run(path: Path) -> bool:
     """Tell whether a folder holds a run."""
     return (path / "config.toml").is_file()
+
+
+def _require_empty(path: Path) -> None:
+    with reading(path):
+        if any(not entry.name.startswith(".") for entry in path.iterdir()):
+            raise UserError(f"{path} is not a run and not empty: expected a new or empty folder")
+
+
+def _remove(path: Path) -> None:
+    with writing(path):
+        path.unlink()
