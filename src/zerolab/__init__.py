@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Position"]
 __version__ = "0.1.0"
+
+# Threads that wait for each other in torch spin first. On a machine that does other things too,
+# the default number of spins makes learning fifty times slower; it is read when torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def __getattr__(name: str) -> Any:

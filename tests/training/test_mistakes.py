@@ -44,6 +44,8 @@ MISTAKES = [
     (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
+    (["--set", "learn.loss=prodct"], 'did you mean "product"?'),
+    (["--set", "learn.epochs.x=3"], '"learn.epochs" is a value'),
     (["--set", "learning"], "expected KEY=VALUE"),
 ]
 

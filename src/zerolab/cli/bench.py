@@ -66,7 +66,7 @@ def _print_table(measured: Sequence[Measurement]) -> None:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
         rates = f"{each.median:,.0f} {each.unit}", f"{each.limit:,.0f}"
         table.add_row(each.name, *rates, f"{each.ratio:.2f}", shares)
-    Console(soft_wrap=True).print(table)
+    Console(width=160, soft_wrap=True).print(table)
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -56,7 +56,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         )
         facts = (row["example"], str(row["actions"]), str(row["symmetries"]))
         table.add_row(row["form"].replace("[", r"\["), sizes, *facts)
-    Console().print(table)
+    # A width of its own: where a narrow terminal cuts, the names of games would be lost first.
+    Console(width=110, soft_wrap=True).print(table)
 
 
 def _default(row: dict[str, Any], field: str) -> str:

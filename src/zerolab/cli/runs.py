@@ -36,7 +36,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     for each in summaries:
         iteration = f"{each.iteration}/{each.iterations} {each.stage}"
         table.add_row(each.path, each.game, each.preset, iteration, each.status, f"{each.elo:+.0f}")
-    Console(soft_wrap=True).print(table)
+    Console(width=160, soft_wrap=True).print(table)
 
 
 def run(arguments: Sequence[str]) -> None:

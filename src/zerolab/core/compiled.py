@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
 from numba.extending import overload
 
 GAMES_ENTRY_POINTS = "zerolab.games"
@@ -41,7 +42,10 @@ def kernel(function: Callable[..., Any]) -> Any:
     Kernels release the interpreter lock, so that several threads can search at once, and divide
     as numpy does: by zero gives an infinity, without a check that would stop vectorisation.
     """
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    if not numba.config.DISABLE_JIT:
+        compiled._cache = _KernelCache(function)
+    return compiled
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -50,6 +54,27 @@ def inlined(function: Callable[..., Any]) -> Any:
     Inlining is forced: a call would copy every array header of a structure of arrays.
     """
     return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache on disk, which does without entries it cannot read.
+
+    A kernel's index names the types it was compiled for. Those of a module that is no longer
+    there, such as a stranger's rule, make numba fail to read the whole index.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except (ImportError, AttributeError):
+            self.flush()
+            super().save_overload(sig, data)
 
 
 class Family:

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from zerolab.core.errors import UserError, nearest
 
@@ -57,11 +57,18 @@ def choice_from(kind: Any, name: str) -> type[Choice]:
 
 
 def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
-    """Return the annotation of a setting that is one of the registered choices."""
+    """Return the annotation of a setting that is one of the registered choices.
+
+    A text is short for the choice of that name with its defaults: ``learn.loss=product``.
+    """
     kinds = tuple(registry.values())
     if len(kinds) == 1:
-        return kinds[0]
-    return Annotated[reduce(or_, kinds), Field(discriminator="name")]
+        return Annotated[kinds[0], BeforeValidator(_by_name)]
+    return Annotated[reduce(or_, kinds), Field(discriminator="name"), BeforeValidator(_by_name)]
+
+
+def _by_name(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
 
 
 def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]:
@@ -89,7 +96,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """
     table = data
     for depth, part in enumerate(path[:-1]):
-        table = table.setdefault(part, {})
+        table[part] = _by_name(table.get(part, {}))
+        table = table[part]
         if not isinstance(table, dict):
             raise UserError(
                 f'"{".".join(path[: depth + 1])}" is a value, it has no keys of its own'

@@ -23,7 +23,7 @@ class SelfPlaySettings(Settings):
     """The policy target from ply T' on: the move played alone, as W's and L's code does, or the
     visit distribution as before."""
 
-    lockstep: int = Field(default=256, ge=1)
+    lockstep: int = Field(default=512, ge=1)
     """Games in progress at once; does not change what is played."""
 
     threads: int = Field(default=2, ge=1, le=64)

@@ -234,8 +234,9 @@ class RunFolder:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a folder holds a run."""
-    return (path / "config.toml").is_file()
+    """Tell whether a folder holds a run; raise UserError if it may not be looked into."""
+    with reading(path):
+        return (path / "config.toml").is_file()
 
 
 def _require_empty(path: Path) -> None:

@@ -1,0 +1,103 @@
+"""A run killed anywhere and resumed ends with the same bytes as one never killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from store.toy import contents, games, killed_at, train
+
+from zerolab.store.games import GameStore
+from zerolab.store.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    train(folder)
+    return contents(folder)
+
+
+def test_equal_runs_are_equal(tmp_path, undisturbed):
+    train(tmp_path / "run")
+    assert contents(tmp_path / "run") == undisturbed
+    assert sorted(undisturbed) == [
+        "checkpoints/0000.safetensors",
+        "checkpoints/0001.optimizer.safetensors",
+        "checkpoints/0001.safetensors",
+        "config.toml",
+        "examples/0001.npz",
+        "examples/0002.npz",
+        "games.sqlite",
+        "metrics.jsonl",
+        "state.json",
+    ]
+
+
+def test_killed_before_any_file_operation(tmp_path, undisturbed):
+    moment = 1
+    while killed_at(moment, lambda: train(tmp_path / str(moment))):  # noqa: B023
+        train(tmp_path / str(moment))
+        assert contents(tmp_path / str(moment)) == undisturbed, f"killed at operation {moment}"
+        shutil.rmtree(tmp_path / str(moment))
+        moment += 1
+    assert moment > 50
+
+
+@pytest.mark.parametrize("stride", [7, 11, 17, 29])
+def test_killed_again_and_again(tmp_path, undisturbed, stride):
+    kills = 0
+    while killed_at(stride + kills, lambda: train(tmp_path / "run")):
+        kills += 1
+    assert contents(tmp_path / "run") == undisturbed
+    assert kills >= 2
+
+
+def test_killed_while_games_are_recorded(tmp_path):
+    """At moments inside SQLite, where no file operation of Python tells them apart."""
+    store = GameStore(tmp_path / "games.sqlite")
+    draws = random.Random(0)
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            while True:
+                latest = len(store.stages())
+                store.record(latest, "selfplay", games(latest, 40))
+        time.sleep(draws.uniform(0.005, 0.05))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        stages = store.stages()
+        store.rewind(len(stages))
+        assert stages == [(number, "selfplay") for number in range(len(stages))]
+        assert all(store.games(number, stage) == games(number, 40) for number, stage in stages)
+    assert stages
+    store.record(len(stages), "selfplay", [])
+    assert [path.name for path in tmp_path.iterdir()] == ["games.sqlite"]
+
+
+def test_what_lies_beyond_the_commit_point_is_removed(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    run = train(folder)
+    with open(folder / "metrics.jsonl", "ab") as file:
+        file.write(b'{"iteration": 3, "sta')
+    run.save_examples(3, run.load_examples(2)._replace())
+    run.save_network(3, {}, {})
+    run.games.record(3, "selfplay", games(3))
+    (folder / "checkpoints" / ".0003.safetensors.17.part").write_bytes(b"half")
+    assert RunFolder.open(folder).metrics() == run.metrics()
+    with RunFolder.open(folder).locked():
+        pass
+    assert contents(folder) == undisturbed
+
+
+def test_files_of_the_user_are_left_alone(tmp_path):
+    train(tmp_path / "run", iterations=1)
+    names = ["notes.txt", "checkpoints/notes.txt", "checkpoints/.hidden", "examples/notes.txt"]
+    for name in names:
+        (tmp_path / "run" / name).write_text("mine")
+    train(tmp_path / "run")
+    assert all((tmp_path / "run" / name).read_text() == "mine" for name in names)

@@ -1,0 +1,170 @@
+"""A run that does everything a training does to its folder, and learns nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from zerolab.core.errors import UserError
+from zerolab.store.examples import Examples
+from zerolab.store.games import StoredGame
+from zerolab.store.run_folder import RunFolder, is_run
+
+CONFIG = {"game": "othello:4x4", "preset": "toy", "iterations": 2, "network": {"name": "conv"}}
+
+
+def examples(iteration: int, count: int = 20) -> Examples:
+    random = np.random.default_rng(iteration)
+    return Examples(
+        random.integers(0, 2**64, (count, 3), np.uint64),
+        random.random((count, 17)).astype(np.float16),
+        random.integers(-1, 2, count, np.int8),
+        np.arange(count, dtype=np.int32),
+        np.arange(count, dtype=np.int16),
+    )
+
+
+def weights(iteration: int) -> dict:
+    random = np.random.default_rng(iteration)
+    return {"bias": random.random(5, np.float32), "filter": random.random((5, 3), np.float32)}
+
+
+def games(iteration: int, count: int = 6) -> list[StoredGame]:
+    random = np.random.default_rng(iteration)
+    return [
+        StoredGame(i, "network 0", "random", tuple(random.integers(0, 17, 9).tolist()), i % 3 - 1)
+        for i in range(count)
+    ]
+
+
+def train(path: Path, iterations: int = 2) -> RunFolder:
+    """Begin or resume; every stage saves first and commits then, as the trainer does."""
+    run = RunFolder.open(path) if is_run(path) else RunFolder.create(path, CONFIG)
+    with run.locked():
+        if (run.progress.iteration, run.progress.stage) == (1, "selfplay"):
+            run.save_network(0, weights(0), weights(1000))
+        run.prune_checkpoints()
+        while run.progress.iteration <= iterations:
+            {"selfplay": _play, "learn": _learn, "gate": _gate}[run.progress.stage](run)
+    return run
+
+
+def _commit(run: RunFolder, **changes: object) -> None:
+    head = {"iteration": run.progress.iteration, "stage": run.progress.stage}
+    line = {**head, "loss_policy": 1 / run.progress.iteration, "wall_seconds": time.perf_counter()}
+    run.commit(run.progress.model_copy(update=changes), [line])
+
+
+def _play(run: RunFolder) -> None:
+    iteration = run.progress.iteration
+    run.save_examples(iteration, examples(iteration))
+    run.games.record(iteration, "selfplay", games(iteration))
+    _commit(run, stage="learn")
+
+
+def _learn(run: RunFolder) -> None:
+    iteration = run.progress.iteration
+    former = (
+        run.load_weights(run.progress.best)["bias"] + run.load_optimizer(run.progress.best)["bias"]
+    )
+    run.load_examples(iteration)
+    run.save_network(iteration, weights(iteration) | {"bias": former}, weights(-iteration % 1000))
+    _commit(run, stage="gate")
+
+
+def _gate(run: RunFolder) -> None:
+    iteration = run.progress.iteration
+    run.games.record(iteration, "gate", games(iteration + 100))
+    best = iteration if iteration % 2 else run.progress.best
+    _commit(run, stage="selfplay", iteration=iteration + 1, best=best, elo=10.0 * best)
+    run.prune_checkpoints()
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Return everything a run has written, wall-clock fields and the lock aside."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.name == "games.sqlite":
+            with closing(sqlite3.connect(path)) as connection:
+                tables = ("games", "stages")
+                found[name] = [
+                    connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
+                    for table in tables
+                ]
+        elif path.name == "metrics.jsonl":
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            found[name] = [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines]
+        elif path.name == "state.json":
+            state = json.loads(path.read_text())
+            assert state.pop("metrics_bytes") == (folder / "metrics.jsonl").stat().st_size
+            found[name] = state
+        elif path.is_file() and path.name != ".lock":
+            found[name] = path.read_bytes()
+    return found
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file, to show that nothing was touched."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """Do some work in a forked process; return the message of the UserError that it ends with."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except UserError as error:
+            os.write(writer, str(error).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        message = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return message
+
+
+_FILE_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}
+
+
+def killed_at(moment: int, work: Callable[[], object]) -> bool:
+    """Work in a forked process that is killed before its file operation number `moment`.
+
+    Tells whether it came that far.
+    """
+    child = os.fork()
+    if child == 0:
+        left = moment
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            if event in _FILE_EVENTS:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        status = 1
+        try:
+            sys.addaudithook(count)
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    status = os.waitpid(child, 0)[1]
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
