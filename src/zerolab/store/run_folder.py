@@ -234,9 +234,9 @@ class RunFolder:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a folder holds a run; raise UserError if it may not be looked into."""
+    """Tell whether a folder holds a run, whole or not; raise UserError if it cannot be read."""
     with reading(path):
-        return (path / "config.toml").is_file()
+        return (path / "config.toml").is_file() or (path / "state.json").is_file()
 
 
 def _require_empty(path: Path) -> None:

@@ -1,0 +1,253 @@
+"""Damaged, truncated, newer and foreign files: one clear line, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from store.toy import CONFIG, everything, examples, games, train, weights
+from zerolab.core.errors import UserError
+from zerolab.store import arrays, state
+from zerolab.store import examples as examples_module
+from zerolab.store import games as games_module
+from zerolab.store.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run; copy it before changing it."""
+    return train(tmp_path_factory.mktemp("runs") / "finished").path
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def _settled(run: RunFolder) -> Any:
+    lines = [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in run.metrics()]
+    return lines, run.config, run.progress.model_copy(update={"metrics_bytes": 0})
+
+
+def _read_run(folder: Path) -> Any:
+    return _settled(RunFolder.open(folder))
+
+
+def _read_games(folder: Path) -> Any:
+    store = RunFolder.open(folder).games
+    store.rewind(4)
+    stages = store.stages()
+    return stages, [store.games(*stage) for stage in stages]
+
+
+class Kind(NamedTuple):
+    """A kind of file, how it is read, and how much of it is tried."""
+
+    name: str
+    read: Callable[[Path], Any]
+    stride: int
+    guarded: bool
+    """Whether every single byte matters."""
+
+
+KINDS = [
+    Kind("config.toml", _read_run, 1, True),
+    Kind("state.json", _read_run, 1, False),  # layout
+    Kind("metrics.jsonl", _read_run, 1, False),  # wall-clock fields
+    Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), 1, True),
+    Kind(
+        "checkpoints/0001.optimizer.safetensors",
+        lambda f: RunFolder.open(f).load_optimizer(1),
+        1,
+        True,
+    ),
+    Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 1, False),  # dates
+    Kind("games.sqlite", _read_games, 13, False),  # unused space
+]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and all(isinstance(value, np.ndarray) for value in one.values()):
+        return one.keys() == other.keys() and all(map(np.array_equal, one.values(), other.values()))
+    if isinstance(one, examples_module.Examples):
+        return all(map(np.array_equal, one, other))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_changed_byte_is_told_or_does_not_matter(folder, kind):
+    path = folder / kind.name
+    right, intact = kind.read(folder), path.read_bytes()
+    masks = np.random.default_rng(0).integers(1, 256, len(intact), np.uint8)
+    told = 0
+    places = range(0, len(intact), kind.stride)
+    for place in places:
+        changed = bytearray(intact)
+        changed[place] ^= int(masks[place])
+        path.write_bytes(changed)
+        try:
+            assert _equal(kind.read(folder), right), f"byte {place} was changed unnoticed"
+        except UserError as error:
+            told += 1
+            assert str(folder) in str(error)
+            assert len(str(error).splitlines()) == 1
+            assert path.read_bytes() == changed
+    assert told == len(places) if kind.guarded else told > 0
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.99])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_truncated_file_is_told_and_kept(folder, kind, share):
+    path = folder / kind.name
+    path.write_bytes(path.read_bytes()[: int(len(path.read_bytes()) * share)])
+    before = everything(folder)
+    with pytest.raises(UserError, match=str(path)) as caught:
+        kind.read(folder)
+    assert len(str(caught.value).splitlines()) == 1
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_file_full_of_noise_is_told_and_kept(folder, kind):
+    (folder / kind.name).write_bytes(np.random.default_rng(0).bytes(5000))
+    before = everything(folder)
+    with pytest.raises(UserError, match=kind.name):
+        kind.read(folder)
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("name", ["state.json", "metrics.jsonl", "games.sqlite", "config.toml"])
+def test_a_run_with_a_missing_file_is_not_resumed(folder, name):
+    (folder / name).unlink()
+    before = everything(folder)
+    with pytest.raises(UserError, match=f"{name}"):
+        train(folder, iterations=3)
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "games.sqlite"])
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_run_with_truncated_records_is_not_resumed(folder, name, share):
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * share)])
+    before = everything(folder)
+    with pytest.raises(UserError, match=f"{name} is damaged"):
+        train(folder, iterations=3)
+    assert everything(folder) == before
+
+
+def test_a_damaged_line_of_metrics_is_named(folder):
+    content = (folder / "metrics.jsonl").read_bytes()
+    second = content.index(b"\n") + 1
+    for changed in (b"}", b"["):
+        (folder / "metrics.jsonl").write_bytes(content[:second] + changed + content[second + 1 :])
+        with pytest.raises(UserError, match=r"metrics.jsonl is damaged at line 2"):
+            RunFolder.open(folder).metrics()
+
+
+def test_a_number_changed_by_hand_is_told(folder):
+    metrics = folder / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"loss_policy": 0.5', '"loss_policy": 0.4'))
+    with pytest.raises(UserError, match="its digest does not fit"):
+        RunFolder.open(folder).metrics()
+
+
+def test_newer_files_are_told(folder, monkeypatch):
+    run = RunFolder.open(folder)
+    for module in (arrays, examples_module, state):
+        monkeypatch.setattr(module, "SCHEMA", 99)
+    run.save_network(2, weights(2), weights(3))
+    run.save_examples(2, examples(2))
+    monkeypatch.undo()
+    loads = (run.load_weights, run.load_optimizer, run.load_examples)
+    for load in loads:
+        with pytest.raises(UserError, match="schema version 99, newer than the 1 known here"):
+            load(2)
+
+
+@pytest.mark.parametrize("write", ["state", "config"])
+def test_a_newer_run_is_told(folder, monkeypatch, write):
+    run = RunFolder.open(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "SCHEMA", 99)
+        if write == "state":
+            newer = run.progress.model_copy(update={"schema_version": 99})
+            state.write_state(folder / "state.json", newer)
+        else:
+            run.save_config(CONFIG)
+    with pytest.raises(UserError, match="schema version 99, newer"):
+        RunFolder.open(folder)
+
+
+def test_newer_and_foreign_games_are_told(folder):
+    store = RunFolder.open(folder).games
+    works = [
+        lambda: store.games(1, "gate"),
+        store.count,
+        store.stages,
+        lambda: store.rewind(0),
+        lambda: store.record(9, "gate", games(9)),
+    ]
+    for pragma, expected in (
+        ("user_version = 99", "schema version 99, newer"),
+        ("application_id = 7", "was not written by zerolab"),
+    ):
+        with closing(sqlite3.connect(store.path)) as connection:
+            connection.execute(f"PRAGMA {pragma}")
+        before = everything(folder)
+        for work in works:
+            with pytest.raises(UserError, match=expected):
+                work()
+        assert everything(folder) == before
+    assert games_module.SCHEMA == 1
+
+
+def test_foreign_arrays_and_examples_are_told(folder):
+    run = RunFolder.open(folder)
+    save_file({"bias": np.zeros(3)}, run.weights_path(1))
+    np.savez(folder / "examples" / "0001.npz", states=np.zeros(3))
+    for load in (run.load_weights, run.load_examples):
+        with pytest.raises(UserError, match="was not written by zerolab"):
+            load(1)
+
+
+def test_nothing_is_unpickled(folder, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "sprung",))
+
+    path = folder / "examples" / "0001.npz"
+    np.savez(path, **{"zerolab.json": np.zeros(1)}, states=np.array([Trap()], dtype=object))
+    with pytest.raises(UserError):
+        RunFolder.open(folder).load_examples(1)
+    np.save(path.open("wb"), np.array([Trap()], dtype=object), allow_pickle=True)
+    with pytest.raises(UserError, match="is damaged"):
+        RunFolder.open(folder).load_examples(1)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_files_of_another_iteration_kind_or_game_are_told(folder, tmp_path):
+    run = RunFolder.open(folder)
+    shutil.copy(run.weights_path(0), run.weights_path(1))
+    with pytest.raises(UserError, match=r"is of othello:4x4, iteration 0: expected .* iteration 1"):
+        run.load_weights(1)
+    shutil.copy(folder / "checkpoints" / "0001.optimizer.safetensors", run.weights_path(1))
+    with pytest.raises(UserError, match="holds optimizer state, expected weights"):
+        run.load_weights(1)
+    other = RunFolder.create(tmp_path / "other", CONFIG | {"game": "gobang:3x3:3"})
+    shutil.copy(folder / "examples" / "0001.npz", other.path / "examples")
+    with pytest.raises(UserError, match="is of othello:4x4"):
+        other.load_examples(1)
+
+
+def test_a_missing_network_names_those_that_are_kept(folder):
+    with pytest.raises(UserError, match=r"has no network 2: expected one of 0, 1"):
+        RunFolder.open(folder).load_weights(2)

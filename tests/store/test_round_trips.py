@@ -1,0 +1,196 @@
+"""What is written is read back the same, and equal contents give equal bytes."""
+
+from __future__ import annotations
+
+import json
+import string
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from store.toy import CONFIG, examples, games
+from zerolab.store.arrays import load_arrays, save_arrays
+from zerolab.store.examples import Examples, load_examples, save_examples
+from zerolab.store.games import GameStore, StoredGame
+from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
+from zerolab.store.run_folder import RunFolder
+
+_DTYPES = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u8", "?"])
+_NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__")
+_SHAPES = hnp.array_shapes(min_dims=0, min_side=0, max_side=4)
+_WORDS = st.text(string.printable, max_size=6)
+_NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.booleans()
+_LINES = st.lists(st.dictionaries(st.text(max_size=6), _NUMBERS | _WORDS, max_size=4), max_size=4)
+
+
+@given(arrays=st.dictionaries(_NAMES, hnp.arrays(_DTYPES, _SHAPES), max_size=4))
+@settings(max_examples=60)
+def test_arrays(arrays):
+    with tempfile.TemporaryDirectory() as folder:
+        one, other = Path(folder) / "one", Path(folder) / "other"
+        save_arrays(one, "weights", arrays, game="othello:4x4", iteration=3)
+        backwards = dict(reversed(arrays.items()))
+        save_arrays(other, "weights", backwards, iteration=3, game="othello:4x4")
+        assert one.read_bytes() == other.read_bytes()
+        loaded, about = load_arrays(one, "weights")
+    assert about == {"schema": 1, "kind": "weights", "game": "othello:4x4", "iteration": 3}
+    assert loaded.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert loaded[name].dtype == array.dtype
+        assert loaded[name].shape == array.shape
+        assert loaded[name].tobytes() == array.tobytes()
+
+
+def test_arrays_that_are_views_keep_their_values(tmp_path):
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    views = {"turned": array.T, "every second": array[:, ::2]}
+    save_arrays(tmp_path / "a", "weights", views)
+    loaded, _ = load_arrays(tmp_path / "a", "weights")
+    assert all(np.array_equal(loaded[name], views[name]) for name in views)
+
+
+@given(count=st.integers(0, 6), words=st.integers(1, 4), actions=st.integers(1, 5), data=st.data())
+@settings(max_examples=40)
+def test_examples(count, words, actions, data):
+    shapes = [
+        ("u8", (count, words)),
+        ("f2", (count, actions)),
+        *((d, count) for d in ("i1", "i4", "i2")),
+    ]
+    written = Examples(*(data.draw(hnp.arrays(dtype, shape)) for dtype, shape in shapes))
+    with tempfile.TemporaryDirectory() as folder:
+        save_examples(Path(folder) / "one", written, iteration=3)
+        save_examples(Path(folder) / "other", written, iteration=3)
+        assert (Path(folder) / "one").read_bytes() == (Path(folder) / "other").read_bytes()
+        loaded, about = load_examples(Path(folder) / "one")
+    assert about == {"schema": 1, "iteration": 3}
+    for left, right in zip(loaded, written, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        assert left.tobytes() == right.tobytes()
+
+
+def test_examples_can_be_read_with_numpy_alone(tmp_path):
+    save_examples(tmp_path / "a.npz", examples(1), game="othello:4x4")
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        assert np.array_equal(archive["states"], examples(1).states)
+        assert json.loads(archive["zerolab.json"])["game"] == "othello:4x4"
+
+
+_GAMES = st.lists(
+    st.builds(
+        StoredGame,
+        number=st.integers(0, 10**6),
+        first=_WORDS,
+        second=_WORDS,
+        actions=st.lists(st.integers(0, 64), max_size=8).map(tuple),
+        result=st.sampled_from([-1, 0, 1]),
+    ),
+    unique_by=lambda game: game.number,
+    max_size=6,
+)
+
+
+@given(
+    first=_GAMES, again=_GAMES, other=_GAMES, name=st.sampled_from(["selfplay", "against Random"])
+)
+@settings(max_examples=30)
+def test_games(first, again, other, name):
+    with tempfile.TemporaryDirectory() as folder:
+        store = GameStore(Path(folder) / "games.sqlite")
+        store.record(1, name, first)
+        store.record(2, "gate", other)
+        store.record(1, name, again)
+        assert store.games(1, name) == sorted(again)
+        assert store.games(2, "gate") == sorted(other)
+        assert store.games(2, name) == []
+        assert store.stages() == [(1, name), (2, "gate")]
+        assert store.count() == len(again) + len(other)
+        assert store.distinct(1, name) == len({game.actions for game in again})
+        store.rewind(1)
+        assert store.stages() == [(1, name)]
+        assert store.count() == len(again)
+        assert [path.name for path in Path(folder).iterdir()] == ["games.sqlite"]
+
+
+def test_games_made_of_numpy_integers(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    numbers = np.arange(3)
+    store.record(1, "gate", [StoredGame(numbers[0], "a", "b", tuple(numbers), numbers[1])])
+    assert store.games(1, "gate") == [StoredGame(0, "a", "b", (0, 1, 2), 1)]
+
+
+def test_a_store_without_games_is_empty_and_leaves_no_file(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    assert (store.games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
+    store.rewind(0)
+    assert not store.path.exists()
+
+
+def test_equal_moves_are_one_distinct_game(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    moves = [(1, 2), (1, 2), (2, 1)]
+    store.record(1, "gate", [StoredGame(i, "a", "b", m, 0) for i, m in enumerate(moves)])
+    assert store.distinct(1, "gate") == 2
+
+
+@given(lines=_LINES)
+def test_metrics(lines):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.jsonl"
+        path.write_bytes(format_metrics(lines))
+        read = read_metrics(path)
+    assert read == lines
+    assert extend_digest("", read) == extend_digest("", lines)
+
+
+@given(lines=_LINES, more=_LINES, seconds=st.floats(0, 1e6))
+def test_the_digest_of_metrics_goes_on_and_ignores_the_clock(lines, more, seconds):
+    whole = extend_digest("", lines + more)
+    assert extend_digest(extend_digest("", lines), more) == whole
+    clocked = [{**line, "wall_seconds": seconds} for line in lines + more]
+    other = [{**line, "wall_seconds": seconds + 1} for line in lines + more]
+    assert extend_digest("", clocked) == extend_digest("", other)
+    assert extend_digest("", [*lines, *more, {"loss": 1}]) != whole
+
+
+_KEYS = st.text(min_size=1, max_size=6)
+_TABLES = st.recursive(
+    st.dictionaries(_KEYS, _NUMBERS | st.text(max_size=6), max_size=3),
+    lambda inner: st.dictionaries(_KEYS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(config=_TABLES)
+@settings(max_examples=40)
+def test_settings(config):
+    with tempfile.TemporaryDirectory() as folder:
+        RunFolder.create(Path(folder) / "one", config)
+        RunFolder.create(Path(folder) / "other", config)
+        assert RunFolder.open(Path(folder) / "one").config == config
+        saved = [(Path(folder) / name / "config.toml").read_bytes() for name in ("one", "other")]
+    assert saved[0] == saved[1]
+
+
+def test_a_checkpoint_tells_its_game_iteration_and_network(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    run.save_network(7, {"a": np.zeros(1)}, {})
+    _, about = load_arrays(run.weights_path(7), "weights")
+    assert about == {
+        "schema": 1,
+        "kind": "weights",
+        "game": "othello:4x4",
+        "iteration": 7,
+        "network": {"name": "conv"},
+    }
+    assert run.networks() == [7]
+
+
+def test_games_are_stored_by_number_whatever_their_order(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    store.record(1, "gate", reversed(games(1)))
+    assert store.games(1, "gate") == games(1)

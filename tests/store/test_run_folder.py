@@ -1,0 +1,236 @@
+"""Locks, full disks and folders that cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.toy import CONFIG, contents, everything, examples, games, in_child, train
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.store.state import RunProgress
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from zerolab.store.run_folder import RunFolder
+with RunFolder.open(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    return train(tmp_path / "run", iterations=1)
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(run):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(run.path)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"locked\n"
+        before = everything(run.path)
+        assert run.is_locked
+        with pytest.raises(UserError, match=f"{run.path} is in use"), run.locked():
+            pass
+        assert RunFolder.open(run.path).metrics() == run.metrics()  # reading needs no lock
+        assert everything(run.path) == before
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    assert not run.is_locked
+    with run.locked():
+        assert run.is_locked
+
+
+def test_the_lock_is_given_back_after_an_error(run):
+    with pytest.raises(KeyboardInterrupt), run.locked():
+        raise KeyboardInterrupt
+    assert not run.is_locked
+
+
+def test_reading_writes_nothing(run):
+    (run.path / ".lock").unlink()
+    before = everything(run.path)
+    opened = RunFolder.open(run.path)
+    assert not opened.is_locked
+    assert len(opened.metrics()) == 3
+    assert opened.games.count() == 12
+    opened.load_weights(1)
+    opened.load_examples(1)
+    assert everything(run.path) == before
+
+
+def test_a_run_extended_meanwhile_is_not_overwritten(run):
+    late = RunFolder.open(run.path)
+    with run.locked():
+        run.save_config(CONFIG | {"iterations": 9})
+    with pytest.raises(UserError, match="was changed by another process"), late.locked():
+        pass
+    assert RunFolder.open(run.path).config["iterations"] == 9
+
+
+def test_locking_shows_what_was_committed_meanwhile(run):
+    late = RunFolder.open(run.path)
+    train(run.path, iterations=2)
+    with late.locked():
+        assert late.progress.iteration == 3
+
+
+def test_a_new_run_is_at_its_beginning(tmp_path):
+    run = RunFolder.create(tmp_path / "deep" / "run", CONFIG)
+    assert run.progress == RunFolder.open(run.path).progress == RunProgress()
+    assert run.metrics() == []
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "checkpoints", "metrics.jsonl"])
+def test_a_folder_with_other_content_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("years of work")
+    assert not is_run(tmp_path)
+    with pytest.raises(UserError, match="is not a run and not empty"):
+        RunFolder.create(tmp_path, CONFIG)
+    with pytest.raises(UserError, match="is not a run"):
+        RunFolder.open(tmp_path)
+    assert everything(tmp_path) == {str(tmp_path / name): b"years of work"}
+
+
+def test_a_foreign_config_is_told(tmp_path):
+    (tmp_path / "config.toml").write_text("[server]\nport = 80\n")
+    with pytest.raises(UserError, match="was not written by zerolab"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_run_is_not_made_twice(run):
+    before = everything(run.path)
+    with pytest.raises(UserError, match="not empty"):
+        RunFolder.create(run.path, CONFIG)
+    assert everything(run.path) == before
+
+
+def _limited(size: int, work) -> str:
+    """Do some work in a process whose files may not grow beyond `size` bytes."""
+
+    def limit_and_work() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        work()
+
+    return in_child(limit_and_work)
+
+
+def _write_metrics(run: RunFolder) -> None:
+    run.commit(run.progress, [{"iteration": 2, "stage": "selfplay", "note": "x" * 20_000}])
+
+
+FULL = {
+    "0002.safetensors": lambda run: run.save_network(2, {"a": np.zeros(9999)}, {}),
+    "0002.optimizer.safetensors": lambda run: run.save_network(2, {}, {"a": np.zeros(9999)}),
+    "0001.npz": lambda run: run.save_examples(1, examples(1, 5000)),
+    "games.sqlite": lambda run: run.games.record(1, "gate", games(1, 5000)),
+    "metrics.jsonl": _write_metrics,
+    "config.toml": lambda run: run.save_config(CONFIG | {"note": "x" * 20_000}),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_full_disk_is_told_and_the_run_goes_on_later(run, tmp_path, name):
+    before = contents(run.path)
+    size = 10_000 if name != "games.sqlite" else (run.path / name).stat().st_size
+
+    def work() -> None:
+        with run.locked():
+            FULL[name](run)
+
+    message = _limited(size, work)
+    assert name in message
+    assert message.startswith("cannot ")
+    assert len(message.splitlines()) == 1
+    assert not list(run.path.rglob(".*.part"))
+    with RunFolder.open(run.path).locked():
+        pass
+    assert contents(run.path) == before
+    train(run.path)
+    train(tmp_path / "undisturbed", iterations=1)
+    train(tmp_path / "undisturbed")
+    assert contents(run.path) == contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("victim", ["metrics.jsonl", "state.json"])
+def test_a_commit_that_failed_can_be_made_again(run, monkeypatch, victim):
+    former = run.progress
+    flush, failing = os.fsync, [errno.ENOSPC]
+
+    def full(descriptor: int) -> None:
+        if failing and victim in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(failing.pop(), "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    line = {"iteration": 2, "stage": "selfplay", "wall_seconds": 1.0}
+    with run.locked():
+        with pytest.raises(UserError, match="No space left on device"):
+            run.commit(run.progress, [line])
+        assert run.progress == RunFolder.open(run.path).progress == former
+        run.commit(run.progress, [line])
+    assert RunFolder.open(run.path).metrics()[3:] == [line]
+
+
+def _as_nobody(work) -> str:
+    def drop_rights_and_work() -> None:
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        work()
+
+    return in_child(drop_rights_and_work)
+
+
+def test_folders_without_permission_are_told():
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        run = train(folder / "run", iterations=1)
+        folder.chmod(0o755)
+        for path in [*folder.rglob("*"), folder]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+
+        def lock() -> None:
+            with RunFolder.open(run.path).locked():
+                pass
+
+        try:
+            message = _as_nobody(lambda: RunFolder.create(folder / "new", CONFIG))
+            assert message == f"cannot make the folder {folder / 'new'}: Permission denied"
+            assert _as_nobody(lock) == f"cannot write {run.path}: Permission denied"
+            assert _as_nobody(lambda: RunFolder.open(run.path).metrics()) == ""
+            assert _as_nobody(lambda: RunFolder.open(run.path).games.games(1, "gate")) == ""
+            (run.path / "state.json").chmod(0)
+            message = _as_nobody(lambda: RunFolder.open(run.path))
+            assert message == f"cannot read {run.path / 'state.json'}: Permission denied"
+            run.path.chmod(0)
+            assert "Permission denied" in _as_nobody(lambda: is_run(run.path))
+        finally:
+            for path in [folder, run.path, run.path / "checkpoints", run.path / "examples"]:
+                path.chmod(0o755)
+
+
+def test_pruning_keeps_what_is_needed_to_go_on(run):
+    kept = ["0000.safetensors", "0001.optimizer.safetensors", "0001.safetensors"]
+    assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == kept
+    train(run.path, iterations=3)  # 2 is rejected, 3 accepted
+    assert run.networks() == [0, 1, 3]
+    assert RunFolder.open(run.path).load_optimizer(3).keys() == {"bias", "filter"}
+
+
+def test_iterations_beyond_four_digits(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    for iteration in (9_999, 10_000, 12_345):
+        run.save_network(iteration, {"a": np.full(1, iteration)}, {})
+    assert run.networks() == [9_999, 10_000, 12_345]
+    assert run.load_weights(12_345)["a"] == 12_345
