@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from zerolab.training.settings import TrainSettings, amend, resolve
 from zerolab.training.trainer import Trainer
 
 DEFAULT_PRESET = "mini"
+
+_MAXRSS_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
 def train(
@@ -91,7 +95,9 @@ def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
             highlight=False,
         )
         raise
-    console.print(f"\ndone; play against it with: zerolab play {run.path}", highlight=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _MAXRSS_UNITS_IN_MIB
+    console.print(f"\ndone, with {peak} MiB of memory at the peak", highlight=False)
+    console.print(f"play against it with: zerolab play {run.path}", highlight=False)
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -31,7 +31,7 @@ def draw_curves(run: RunFolder) -> Figure:
     losses.set(title="loss in the last epoch", xlabel="iteration")
     losses.legend()
     _plot(elo, by_stage["gate"], "elo", "network in force")
-    elo.set(title="training Elo (biased: only a tournament compares)", xlabel="iteration")
+    elo.set(title="training Elo (biased, see L)", xlabel="iteration")
     _plot(length, by_stage["selfplay"], "plies_per_game", "plies")
     length.set(title="plies a game", xlabel="iteration")
     _stack_seconds(seconds, by_stage)

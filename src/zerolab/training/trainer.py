@@ -136,7 +136,8 @@ class Trainer:
         metrics: dict[str, Any] = {}
         accepted, elo = True, progress.elo
         if gate.games:
-            match = self._arena(self._player(iteration), self._player(best), gate.games, "gate")
+            candidate, champion = (self._player(n, gate.sampled_plies) for n in (iteration, best))
+            match = self._arena(candidate, champion, gate.games, "gate")
             score = match.score
             decisive = score.wins + score.losses
             if gate.accept == "threshold":
@@ -167,7 +168,7 @@ class Trainer:
         opponents: list[Player] = [
             RandomPlayer(self.game),
             mcts_player(self.game, YARDSTICK_PLAYOUTS),
-            self._player(0),
+            self._player(0, self.settings.gate.sampled_plies),
         ]
         for opponent in opponents if games else []:
             began = perf_counter()
@@ -187,9 +188,8 @@ class Trainer:
         self.run.games.record(iteration, title, played)
         return match
 
-    def _player(self, iteration: int) -> Player:
-        plies = self.settings.gate.sampled_plies
-        return network_player(self.run, self.settings, iteration, plies)
+    def _player(self, iteration: int, sampled_plies: int = 0) -> Player:
+        return network_player(self.run, self.settings, iteration, sampled_plies)
 
     def _save_network(self, iteration: int) -> None:
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()

@@ -1,0 +1,52 @@
+"""Does memory grow over a run? Peak and current size of a process that trains 100 iterations.
+
+Usage: python benchmarks/memory.py [ITERATIONS]
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.reporting import Silence
+from zerolab.training.settings import resolve
+from zerolab.training.trainer import Trainer
+
+
+class MemoryReporter(Silence):
+    """Notes the size of the process after every iteration, in MiB."""
+
+    def __init__(self) -> None:
+        self.sizes: list[float] = []
+
+    def finish_stage(self, metrics: Mapping[str, Any]) -> None:
+        """See `Reporter.finish_stage`."""
+        if metrics["stage"] == "gate":
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            self.sizes.append(pages * resource.getpagesize() / 2**20)
+
+
+def main() -> None:
+    """Train the smoke preset for long and print a JSON object."""
+    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    settings = resolve("connect_four:6x7", "smoke", [f"iterations={iterations}", "learn.window=20"])
+    reporter = MemoryReporter()
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", settings.model_dump())
+        with run.locked():
+            Trainer(run, settings, reporter).train()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    at = {
+        n: round(reporter.sizes[n - 1], 1) for n in (1, 10, 20, 50, iterations) if n <= iterations
+    }
+    print(json.dumps({"unit": "MiB", "after_iteration": at, "peak": round(peak, 1)}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
