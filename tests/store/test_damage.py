@@ -153,6 +153,13 @@ def test_a_damaged_line_of_metrics_is_named(folder):
             RunFolder.open(folder).metrics()
 
 
+def test_missing_metrics_are_counted(folder):
+    length = (folder / "metrics.jsonl").stat().st_size
+    (folder / "metrics.jsonl").write_bytes((folder / "metrics.jsonl").read_bytes()[:70])
+    with pytest.raises(UserError, match=f"70 bytes, expected {length}"):
+        RunFolder.open(folder).metrics()
+
+
 def test_a_number_changed_by_hand_is_told(folder):
     metrics = folder / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"loss_policy": 0.5', '"loss_policy": 0.4'))

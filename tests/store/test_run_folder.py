@@ -175,12 +175,14 @@ def test_a_commit_that_failed_can_be_made_again(run, monkeypatch, victim):
 
     monkeypatch.setattr(os, "fsync", full)
     line = {"iteration": 2, "stage": "selfplay", "wall_seconds": 1.0}
+    other = {"iteration": 2, "stage": "selfplay", "note": "shorter"}
     with run.locked():
         with pytest.raises(UserError, match="No space left on device"):
             run.commit(run.progress, [line])
         assert run.progress == RunFolder.open(run.path).progress == former
-        run.commit(run.progress, [line])
-    assert RunFolder.open(run.path).metrics()[3:] == [line]
+        run.commit(run.progress, [other])
+    assert RunFolder.open(run.path).metrics()[3:] == [other]
+    assert (run.path / "metrics.jsonl").stat().st_size == run.progress.metrics_bytes
 
 
 def _as_nobody(work) -> str:

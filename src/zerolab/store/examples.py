@@ -1,7 +1,8 @@
 """Training examples on disk: states and targets, never planes (DESIGN 4).
 
-The files are npz archives that numpy alone can read. Deflate at level 1 makes them a third of
-their size; level 6 takes another tenth off and is three to nine times slower to write.
+The files are npz archives that numpy alone can read. Deflate at level 1 brings real
+examples to between 0.33 and 0.39 of their size; level 6 takes a tenth off that and takes two to
+nine times as long to write.
 """
 
 from __future__ import annotations
