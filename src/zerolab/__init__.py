@@ -12,8 +12,8 @@ __all__ = ["Position"]
 __version__ = "0.1.0"
 
 # Threads that wait for each other in torch spin first. On a machine that does other things too,
-# the default number of spins makes learning fifty times slower; it is read when torch is loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+# the default number of spins makes learning many times slower; it is read when torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def __getattr__(name: str) -> Any:
