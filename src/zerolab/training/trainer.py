@@ -179,7 +179,7 @@ class Trainer:
     def _arena(self, a: Player, b: Player, games: int, title: str) -> Match:
         """Play and record a match; the random streams are those of this iteration's arena."""
         iteration = self.run.progress.iteration
-        self.reporter.stage(iteration, title, games, "games")
+        self.reporter.stage(self._iteration, title, games, "games")
         torch.set_num_threads(1)
         match = play_match(
             self.game, a, b, games, self.settings.seed, iteration, self.reporter.progress
@@ -195,9 +195,14 @@ class Trainer:
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         self.run.save_network(iteration, weights, optimizer)
 
+    @property
+    def _iteration(self) -> int:
+        """The iteration under way, the last one while what was learnt is measured."""
+        return min(self.run.progress.iteration, self.settings.iterations)
+
     def _head(self, stage: str, began: float) -> dict[str, Any]:
         return {
-            "iteration": self.run.progress.iteration,
+            "iteration": self._iteration,
             "stage": stage,
             "wall_seconds": round(perf_counter() - began, 4),
         }
