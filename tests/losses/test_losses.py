@@ -117,7 +117,8 @@ def test_extreme_logits_give_finite_losses_and_gradients():
         ({"name": "weighted", "balance": -0.1}, "loss.balance = -0.1: expected at least 0"),
         ({"name": "weighted", "balance": math.nan}, "loss.balance = nan: expected a finite number"),
         ({"name": "sum", "balance": 0.5}, 'unknown setting "loss.balance"; did you mean'),
-        ("product", 'loss = "product": expected a table of settings'),
+        ("prodct", 'loss.name = "prodct": expected one of'),
+        (3, "loss = 3: expected a table of settings"),
     ],
 )
 def test_mistakes_are_told_in_one_line(given, message):
