@@ -63,55 +63,51 @@ def play_episodes(
     """
     count = min(settings.threads, settings.episodes)
     stop = threading.Event()
-    groups = [
-        _Group(
-            game, settings, search, evaluator, seed, iteration, range(g, settings.episodes, count)
-        )
-        for g in range(count)
-    ]
+    task = _Task(game, settings, search, evaluator, seed, iteration)
+    groups = [_Group(task, range(g, settings.episodes, count)) for g in range(count)]
     with ThreadPoolExecutor(count, thread_name_prefix="self-play") as pool:
         try:
             running = {pool.submit(group.play, stop) for group in groups}
             while running:
                 done, running = wait(running, timeout=_POLL_SECONDS)
-                for task in done:
-                    task.result()
+                for future in done:
+                    future.result()
                 report(Progress(sum(g.finished for g in groups), sum(g.played for g in groups)))
         finally:
             stop.set()
     return _merge(groups)
 
 
+class _Task(NamedTuple):
+    """What all groups of an iteration have in common."""
+
+    game: Game
+    settings: SelfPlaySettings
+    search: SearchSettings
+    evaluator: Evaluator
+    seed: int
+    iteration: int
+
+
 class _Group:
     """Games that one thread plays: slots hold games, a finished game makes room for the next."""
 
-    def __init__(
-        self,
-        game: Game,
-        settings: SelfPlaySettings,
-        search: SearchSettings,
-        evaluator: Evaluator,
-        seed: int,
-        iteration: int,
-        numbers: range,
-    ) -> None:
-        self.game = game
-        self.settings = settings
-        self.seed = seed
-        self.iteration = iteration
+    def __init__(self, task: _Task, numbers: range) -> None:
+        self.task = task
         self.finished = 0
         self.played = 0
         self.chunks: list[tuple[NDArray[Any], ...]] = []
         self.results: dict[int, int] = {}
         self._waiting = list(reversed(numbers))
+        settings = task.settings
         slots = min(len(numbers), max(1, settings.lockstep // settings.threads))
-        self.search = Search(game, search, evaluator, slots)
+        self.search = Search(task.game, task.search, task.evaluator, slots)
         self._number = np.zeros(slots, np.int64)
         self._ply = np.zeros(slots, np.int64)
 
     def play(self, stop: threading.Event) -> None:
         """Play all games; a set `stop` ends early with games unfinished."""
-        start = calls.start_state(self.game)
+        start = calls.start_state(self.task.game)
         self._open(np.arange(len(self._number)), start)
         while self.search.active and not stop.is_set():
             slots = self.search.wave()
@@ -129,7 +125,7 @@ class _Group:
 
     def _keys(self, slots: NDArray[np.int64], purpose: int) -> NDArray[np.uint64]:
         numbers, plies = self._number[slots], self._ply[slots]
-        return streams.streams(self.seed, self.iteration, numbers, plies, purpose)
+        return streams.streams(self.task.seed, self.task.iteration, numbers, plies, purpose)
 
     def _begin(self, slots: NDArray[np.int64]) -> None:
         playouts, noise = self._keys(slots, streams.PLAYOUT), self._keys(slots, streams.ROOT_NOISE)
@@ -138,7 +134,7 @@ class _Group:
     def _move(self, slots: NDArray[np.int64], start: NDArray[np.uint64]) -> None:
         """Choose, record and play a move in slots whose search is finished."""
         visits = self.search.visits(slots)
-        sample = self._ply[slots] + 1 < self.settings.temperature_threshold
+        sample = self._ply[slots] + 1 < self.task.settings.temperature_threshold
         actions = choose_actions(visits, self._keys(slots, streams.SELF_PLAY_MOVE), sample)
         self._record(slots, visits, sample, actions)
         self.search.advance(slots, actions)
@@ -161,7 +157,7 @@ class _Group:
         actions: NDArray[np.int64],
     ) -> None:
         policies = visits / visits.sum(axis=1, keepdims=True)
-        if self.settings.late_targets == "move":
+        if self.task.settings.late_targets == "move":
             late = np.flatnonzero(~sample)
             policies[late] = 0
             policies[late, actions[late]] = 1
