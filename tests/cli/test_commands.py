@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -64,6 +66,11 @@ def test_games_as_json(capsys):
         (["trian"], 'did you mean "train"?'),
         (["perft", "chess:8x8", "2"], 'unknown game "chess"'),
         (["perft", "othello:6x6", "0"], "expected at least 1"),
+        (["perft", "othello:6x6", str(10**12)], "at most 1000"),
+        (["perft", f"othello:{'9' * 5000}x6", "2"], "is not a game"),
+        (["play", "random", "--game", "gobang:3x3:3", "--seed", str(10**20)], "less than 2**63"),
+        (["play", f"nowhere@{'9' * 5000}"], "expected a whole number after @"),
+        (["tensorboard"], "expected the folder of a run"),
         (["bench", "tre"], 'did you mean "tree"?'),
         (["play", "random"], "expected --game"),
         (["play", "nowhere"], "neither a run nor"),
@@ -77,6 +84,22 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
+
+
+def test_play_ends_where_there_is_nobody_to_ask(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["play", "random", "--game", "gobang:3x3:3"]) == 0
+
+
+def test_counting_ends_at_ctrl_c():
+    count = [sys.executable, "-m", "zerolab.cli.main", "perft", "gobang:8x8", "30"]
+    process = subprocess.Popen(
+        count, stdout=subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == -signal.SIGINT
 
 
 def test_runs_lists_status(smoke_run, tmp_path, capsys):

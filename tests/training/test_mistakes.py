@@ -40,6 +40,13 @@ MISTAKES = [
     (["--set", "search.simulations=many"], 'search.simulations = "many": expected a whole number'),
     (["--set", "selfplay.episodes=0"], "selfplay.episodes = 0: expected at least 1"),
     (["--set", "gate.games=7"], "7 is odd"),
+    (["--set", "yardstick_games=7"], "7 is odd"),
+    (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
+    (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
+    (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),
+    (["--set", f"learn.window={10**20}"], "expected at most 1000000"),
+    (["--set", f"selfplay.episodes={10**13}"], "expected at most 1000000"),
+    (["--set", f"gate.games={10**12}"], "expected at most 1000000"),
     (["--set", "gate.games=0"], "games = 0 leaves nothing to decide by"),
     (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
@@ -72,6 +79,8 @@ def test_a_changed_setting_is_refused_on_resume(run, capsys):
     assert "search.simulations = 9 differs from the run's 8" in capsys.readouterr().err
     assert train("--run", str(run), "othello:6x6") == 2
     assert "game = othello:6x6 differs" in capsys.readouterr().err
+    assert train("--run", str(run), "--set", "learn.loss=product") == 2
+    assert "learn.loss.name = product differs from the run's sum" in capsys.readouterr().err
     assert train("--run", str(run), "--set", "iterations=1") == 2
     assert "expected at least the run's 2" in capsys.readouterr().err
     assert (run / "state.json").read_bytes() == before

@@ -76,7 +76,10 @@ def _run(name: str, arguments: list[str]) -> int:
             f'unknown command "{name}": expected one of {known}{nearest(name, COMMANDS)}'
         )
     module = importlib.import_module(f"zerolab.cli.{COMMANDS[name].module}")
-    module.run(arguments)
+    try:
+        module.run(arguments)
+    except MemoryError as error:
+        raise UserError(f"not enough memory: {error or 'ask for less'}") from error
     return 0
 
 

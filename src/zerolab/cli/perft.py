@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import signal
 import time
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.perft import perft
+
+_DEEPEST = 1000
 
 
 def count(
@@ -26,8 +29,8 @@ def count(
         depth: Plies, at least 1.
         json: Print [{"depth": d, "leaves": n, "ended": m}, ...].
     """
-    if depth < 1:
-        raise UserError(f"depth = {depth}: expected at least 1")
+    if not 1 <= depth <= _DEEPEST:
+        raise UserError(f"depth = {depth}: expected at least 1 and at most {_DEEPEST}")
     began = time.perf_counter()
     counts = []
     for each in perft(parse_game(game), depth):
@@ -42,5 +45,12 @@ def count(
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Parse the arguments and count."""
-    call(count, "perft", arguments)
+    """Parse the arguments and count.
+
+    Ctrl-C ends the program at once: Python would notice it only when the kernel returns.
+    """
+    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        call(count, "perft", arguments)
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -24,6 +24,7 @@ from zerolab.training.agents import load_agent
 _SLOT = np.zeros(1, np.int64)
 _HELP = "a move, or: hint, undo, moves, new, help, quit"
 _HINTS = 8
+_MOST_DIGITS = 10
 
 
 def play(
@@ -48,6 +49,8 @@ def play(
         game: What to play against random.
         seed: Decides equal moves of the opponent, and Random's.
     """
+    if not 0 <= seed < 1 << 63:
+        raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     console = Console()
     player, chosen = _find_opponent(opponent, game)
     _Table(console, player, Position.start(chosen), side, seed).play()
@@ -55,7 +58,7 @@ def play(
 
 def _find_opponent(name: str, game: str | None) -> tuple[Player, object]:
     folder, at, iteration = name.rpartition("@") if "@" in name else (name, "", "")
-    if at and not iteration.isdecimal():
+    if at and not (iteration.isdecimal() and len(iteration) < _MOST_DIGITS):
         raise UserError(f'"{name}": expected a whole number after @, as in {folder}@12')
     if is_run(Path(folder)):
         if game is not None:
@@ -89,12 +92,12 @@ class _Table:
         self.console.print(f"you play {'X' if self.human_first else 'O'}; {_HELP}")
         self._show()
         while True:
-            if self.position.outcome is None and self._human_to_move is False:
+            if self.position.outcome is None and not self._human_to_move:
                 self._reply()
                 continue
             try:
                 words = self.console.input("> ").strip()
-            except EOFError:
+            except (EOFError, RuntimeError):  # standard input has ended, or is closed
                 return
             if words in ("quit", "q", "exit"):
                 return

@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from zerolab.cli.parse import call
+from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.tensorboard import export_events
 
@@ -20,9 +21,11 @@ def export(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     Args:
         runs: Folders of runs.
     """
+    if not runs:
+        raise UserError("expected the folder of a run, as in runs/demo")
     for path in runs:
         print(export_events(RunFolder.open(path)))
-    print("look at them with: tensorboard --logdir " + str(runs[0].parent if runs else "runs"))
+    print("look at them with: tensorboard --logdir " + str(runs[0].parent))
 
 
 def run(arguments: Sequence[str]) -> None:

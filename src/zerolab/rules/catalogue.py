@@ -66,7 +66,7 @@ def parse_game(text: str) -> Game:
     name, _, sizes = text.strip().partition(":")
     registration = registered_games()[name]
     fields = registration.kind._fields
-    numbers = re.fullmatch(r"(\d+)x(\d+)((?::\d+)*)", sizes)
+    numbers = re.fullmatch(r"(\d{1,99})x(\d{1,99})((?::\d{1,99})*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
         form = ":".join(["ROWSxCOLUMNS", *(f"[{field.upper()}]" for field in fields[2:])])

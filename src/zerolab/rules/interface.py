@@ -175,4 +175,5 @@ class Rules:
     @classmethod
     def parse_action(cls, game: Game, text: str) -> int | None:
         """Return the action that a text names, or None; an action's number always works."""
-        return int(text) if text.isdecimal() and int(text) < actions(game) else None
+        is_number = text.isdecimal() and len(text) < 10  # Python refuses to read very long ones
+        return int(text) if is_number and int(text) < actions(game) else None

@@ -28,7 +28,7 @@ class RootNoise(Settings):
 class SearchSettings(Settings):
     """How a move is searched."""
 
-    simulations: int = Field(default=100, ge=1)
+    simulations: int = Field(default=100, ge=1, le=1_000_000)
     """m: simulations a move, each ending in a visit to a child of the root. W, H, L: 100
     (H sweeps 25 to 200); C: 343."""
 
@@ -54,7 +54,7 @@ class SearchSettings(Settings):
     merge: bool = True
     """Evaluate equal positions of a wave once; exact."""
 
-    cache: int = Field(default=1 << 16, ge=0)
+    cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Positions whose evaluations are kept until the network changes; 0 keeps none; exact."""
 
 

@@ -12,7 +12,7 @@ from zerolab.core.config import Settings
 class SelfPlaySettings(Settings):
     """How the games of an iteration are played."""
 
-    episodes: int = Field(default=50, ge=1)
+    episodes: int = Field(default=50, ge=1, le=1_000_000)
     """E: games an iteration. W, H, L: 50 (H sweeps 10 to 100)."""
 
     temperature_threshold: int = Field(default=15, ge=1)

@@ -22,7 +22,7 @@ from zerolab.selfplay.settings import SelfPlaySettings
 class LearnSettings(Settings):
     """How the network is trained on the examples of an iteration."""
 
-    window: int = Field(default=20, ge=1)
+    window: int = Field(default=20, ge=1, le=1_000_000)
     """rs: iterations whose examples are kept. W, H, L: 20 (H sweeps 1 to 40); T: 20."""
 
     epochs: int = Field(default=10, ge=1)
@@ -41,13 +41,22 @@ class LearnSettings(Settings):
     """What is minimised. W: sum; H and L compare policy, value, sum, product and weighted."""
 
 
+def _require_even(games: int) -> int:
+    if games % 2:
+        raise ValueError(
+            f"{games} is odd: expected an even number, so that both sides play first equally"
+            f" often, such as {games + 1}"
+        )
+    return games
+
+
 class GateSettings(Settings):
     """When a trained candidate replaces the network in force."""
 
     accept: Literal["threshold", "always"] = "threshold"
     """By its arena games (W, H, L, T), or always (H's factorial part)."""
 
-    games: int = Field(default=40, ge=0)
+    games: int = Field(default=40, ge=0, le=1_000_000)
     """n: arena games an iteration, half with each colour. W, H, L: 40 (H sweeps 20 to 100);
     T: 100. 0 plays none, which needs accept = "always"."""
 
@@ -62,12 +71,7 @@ class GateSettings(Settings):
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        if games % 2:
-            raise ValueError(
-                f"{games} is odd: expected an even number, so that both sides play first equally"
-                f" often, such as {games + 1}"
-            )
-        return games
+        return _require_even(games)
 
     @model_validator(mode="after")
     def _decidable(self) -> GateSettings:
@@ -88,13 +92,13 @@ class TrainSettings(Settings):
     preset: str = "paper"
     """Which preset the settings began from; for people, not used."""
 
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all random streams derive from."""
 
     iterations: int = Field(default=100, ge=1)
     """I: iterations of self-play, learning and gate. W, H: 100; L: 100, 200 on 5x5 boards."""
 
-    yardstick_games: int = Field(default=0, ge=0)
+    yardstick_games: int = Field(default=0, ge=0, le=1_000_000)
     """Games against Random, plain MCTS 100 and the untrained network once training is over."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
@@ -112,6 +116,11 @@ class TrainSettings(Settings):
             raise ValueError(str(error)) from None
         return text
 
+    @field_validator("yardstick_games")
+    @classmethod
+    def _even(cls, games: int) -> int:
+        return _require_even(games)
+
 
 _PRESETS = files("zerolab.training") / "presets"
 
@@ -121,9 +130,7 @@ def preset_names() -> list[str]:
     return sorted(each.name[:-5] for each in _PRESETS.iterdir() if each.name.endswith(".toml"))
 
 
-def resolve(
-    game: str | None, preset: str, assignments: Sequence[str] = (), seed: int | None = None
-) -> TrainSettings:
+def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> TrainSettings:
     """Return a preset with ``a.b=c`` assignments on top; raise UserError for every mistake."""
     names = preset_names()
     if preset not in names:
@@ -135,8 +142,6 @@ def resolve(
     data["preset"] = preset
     if game is not None:
         data["game"] = game
-    if seed is not None:
-        data["seed"] = seed
     for path, value in parse_assignments(assignments):
         assign(data, path, value)
     return validate(TrainSettings, data)
@@ -152,11 +157,12 @@ def amend(saved: Mapping[str, Any], assignments: Sequence[str]) -> TrainSettings
     for path, value in parse_assignments(assignments):
         assign(data, path, value)
     wanted = validate(TrainSettings, data)
-    for key in _differences(settings.model_dump(), wanted.model_dump()):
+    former, latter = settings.model_dump(), wanted.model_dump()
+    for key in _differences(former, latter):
         if key != "iterations":
             raise UserError(
-                f"{key} = {_lookup(data, key)} differs from the run's {_lookup(saved, key)}: a run"
-                " keeps its settings (only iterations may grow); start another with --run"
+                f"{key} = {_lookup(latter, key)} differs from the run's {_lookup(former, key)}:"
+                " a run keeps its settings (only iterations may grow); start another with --run"
             )
     if wanted.iterations < settings.iterations:
         raise UserError(
@@ -179,5 +185,5 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str =
 def _lookup(data: Mapping[str, Any], key: str) -> Any:
     value: Any = data
     for part in key.split("."):
-        value = value.get(part, "default") if isinstance(value, Mapping) else "default"
+        value = value.get(part) if isinstance(value, Mapping) else None
     return value
