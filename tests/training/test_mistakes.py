@@ -123,6 +123,14 @@ def test_damaged_files_are_told_and_kept(run, capsys, name, expected, how):
     assert path.read_bytes() == spoiled
 
 
+def test_a_finished_run_that_cannot_go_on_stays_finished(run, capsys):
+    (run / "examples" / "0002.npz").unlink()
+    before = (run / "state.json").read_bytes()
+    assert train("--run", str(run), "--set", "iterations=3") == 2
+    assert "0002.npz is missing" in capsys.readouterr().err
+    assert (run / "state.json").read_bytes() == before
+
+
 def test_truncated_metrics_are_told(run, capsys):
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:50])

@@ -60,8 +60,6 @@ class Trainer:
     def _prepare(self) -> None:
         """Save the untrained network as number 0, or load what the run had come to."""
         progress = self.run.progress
-        if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
-            self._commit([], stage="selfplay", finished=False)
         if progress.iteration == 1 and progress.stage == "selfplay":
             self._save_network(0)
         self.run.prune_checkpoints()
@@ -69,6 +67,9 @@ class Trainer:
         played = progress.iteration - (progress.stage in ("selfplay", "measure"))
         for iteration in range(first, played + 1):
             self._add_to_window(self.run.load_examples(iteration))
+        # Last, so that a finished run whose files are damaged stays finished.
+        if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
+            self._commit([], stage="selfplay", finished=False)
 
     def _add_to_window(self, examples: Examples) -> None:
         self.window.add(examples.states, examples.policies, examples.values)
