@@ -23,7 +23,7 @@ from zerolab.selfplay.settings import SelfPlaySettings
 _BATCHES = (64, 128, 256)
 
 WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
-    ("conv512", {"name": "conv", "channels": 512}, 48, 10),
+    ("conv512", {"name": "conv", "channels": 512}, 50, 25),
     ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 1024, 16),
 )
 """Title, network, games, and simulations a move."""

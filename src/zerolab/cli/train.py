@@ -16,7 +16,6 @@ from rich.console import Console
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.progress import PlainReporter, TerminalReporter
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.agents import run_settings
 from zerolab.training.settings import TrainSettings, amend, resolve
 from zerolab.training.trainer import Trainer
 
@@ -87,8 +86,6 @@ def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with run.locked(), kind(console, settings.iterations) as reporter:
-            if settings != run_settings(run):
-                run.save_config(settings.model_dump())
             Trainer(run, settings, reporter).train()
     except KeyboardInterrupt:
         console.print(

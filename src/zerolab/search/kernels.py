@@ -250,6 +250,7 @@ def plant(game, tree, slots, states):
         tree.outcome[b, 0] = rules.outcome(game, states[i])
         tree.parent[b, 0] = -1
         tree.first_child[b, 0] = 0
+        tree.children[b, 0] = 0
         tree.visits[b, 0] = 0
         tree.value[b, 0] = np.float32(0.0)
         tree.statistics[b, 0] = np.float32(0.0)

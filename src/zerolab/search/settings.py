@@ -52,7 +52,7 @@ class SearchSettings(Settings):
     """Keep the subtree of the move played. W, H, L: kept within an episode."""
 
     merge: bool = True
-    """Evaluate equal positions of a wave once; exact."""
+    """Evaluate equal positions of a wave once; exact (but for last bits, see decision 0002)."""
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Positions whose evaluations are kept until the network changes; 0 keeps none; exact."""

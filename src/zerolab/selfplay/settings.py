@@ -24,7 +24,8 @@ class SelfPlaySettings(Settings):
     visit distribution as before."""
 
     lockstep: int = Field(default=512, ge=1)
-    """Games in progress at once; does not change what is played."""
+    """Games in progress at once; does not change what is played where the network answers a
+    position equally in every batch (decision 0002: in bfloat16 it does)."""
 
     threads: int = Field(default=2, ge=1, le=64)
     """Groups of games, each searched by a thread of its own, so that search and network overlap."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zerolab.core import streams
+from zerolab.core.errors import UserError
 from zerolab.losses.interface import all_losses, policy_loss, value_loss
 from zerolab.networks.heads import POLICY, VALUE
 from zerolab.networks.inference import best_precision
@@ -75,6 +76,11 @@ class Learner:
             samples += len(batch.values)
             report(number + 1)
         means = (totals / last_epoch).tolist()
+        if not np.isfinite(means).all():
+            raise UserError(
+                f"learning diverged in iteration {iteration}: a loss is not finite; start another"
+                f" run with a learn.learning_rate under {settings.learning_rate}"
+            )
         return Learned(dict(zip(_LOSS_NAMES, means, strict=True)), samples)
 
     def _step(self, batch: Batch) -> torch.Tensor:

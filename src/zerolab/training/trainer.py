@@ -17,17 +17,17 @@ from zerolab.arena.match import Match, play_match
 from zerolab.arena.players import Player, RandomPlayer, mcts_player
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
-from zerolab.ratings.elo import elo_difference
+from zerolab.ratings.elo import Score, elo_difference
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.store.games import StoredGame
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.agents import load_evaluator, network_name, network_player
+from zerolab.training.agents import load_evaluator, network_name, network_player, run_settings
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter, Silence
-from zerolab.training.settings import TrainSettings
+from zerolab.training.settings import GateSettings, TrainSettings
 
 YARDSTICK_PLAYOUTS = 100
 
@@ -68,6 +68,8 @@ class Trainer:
         for iteration in range(first, played + 1):
             self._add_to_window(self.run.load_examples(iteration))
         # Last, so that a finished run whose files are damaged stays finished.
+        if self.settings != run_settings(self.run):
+            self.run.save_config(self.settings.model_dump())
         if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
             self._commit([], stage="selfplay", finished=False)
 
@@ -140,9 +142,7 @@ class Trainer:
             candidate, champion = (self._player(n, gate.sampled_plies) for n in (iteration, best))
             match = self._arena(candidate, champion, gate.games, "gate")
             score = match.score
-            decisive = score.wins + score.losses
-            if gate.accept == "threshold":
-                accepted = decisive > 0 and score.wins / decisive >= gate.threshold
+            accepted = passes(score, gate)
             candidate_elo = elo + elo_difference(score)
             elo = candidate_elo if accepted else elo
             metrics = {
@@ -213,6 +213,17 @@ class Trainer:
         self.run.commit(self.run.progress.model_copy(update=changes), metrics)
         for line in metrics:
             self.reporter.finish_stage(line)
+
+
+def passes(score: Score, gate: GateSettings) -> bool:
+    """Tell whether a candidate with this arena score replaces the network in force.
+
+    Draws are ignored; without a decisive game the candidate is rejected (FACTS 1, Arena).
+    """
+    if gate.accept == "always":
+        return True
+    decisive = score.wins + score.losses
+    return decisive > 0 and score.wins / decisive >= gate.threshold
 
 
 def _self_play_games(episodes: Episodes, name: str) -> list[StoredGame]:

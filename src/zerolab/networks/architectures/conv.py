@@ -22,7 +22,7 @@ class ConvSettings(NetworkSettings):
 
     name: Literal["conv"] = "conv"
 
-    channels: int = Field(default=512, ge=1)
+    channels: int = Field(default=512, ge=1, le=4096)
     """Filters of each convolution. L: 256 in its code; the framework it grew from: 512."""
 
     hidden: tuple[PositiveInt, PositiveInt] = (1024, 512)

@@ -20,19 +20,19 @@ class ResnetSettings(NetworkSettings):
 
     name: Literal["resnet"] = "resnet"
 
-    blocks: int = Field(default=5, ge=1)
+    blocks: int = Field(default=5, ge=1, le=256)
     """Residual blocks. C: 5, 10 and 20; T: 4."""
 
-    filters: int = Field(default=64, ge=1)
+    filters: int = Field(default=64, ge=1, le=4096)
     """Filters of each convolution. C: 128; T: 256."""
 
     squeeze_excite: int = Field(default=0, ge=0)
     """By how much gates squeeze the filters; 0 builds none. C: 16 in its extended version."""
 
-    head_filters: int = Field(default=8, ge=1)
+    head_filters: int = Field(default=8, ge=1, le=4096)
     """Filters of the heads' convolutions. C: 32."""
 
-    hidden: int = Field(default=64, ge=1)
+    hidden: int = Field(default=64, ge=1, le=65536)
     """Units of the value head's hidden layer."""
 
     def network(self, game: Game) -> Network:
