@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -99,6 +99,11 @@ class ConnectFourRules(Rules):
     @staticmethod
     def action_image(game, symmetry, action):
         return game.columns - 1 - action if symmetry else action
+
+    @staticmethod
+    def column_label(game: Any, column: int) -> str:
+        """Return the column's number, which is the action's name."""
+        return str(column)
 
     @staticmethod
     def random_action(game, state, random):

@@ -19,6 +19,7 @@ and a class derived from `Rules` whose static methods implement them (see ``docs
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,11 @@ class Rules:
     @staticmethod
     def check(game: Game) -> None:
         """Raise ValueError where the fields of a game contradict each other."""
+
+    @staticmethod
+    def column_label(game: Game, column: int) -> str:
+        """Return what stands above a column of a printed board: a letter, counted from a."""
+        return string.ascii_lowercase[column]
 
     @staticmethod
     def describe_action(game: Game, action: int) -> str:

@@ -118,9 +118,8 @@ class Position:
         return "\n".join(lines)
 
     def _header(self) -> str:
-        columns = self.game[1]
-        by_column = rules.actions(self.game) == columns
-        return "  " + " ".join("01234567"[:columns] if by_column else "abcdefgh"[:columns])
+        label = rules_of(self.game).column_label
+        return "  " + " ".join(label(self.game, column) for column in range(self.game[1]))
 
     def _status(self) -> str:
         result = self.first_player_outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from typing import Any
 
 from zerolab.core import streams
@@ -75,13 +76,13 @@ class SquareRules(Rules):
     def describe_action(game: Any, action: int) -> str:
         """Name a cell by its column's letter and its row's number, counted from the top."""
         row, column = divmod(action, game.columns)
-        return f"{'abcdefgh'[column]}{row + 1}"
+        return f"{string.ascii_lowercase[column]}{row + 1}"
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
         """Read a cell's name such as "c2", or an action's number."""
-        named = re.fullmatch(r"([a-h])([1-8])", text.lower())
+        named = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
         if named is None:
             return super().parse_action(game, text)
-        row, column = int(named[2]) - 1, "abcdefgh".index(named[1])
+        row, column = int(named[2]) - 1, string.ascii_lowercase.index(named[1])
         return row * game.columns + column if row < game.rows and column < game.columns else None
