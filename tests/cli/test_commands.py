@@ -64,6 +64,10 @@ def test_games_as_json(capsys):
     ("arguments", "expected"),
     [
         (["trian"], 'did you mean "train"?'),
+        (["games", "--jsn"], "Unrecognized options: --jsn"),
+        (["perft", "othello:6x6", "x"], "Error parsing INT"),
+        (["perft", "othello:6x6"], "Missing from zerolab perft"),
+        (["play", "random", "--side", "third"], "invalid choice 'third'"),
         (["perft", "chess:8x8", "2"], 'unknown game "chess"'),
         (["perft", "othello:6x6", "0"], "expected at least 1"),
         (["perft", "othello:6x6", str(10**12)], "at most 1000"),

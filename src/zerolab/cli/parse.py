@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import tyro
+
+from zerolab.core.errors import UserError
 
 Assignments = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
@@ -16,11 +21,41 @@ Assignments = Annotated[
 def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
     """Call a function whose parameters are the options of a command; its docstring is the help.
 
-    Wrong options end the program with code 2 after a message on standard error.
+    Raises UserError for wrong options, in one line where tyro draws a box.
     """
-    tyro.cli(
-        function,
-        args=list(arguments),
-        prog=f"zerolab {command}",
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
-    )
+
+    @functools.wraps(function)
+    def bind(*positional: Any, **named: Any) -> Callable[[], Any]:
+        return functools.partial(function, *positional, **named)
+
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            bound = tyro.cli(
+                bind,
+                args=list(arguments),
+                prog=f"zerolab {command}",
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
+            )
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        message = _first_paragraph(errors.getvalue())
+        raise UserError(f"{message} (see zerolab {command} --help)") from None
+    bound()
+
+
+def _first_paragraph(box: str) -> str:
+    """Return the text between the first two rules of a box, as one line.
+
+    The title stands in or above the first rule. Where the output's encoding has no characters for
+    boxes, rules are hyphens and the sides are left out.
+    """
+    paragraphs: list[list[str]] = [[]]
+    for line in box.splitlines():
+        text = line.strip("│| ")
+        if text.startswith(("╭", "─", "╰", "---")):
+            paragraphs.append([])
+        else:
+            paragraphs[-1].append(text)
+    return " ".join(paragraphs[1]) if len(paragraphs) > 1 else box.strip()
