@@ -101,7 +101,8 @@ def test_merging_and_cache_change_nothing_but_the_work(merge, cache):
     counts = saving.counts
     assert counts["evaluated"] == sum(evaluator.calls)
     assert (counts["merged"] > 0) == merge
-    assert counts["cached"] == 0 if cache == 0 else counts["cached"] > 0 or cache == 8
+    if cache != 8:  # so small a cache may forget everything before it recurs
+        assert (counts["cached"] > 0) == (cache > 0)
     leaves = sum(counts[kind] for kind in ("evaluated", "merged", "cached", "terminal"))
     assert leaves == counts["simulations"] + 10  # the bare roots
     if merge or cache > 100:

@@ -134,3 +134,7 @@ def test_more_iterations_continue_a_finished_run(tmp_path):
     for name in other:
         if name.startswith(("checkpoints", "examples")):
             assert one[name] == other[name], name
+    stages = ("selfplay", "learn", "gate")
+    lines = [[m for m in run["metrics.jsonl"] if m["stage"] in stages] for run in (one, other)]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 9
