@@ -16,11 +16,15 @@ from zerolab.search.interface import Evaluator, UniformEvaluator
 from zerolab.search.search import Search, choose_actions
 from zerolab.search.settings import SearchSettings, mcts_settings
 
+FORFEIT = -1
+"""Chosen in place of an action by a player that gives a game up, such as a program that crashed."""
+
 
 class Player(Protocol):
     """Chooses moves in a batch of games, each in a slot of its own.
 
-    A player is told every move of its games, its own and the opponent's, through `advance`.
+    A player is told every move of its games, those of an opening, its own and the opponent's,
+    through `advance`. Slots are independent: their games may be at different plies.
     """
 
     name: str
@@ -29,10 +33,14 @@ class Player(Protocol):
         """Forget all games and begin as many new ones, in the slots 0..games-1."""
         ...
 
+    def reset(self, slots: NDArray[np.int64]) -> None:
+        """Begin new games, from the first position, in some slots."""
+        ...
+
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """Return legal actions int64[n] in ongoing states uint64[n, words].
+        """Return legal actions int64[n], or FORFEIT, in ongoing states uint64[n, words].
 
         `keys` are random streams uint64[n], different for every game, ply and match.
         """
@@ -58,6 +66,9 @@ class RandomPlayer:
 
     def start(self, games: int) -> None:
         """See `Player.start`; there is nothing to forget."""
+
+    def reset(self, slots: NDArray[np.int64]) -> None:
+        """See `Player.reset`."""
 
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
@@ -98,8 +109,13 @@ class SearchPlayer:
         """See `Player.start`."""
         self.search = Search(self._game, self._settings, self._evaluator, games)
         self._plies = np.zeros(games, np.int64)
-        states = np.repeat(calls.start_state(self._game)[None], games, axis=0)
-        self.search.plant(np.arange(games), states)
+        self.reset(np.arange(games))
+
+    def reset(self, slots: NDArray[np.int64]) -> None:
+        """See `Player.reset`."""
+        self._plies[slots] = 0
+        states = np.repeat(calls.start_state(self._game)[None], len(slots), axis=0)
+        self.search.plant(slots, states)
 
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]

@@ -1,0 +1,1 @@
+"""The Go Text Protocol: zerolab as an engine, and outside engines as players."""

@@ -1,0 +1,34 @@
+"""What an oracle is: the exact value of every legal move."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.errors import UserError
+
+ILLEGAL = np.iinfo(np.int32).min
+"""Stands in place of the value of an action that is not legal."""
+
+
+class NotSolvedError(UserError):
+    """A position was not solved within the budget of nodes or seconds."""
+
+
+class Oracle(Protocol):
+    """Knows the value of every move of a game under perfect play.
+
+    A value is a score for the player to move: positive where the move wins, 0 where it draws,
+    negative where it loses. Larger is better: more discs in Othello, in other games a faster win or
+    a slower loss, so that the best moves are those of the highest value.
+    """
+
+    def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the values int32[n, actions] of ongoing states uint64[n, words].
+
+        Actions that are not legal have the value ILLEGAL. Raises NotSolvedError where a budget of
+        nodes or seconds is spent; an oracle never guesses.
+        """
+        ...
