@@ -24,6 +24,10 @@ class Scripted:
     def start(self, games):
         self.positions = [Position.start("gobang:3x3:3")] * games
 
+    def reset(self, slots):
+        for slot in slots:
+            self.positions[slot] = Position.start("gobang:3x3:3")
+
     def choose(self, slots, states, keys):
         for slot, state in zip(slots, states, strict=True):
             assert (self.positions[slot].state == state).all()

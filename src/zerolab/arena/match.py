@@ -1,19 +1,19 @@
-"""A match between two players, all games in lockstep."""
+"""A match between two players: colours in turns, all games in lockstep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zerolab.arena.players import Player
+from zerolab.arena.lockstep import Finished, Fixture, Task
+from zerolab.arena.openings import random_openings
+from zerolab.arena.players import Entrant, Player
+from zerolab.arena.workers import cores, lanes_for, play_batches
 from zerolab.core import streams
 from zerolab.ratings.elo import Score
-from zerolab.rules import calls
-from zerolab.rules.interface import DRAW, ONGOING, WIN, Game
+from zerolab.rules.interface import DRAW, WIN, Game
 
 
 class PlayedGame(NamedTuple):
@@ -42,79 +42,63 @@ class Match(NamedTuple):
 
 def play_match(
     game: Game,
-    a: Player,
-    b: Player,
+    a: Entrant | Player,
+    b: Entrant | Player,
     games: int,
     seed: int,
     iteration: int = 0,
     report: Callable[[int], None] = lambda _: None,
+    *,
+    openings: int = 0,
+    begin: int = 0,
 ) -> Match:
-    """Play `games` games, A first in those with even numbers.
+    """Play the games `begin` to `begin + games - 1` of a match, A first in those of even number.
 
-    The random streams depend on (seed, iteration, game number, ply) alone. Both players think at
-    the same time, each about the games in which it is to move. `report` is told after every ply
-    how many games are over.
+    Games 2j and 2j + 1 begin with the same `openings` random plies. The random streams depend on
+    (seed, iteration, game number, ply) alone. Entrants play on all cores, and make players for
+    each; a player that is given itself plays in one thread. `report` is told a few times a second
+    how many games are over. Raises UserError where openings are longer than games.
     """
-    board = _Board(game, games)
-    for player in (a, b):
-        player.start(games)
-    with ThreadPoolExecutor(2, thread_name_prefix="arena") as pool:
-        while board.running.size:
-            slots = board.running
-            a_to_move = (slots + board.ply) % 2 == 0
-            sides = slots[a_to_move], slots[~a_to_move]
-            thinking = [
-                pool.submit(_choose, player, board, side, seed, iteration)
-                for player, side in zip((a, b), sides, strict=True)
-            ]
-            actions = np.zeros(games, np.int64)
-            for side, thought in zip(sides, thinking, strict=True):
-                actions[side] = thought.result()
-            for player in (a, b):
-                player.advance(slots, actions[slots])
-            board.play(slots, actions[slots])
-            report(games - len(board.running))
-    return board.match(a.name, b.name)
+    entrants = [_entrant(each) for each in (a, b)]
+    threads = cores() if isinstance(a, Entrant) and isinstance(b, Entrant) else 1
+    task = Task(game, entrants, seed, iteration, lanes_for(entrants, threads))
+    numbers = range(begin, begin + games)
+    drawn = paired_openings(game, openings, seed, iteration, numbers)
+    fixtures = [
+        Fixture(number, number % 2, 1 - number % 2, number, opening)
+        for number, opening in zip(numbers, drawn, strict=True)
+    ]
+    finished: list[Finished] = []
+
+    def receive(more: list[Finished]) -> None:
+        finished.extend(more)
+        report(len(finished))
+
+    shares = [
+        [each for each in fixtures if each.number // 2 % threads == t] for t in range(threads)
+    ]
+    play_batches(task, shares, threads, receive)
+    return _match([entrant.name for entrant in entrants], finished)
 
 
-def _choose(
-    player: Player, board: _Board, slots: NDArray[np.int64], seed: int, iteration: int
-) -> NDArray[np.int64]:
-    if not slots.size:
-        return np.empty(0, np.int64)
-    plies = np.full(len(slots), board.ply)
-    keys = streams.streams(seed, iteration, slots, plies, streams.ARENA_MOVE)
-    return player.choose(slots, board.states[slots], keys)
+def paired_openings(
+    game: Game, plies: int, seed: int, iteration: int, numbers: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Return a random opening for each stream number; 2j and 2j + 1 have the same one."""
+    pairs = np.array(numbers, np.int64) // 2
+    keys = streams.streams(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
+    return [tuple(opening) for opening in random_openings(game, plies, keys).tolist()]
 
 
-class _Board:
-    """The positions of all games of a match, which are all at the same ply."""
+def _entrant(each: Entrant | Player) -> Entrant:
+    return each if isinstance(each, Entrant) else Entrant(each.name, lambda: each)
 
-    def __init__(self, game: Game, games: int) -> None:
-        self.game = game
-        self.ply = 0
-        self.states = np.repeat(calls.start_state(game)[None], games, axis=0)
-        self.running = np.arange(games)
-        self._actions: list[list[int]] = [[] for _ in range(games)]
-        self._results = np.zeros(games, np.int64)
 
-    def play(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play one action in every running game."""
-        outcomes = calls.play_all(self.game, self.states, slots, actions)
-        self.ply += 1
-        for slot, action in zip(slots, actions, strict=True):
-            self._actions[slot].append(int(action))
-        over = outcomes != ONGOING
-        sign = 1 if self.ply % 2 == 0 else -1
-        self._results[slots[over]] = sign * outcomes[over]
-        self.running = slots[~over]
-
-    def match(self, a: str, b: str) -> Match:
-        """Return the finished match, A having been first in the games with even numbers."""
-        games = [
-            PlayedGame(n, *((a, b) if n % 2 == 0 else (b, a)), tuple(actions), int(result))
-            for n, (actions, result) in enumerate(zip(self._actions, self._results, strict=True))
-        ]
-        for_a = [played.result if played.number % 2 == 0 else -played.result for played in games]
-        wins, draws = for_a.count(WIN), for_a.count(DRAW)
-        return Match(Score(wins, draws, len(games) - wins - draws), games)
+def _match(names: Sequence[str], finished: Sequence[Finished]) -> Match:
+    games = [
+        PlayedGame(number, names[number % 2], names[1 - number % 2], actions, result)
+        for number, actions, result in sorted(finished)
+    ]
+    for_a = [played.result if played.number % 2 == 0 else -played.result for played in games]
+    wins, draws = for_a.count(WIN), for_a.count(DRAW)
+    return Match(Score(wins, draws, len(games) - wins - draws), games)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zerolab.arena.players import SearchPlayer
+from zerolab.arena.players import Entrant, SearchPlayer, search_bytes
 from zerolab.core.config import validate
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator
@@ -23,13 +23,17 @@ def load_evaluator(run: RunFolder, settings: TrainSettings, iteration: int) -> N
     return NetworkEvaluator(network, game)
 
 
-def network_player(
+def network_entrant(
     run: RunFolder, settings: TrainSettings, iteration: int, sampled_plies: int = 0
-) -> SearchPlayer:
+) -> Entrant:
     """Return a run's network as a player that searches as in training, without noise."""
-    game = parse_game(settings.game)
+    game, name = parse_game(settings.game), network_name(iteration)
     evaluator = load_evaluator(run, settings, iteration)
-    return SearchPlayer(game, network_name(iteration), settings.search, evaluator, sampled_plies)
+    return Entrant(
+        name,
+        lambda: SearchPlayer(game, name, settings.search, evaluator, sampled_plies),
+        search_bytes(game, settings.search),
+    )
 
 
 def network_name(iteration: int) -> str:
@@ -47,4 +51,6 @@ def load_agent(path: Path, iteration: int | None = None) -> tuple[Game, SearchPl
     run = RunFolder.open(path)
     settings = run_settings(run)
     chosen = run.progress.best if iteration is None else iteration
-    return parse_game(settings.game), network_player(run, settings, chosen)
+    player = network_entrant(run, settings, chosen).player()
+    assert isinstance(player, SearchPlayer)
+    return parse_game(settings.game), player

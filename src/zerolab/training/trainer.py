@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from zerolab.arena.match import Match, play_match
-from zerolab.arena.players import Player, RandomPlayer, mcts_player
+from zerolab.arena.players import Entrant, RandomPlayer, mcts_entrant
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.ratings.elo import Score, elo_difference
@@ -24,7 +24,7 @@ from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.store.games import StoredGame
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.agents import load_evaluator, network_name, network_player, run_settings
+from zerolab.training.agents import load_evaluator, network_entrant, network_name, run_settings
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter, Silence
 from zerolab.training.settings import GateSettings, TrainSettings
@@ -166,9 +166,9 @@ class Trainer:
     def _measure(self) -> None:
         games, best = self.settings.yardstick_games, self.run.progress.best
         lines = []
-        opponents: list[Player] = [
-            RandomPlayer(self.game),
-            mcts_player(self.game, YARDSTICK_PLAYOUTS),
+        opponents = [
+            Entrant("Random", lambda: RandomPlayer(self.game)),
+            mcts_entrant(self.game, YARDSTICK_PLAYOUTS),
             self._player(0, self.settings.gate.sampled_plies),
         ]
         for opponent in opponents if games else []:
@@ -177,7 +177,7 @@ class Trainer:
             lines.append(_yardstick_line(self._head("measure", began), match, opponent.name))
         self._commit(lines, finished=True)
 
-    def _arena(self, a: Player, b: Player, games: int, title: str) -> Match:
+    def _arena(self, a: Entrant, b: Entrant, games: int, title: str) -> Match:
         """Play and record a match; the random streams are those of this iteration's arena."""
         iteration = self.run.progress.iteration
         self.reporter.stage(self._iteration, title, games, "games")
@@ -189,8 +189,8 @@ class Trainer:
         self.run.games.record(iteration, title, played)
         return match
 
-    def _player(self, iteration: int, sampled_plies: int = 0) -> Player:
-        return network_player(self.run, self.settings, iteration, sampled_plies)
+    def _player(self, iteration: int, sampled_plies: int = 0) -> Entrant:
+        return network_entrant(self.run, self.settings, iteration, sampled_plies)
 
     def _save_network(self, iteration: int) -> None:
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()

@@ -1,0 +1,53 @@
+"""Random openings, from which games of players without noise differ."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.core.errors import UserError
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.interface import ONGOING, Game
+
+_TRIES = 1000
+
+
+@kernel
+def _draw_openings(game, keys, openings):
+    """Draw uniformly among legal actions, again from the start where the game has ended."""
+    state = np.empty(rules.words(game), np.uint64)
+    for i in range(keys.shape[0]):
+        found = False
+        for attempt in range(_TRIES):
+            key = streams.fold(keys[i], attempt)
+            rules.start(game, state)
+            found = True
+            for ply in range(openings.shape[1]):
+                action = rules.random_action(game, state, streams.bits(key, ply))
+                rules.apply(game, state, action, state)
+                openings[i, ply] = action
+                if rules.outcome(game, state) != ONGOING:
+                    found = False
+                    break
+            if found:
+                break
+        if not found:
+            return False
+    return True
+
+
+def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return int64[n, plies]: for each stream uint64[n] the actions that lead to an ongoing game.
+
+    Raises UserError where games are too short for so many random plies.
+    """
+    openings = np.empty((len(keys), plies), np.int64)
+    if not _draw_openings(game, keys, openings):
+        raise UserError(
+            f"openings of {plies} plies: {game_name(game)} is nearly always over by then;"
+            " expected fewer"
+        )
+    return openings
