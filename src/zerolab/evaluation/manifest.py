@@ -34,7 +34,7 @@ def describe(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
         "drawn": int((best == 0).sum()),
         "lost": int((best < 0).sum()),
         "by_ply": {str(p): int(n) for p, n in zip(plies, numbers, strict=True)},
-        "digest": content_digest(positions),
+        "digest": content_digest(positions, about),
     }
 
 

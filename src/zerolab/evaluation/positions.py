@@ -122,18 +122,24 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
         "kind": _KIND,
         "schema": SCHEMA,
         "game": game_name(positions.game),
-        "digest": content_digest(positions),
+        "digest": content_digest(positions, about),
         "about": dict(about),
     }
     metadata = {_METADATA: json.dumps(head, sort_keys=True).encode()}
     with replacing(path) as temporary:
-        pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
+        pq.write_table(
+            table.replace_schema_metadata(metadata),
+            temporary,
+            compression="zstd",
+            write_page_checksum=True,
+        )
 
 
-def content_digest(positions: Positions) -> str:
-    """Return what tells a set of positions from any other, 32 hexadecimal digits."""
+def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
+    """Return what tells a file from any other, 32 hexadecimal digits."""
+    head = json.dumps([game_name(positions.game), dict(about)], sort_keys=True)
     arrays = (positions.games, positions.moves, positions.offsets, positions.values)
-    return digest(game_name(positions.game).encode(), *(array.tobytes() for array in arrays))
+    return digest(head.encode(), *(array.tobytes() for array in arrays))
 
 
 def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
@@ -148,21 +154,23 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
             f"{path} is not a file: expected positions that zerolab dataset has written"
         )
     with reading(path):
-        head, table = _read(path)
+        content = pa.py_buffer(path.read_bytes())
+    with reading(path):
+        head, table = _read(path, content)
     found = parse_game(head["game"])
     if game is not None and game_name(found) != game_name(game):
         raise UserError(f"{path} has positions of {head['game']}, not of {game_name(game)}")
     with reading(path):
         positions = _restore(path, found, table)
-    if content_digest(positions) != head["digest"]:
+    if content_digest(positions, head["about"]) != head["digest"]:
         raise damaged(path, "its content does not fit its digest")
     return positions, head["about"]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], pa.Table]:
+def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
     """Read a file's head and its columns; nothing else is looked at before the head is known."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(content, page_checksum_verification=True) as file:
             metadata = file.schema_arrow.metadata or {}
             if _METADATA not in metadata:
                 raise UserError(f"{path} was not written by zerolab dataset")
@@ -174,7 +182,7 @@ def _read(path: Path) -> tuple[dict[str, Any], pa.Table]:
             if not file.schema_arrow.equals(_COLUMNS):
                 raise damaged(path, "its columns are not those of solved positions")
             return head, file.read()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:  # nothing is read from a disk here
         raise damaged(path, error) from error
 
 

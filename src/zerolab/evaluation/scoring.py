@@ -6,7 +6,7 @@ most discs. It is *weak* if it keeps the result that perfect play reaches: win, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,11 @@ class Estimate(NamedTuple):
 class Marks(NamedTuple):
     """How good a move is in each of n positions; for a player that draws lots, on average."""
 
-    strong: NDArray[np.float64]
+    strong: NDArray[Any]
     """[n] 1 where the move is a strongest one."""
-    weak: NDArray[np.float64]
+    weak: NDArray[Any]
     """[n] 1 where the move keeps the result."""
-    lost: NDArray[np.float64]
+    lost: NDArray[Any]
     """[n] the value of the best move less that of the move; NaN where the player gave up."""
 
     def take(self, rows: NDArray[np.bool_]) -> Marks:
@@ -78,7 +78,7 @@ def gives_choice(positions: Positions) -> NDArray[np.bool_]:
     return np.asarray(worse.any(axis=1))
 
 
-def share(marks: NDArray[np.float64]) -> Estimate | None:
+def share(marks: NDArray[Any]) -> Estimate | None:
     """Return the share of ones among marks that are 0 or 1, with Wilson's interval."""
     if not len(marks):
         return None
@@ -87,11 +87,22 @@ def share(marks: NDArray[np.float64]) -> Estimate | None:
     return Estimate(score.share, *score.interval(), len(marks))
 
 
-def average(numbers: NDArray[np.float64]) -> Estimate | None:
-    """Return the mean of the numbers that are there, with the interval of a normal mean."""
+def exact(numbers: NDArray[Any]) -> Estimate | None:
+    """Return the mean of numbers that are known without any doubt."""
+    if not len(numbers):
+        return None
+    mean = float(numbers.mean())
+    return Estimate(mean, mean, mean, len(numbers))
+
+
+def average(numbers: NDArray[Any]) -> Estimate | None:
+    """Return the mean of the numbers that are not NaN, with the interval of a normal mean.
+
+    None for less than two of them, which do not tell how far they scatter.
+    """
     known = numbers[~np.isnan(numbers)]
-    if not len(known):
+    if len(known) < 2:
         return None
     mean = float(known.mean())
-    margin = _Z * float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else np.inf
+    margin = _Z * float(known.std(ddof=1)) / len(known) ** 0.5
     return Estimate(mean, mean - margin, mean + margin, len(known))

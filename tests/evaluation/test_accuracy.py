@@ -1,0 +1,182 @@
+"""Accuracy: counted by hand, known for perfect and random players, the same however batched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.exhaustive import exhaustive
+from zerolab.arena.perfect import PerfectPlayer
+from zerolab.arena.players import FORFEIT, Entrant, RandomPlayer, mcts_player
+from zerolab.evaluation.accuracy import assess, assess_random
+from zerolab.evaluation.choices import Choices, network_choices, player_choices
+from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.figure import draw_accuracy
+from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.scoring import gives_choice, mark
+from zerolab.oracles.interface import ILLEGAL
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+GAME = parse_game("gobang:3x3:3")
+ORACLE = exhaustive(GAME)
+SOLVED = collect_in_memory(GAME, 250, Recipe(seed=1), ORACLE)
+
+
+def by_hand():
+    """Four positions with made-up values of three actions; no game is behind them."""
+    values = [
+        [3, 1, -2],  # two moves win, one of them faster
+        [0, ILLEGAL, -1],  # one draws
+        [-1, -4, ILLEGAL],  # lost either way: trivial
+        [2, 2, 1],  # won whatever is played: trivial
+    ]
+    plies = [1, 2, 2, 4]
+    return Positions(
+        None,
+        np.arange(4),
+        np.zeros(sum(plies), np.int16),
+        np.cumsum([0, *plies]),
+        np.zeros((4, 1), np.uint64),
+        np.array(values, np.int32),
+    )
+
+
+def test_marks_by_hand():
+    marks = mark(by_hand(), np.array([1, 2, 0, FORFEIT]))
+    assert marks.strong.tolist() == [False, False, True, False]
+    assert marks.weak.tolist() == [True, False, True, False]
+    assert marks.lost[:3].tolist() == [2, 1, 0]
+    assert np.isnan(marks.lost[3])
+    assert gives_choice(by_hand()).tolist() == [True, True, False, False]
+
+
+def test_assessment_by_hand():
+    values = np.array([0.5, 0.5, -0.5, -1.0], np.float32)
+    found = assess("x", by_hand(), Choices(np.array([1, 2, 0, 0]), values))
+    assert found.all.strong.mean == 0.5
+    assert found.all.weak.mean == 0.75
+    assert found.all.lost.mean == 0.75
+    assert found.non_trivial.strong.mean == 0.0
+    assert found.non_trivial.weak.mean == 0.5
+    assert {ply: each.weak.mean for ply, each in found.by_ply.items()} == {1: 1.0, 2: 0.5, 4: 1.0}
+    assert found.by_ply[2].strong.positions == 2
+    assert found.value.squared_error.mean == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
+    assert found.value.sign.mean == pytest.approx(2 / 3)  # the drawn position has no sign
+    low, high = found.all.weak.low, found.all.weak.high
+    assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson's, 3 of 4
+
+
+def test_expectation_of_random_by_hand():
+    found = assess_random(by_hand())
+    assert found.all.strong.mean == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
+    assert found.all.weak.mean == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
+    assert found.all.lost.mean == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
+    assert found.non_trivial.weak.mean == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+def entrant(player):
+    return Entrant("x", player)
+
+
+def test_a_perfect_player_never_errs():
+    found = assess("x", SOLVED, player_choices(entrant(lambda: PerfectPlayer(ORACLE)), SOLVED, 1))
+    for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
+        assert accuracy.strong.mean == accuracy.weak.mean == 1.0
+    assert found.all.lost.mean == 0.0
+    assert found.value is None
+
+
+def test_a_random_player_is_as_good_as_expected():
+    expected = assess_random(SOLVED)
+    seeds = range(40)
+    found = [
+        assess("x", SOLVED, player_choices(entrant(lambda: RandomPlayer(GAME)), SOLVED, seed))
+        for seed in seeds
+    ]
+    count = len(SOLVED) * len(seeds)
+    for kind in ("strong", "weak"):
+        exact = getattr(expected.all, kind).mean
+        mean = np.mean([getattr(each.all, kind).mean for each in found])
+        assert abs(mean - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
+    lost = np.mean([each.all.lost.mean for each in found])
+    assert lost == pytest.approx(expected.all.lost.mean, rel=0.05)
+
+
+def test_search_is_better_than_random_and_knows_who_wins():
+    few, many = (
+        assess("x", SOLVED, player_choices(entrant(lambda n=n: mcts_player(GAME, n)), SOLVED, 1))
+        for n in (5, 400)
+    )
+    assert assess_random(SOLVED).all.weak.mean < few.all.weak.mean < many.all.weak.low
+    assert many.value.sign.mean > 0.9
+    assert many.value.squared_error.mean < few.value.squared_error.mean
+
+
+class Recorder:
+    """Plays the highest legal action, and insists on having heard every move."""
+
+    name = "recorder"
+
+    def start(self, games):
+        self.positions = [None] * games
+
+    def reset(self, slots):
+        for slot in slots:
+            self.positions[slot] = Position.start(GAME)
+
+    def choose(self, slots, states, keys):
+        assert len(set(keys.tolist())) == len(keys)
+        for slot, state in zip(slots, states, strict=True):
+            assert (self.positions[slot].state == state).all()
+        return np.array([max(self.positions[slot].legal_actions) for slot in slots])
+
+    def advance(self, slots, actions):
+        for slot, action in zip(slots, actions, strict=True):
+            self.positions[slot] = self.positions[slot].play(int(action))
+
+
+@pytest.mark.parametrize("most", [1 << 30, 7, 1])
+def test_players_hear_the_moves_however_few_games_they_hold(most):
+    chosen = player_choices(Entrant("x", Recorder, most_slots=most), SOLVED, 1)
+    highest = [np.flatnonzero(mask).max() for mask in SOLVED.legal]
+    assert chosen.actions.tolist() == highest
+    assert chosen.values is None
+
+
+class FirstLegal:
+    """An evaluator whose priors favour low actions, most of all those that are not legal."""
+
+    def evaluate(self, states):
+        priors = np.tile(np.arange(9, 0, -1, dtype=np.float32) / 45, (len(states), 1))
+        return priors, np.full(len(states), 0.25, np.float32)
+
+
+def test_the_network_alone_plays_its_best_legal_move():
+    chosen = network_choices(FirstLegal(), SOLVED)
+    assert chosen.actions.tolist() == [np.flatnonzero(mask).min() for mask in SOLVED.legal]
+    assert (chosen.values == 0.25).all()
+
+
+def test_a_player_that_fails_is_heard_of():
+    class Broken(Recorder):
+        def choose(self, slots, states, keys):
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        player_choices(entrant(Broken), SOLVED, 1)
+
+
+def test_no_positions_have_no_accuracy():
+    nothing = collect(GAME, ORACLE, Recipe(), range(0)).positions
+    found = assess("x", nothing, player_choices(entrant(Recorder), nothing, 1))
+    assert found.all == found.non_trivial == (None, None, None)
+    assert found.by_ply == {}
+
+
+def test_the_figure_shows_every_ply():
+    figure = draw_accuracy("title", [assess_random(SOLVED)])
+    for axes in figure.axes:
+        line = axes.lines[0]
+        assert line.get_xdata().tolist() == np.unique(SOLVED.plies).tolist()

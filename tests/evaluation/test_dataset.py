@@ -1,0 +1,206 @@
+"""Data sets: what may be in them, how they are made, and that they do not depend on that."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.exhaustive import Exhaustive, exhaustive
+from zerolab.core.errors import UserError
+from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.dataset import collect_in_memory, make_dataset
+from zerolab.evaluation.positions import read_positions
+from zerolab.oracles.interface import ILLEGAL
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+GAME = parse_game("gobang:3x3:3")
+RECIPE = Recipe(seed=3)
+COUNT = 120
+
+
+def make(path, recipe=RECIPE, count=COUNT, **others):
+    return make_dataset(GAME, count, recipe, path, make_oracle=exhaustive, **others)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("positions") / "made.parquet"
+    manifest = make(path)
+    return path, manifest, read_positions(path)[0]
+
+
+def test_moves_lead_to_positions_with_these_values(made):
+    _, _, positions = made
+    oracle = exhaustive(GAME)
+    assert len(positions) == COUNT
+    for row in range(len(positions)):
+        position = Position.start(GAME)
+        for move in positions.line(row):
+            position = position.play(move)
+        assert (position.state == positions.states[row]).all()
+        assert position.outcome is None
+        assert np.flatnonzero(positions.legal[row]).tolist() == position.legal_actions
+        assert (oracle.action_values(position.state[None])[0] == positions.values[row]).all()
+
+
+def test_no_position_has_only_best_moves_and_none_is_there_twice(made):
+    _, _, positions = made
+    assert ((positions.values != positions.best[:, None]) & positions.legal).any(axis=1).all()
+    images = [
+        {calls.image_of(GAME, state, s).tobytes() for s in range(rules.symmetries(GAME))}
+        for state in positions.states
+    ]
+    for row, state in enumerate(positions.states):
+        assert not any(state.tobytes() in other for other in images[:row])
+
+
+def test_the_manifest_counts_what_is_there(made):
+    path, manifest, positions = made
+    assert json.loads(Path(f"{path}.json").read_text()) == manifest
+    best = positions.best
+    assert manifest["positions"] == manifest["requested"] == COUNT
+    assert manifest["won"] == sum(value > 0 for value in best)
+    assert manifest["won"] + manifest["drawn"] + manifest["lost"] == COUNT
+    assert sum(manifest["by_ply"].values()) == COUNT
+    right = [[value == row.max() for value in row if value != ILLEGAL] for row in positions.values]
+    assert manifest["correct_moves"] == pytest.approx(np.mean([sum(each) for each in right]))
+    assert manifest["random_strong"] == pytest.approx(np.mean([np.mean(each) for each in right]))
+    assert (manifest["seed"], manifest["perfect"], manifest["game"]) == (3, 0.5, "gobang:3x3:3")
+
+
+def test_the_number_of_processes_changes_nothing(made, tmp_path):
+    path, manifest, _ = made
+    again = tmp_path / "made.parquet"
+    assert make(again, processes=2) == manifest
+    assert again.read_bytes() == path.read_bytes()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["made.parquet", "made.parquet.json"]
+
+
+def test_a_killed_command_goes_on(made, tmp_path):
+    path, _, _ = made
+    again = tmp_path / "made.parquet"
+    parts = tmp_path / "made.parquet.parts"
+    script = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from evaluation.test_dataset import make\n"
+        "from pathlib import Path\n"
+        "import time\n"
+        "if __name__ == '__main__':\n"
+        f"    make(Path({str(again)!r}), processes=2, report=lambda _: time.sleep(0.5))\n"
+    )
+    (tmp_path / "slow.py").write_text(script)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py")])
+    try:
+        wait_until(lambda: process.poll() is not None or len(list(parts.glob("0*.parquet"))) >= 2)
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    kept = {each.name: each.stat().st_mtime_ns for each in parts.glob("0000000.parquet")}
+    assert kept
+    assert not again.exists()
+    seen = []
+    make(again, report=lambda _: seen.append((parts / "0000000.parquet").stat().st_mtime_ns))
+    assert again.read_bytes() == path.read_bytes()
+    assert set(seen) == set(kept.values())  # what was there was not made again
+
+
+def wait_until(condition):
+    while not condition():
+        time.sleep(0.01)
+
+
+def test_the_same_again_is_there_already_and_anything_else_is_refused(made):
+    path, manifest, _ = made
+    assert make(path) == manifest
+    with pytest.raises(UserError, match=r"exists, with perfect = 0.5, not 0.25"):
+        make(path, RECIPE.model_copy(update={"perfect": 0.25}))
+    with pytest.raises(UserError, match="requested = 120, not 7"):
+        make(path, count=7)
+
+
+def test_parts_of_other_settings_are_refused(tmp_path):
+    path = tmp_path / "made.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        make(path, report=interrupt)
+    with pytest.raises(UserError, match="has parts with seed = 3, not 4"):
+        make(path, Recipe(seed=4))
+    assert make(path, count=40)["positions"] == 40  # more or fewer of the same is no difference
+
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+
+def test_one_position_a_game(tmp_path):
+    manifest = make(tmp_path / "made.parquet", Recipe(one_per_game=True), 40)
+    positions, _ = read_positions(tmp_path / "made.parquet")
+    assert len(set(positions.games.tolist())) == len(positions) == 40
+    assert manifest["games"] > 40
+    assert len(manifest["by_ply"]) > 3
+
+
+def test_perfect_play_is_perfect_and_other_play_is_not():
+    oracle = exhaustive(GAME)
+
+    def best_share(perfect):
+        part = collect(GAME, oracle, Recipe(perfect=perfect), range(60)).positions
+        played = best = 0
+        for row in range(len(part)):
+            position = Position.start(GAME)
+            for move in part.line(row):
+                values = oracle.action_values(position.state[None])[0]
+                played += 1
+                best += values[move] == values.max()
+                position = position.play(move)
+        return best / played
+
+    assert best_share(1.0) == 1.0
+    assert best_share(0.0) < best_share(0.5) < 0.99
+
+
+def test_a_game_brings_the_same_whoever_plays_beside_it():
+    oracle = exhaustive(GAME)
+    together = collect(GAME, oracle, RECIPE, range(10)).positions
+    alone = collect(GAME, oracle, RECIPE, range(7, 8)).positions
+    rows = np.flatnonzero(together.games == 7)
+    assert len(rows)
+    assert [together.line(row) for row in rows] == [alone.line(row) for row in range(len(alone))]
+
+
+def test_plies_bound_what_is_collected():
+    oracle = exhaustive(GAME)
+    positions = collect_in_memory(GAME, 30, Recipe(first_ply=3, last_ply=4), oracle)
+    assert set(positions.plies.tolist()) == {3, 4}
+    with pytest.raises(ValueError, match="nothing lies between"):
+        Recipe(first_ply=5, last_ply=4)
+
+
+def test_positions_too_hard_are_left_out_and_counted():
+    oracle = Exhaustive(GAME, hardest=6)
+    part = collect(GAME, oracle, RECIPE, range(32))
+    assert part.counts.unsolved == 3 * 32  # the first three plies of every game
+    assert part.positions.plies.min() == 3
+    with pytest.raises(UserError, match="later plies, as in --plies 20:"):
+        collect_in_memory(GAME, 5, RECIPE, oracle)
+    assert len(collect_in_memory(GAME, 5, Recipe(first_ply=3), oracle)) == 5
+
+
+def test_when_there_are_no_more_positions_it_ends(tmp_path):
+    manifest = make(tmp_path / "made.parquet", Recipe(first_ply=1, last_ply=2), 1000)
+    # After one ply: a corner, an edge or the middle is taken, and the best replies are few.
+    assert manifest["by_ply"]["1"] == 3
+    assert manifest["positions"] == sum(manifest["by_ply"].values()) < 20
+    assert manifest["requested"] == 1000

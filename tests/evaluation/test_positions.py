@@ -1,0 +1,165 @@
+"""Files of positions from strangers: everything is checked, every mistake is one line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.exhaustive import exhaustive
+from zerolab.core.errors import UserError
+from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.positions import joined, read_positions, write_positions
+from zerolab.oracles.interface import ILLEGAL
+from zerolab.rules.catalogue import parse_game
+
+GAME = parse_game("gobang:3x3:3")
+POSITIONS = collect(GAME, exhaustive(GAME), Recipe(), range(8)).positions
+
+
+def equal(one, other):
+    names = ("games", "moves", "offsets", "states", "values")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "positions.parquet"
+    write_positions(file, POSITIONS, {"seed": 1})
+    return file
+
+
+def test_what_is_written_is_read(path):
+    positions, about = read_positions(path, GAME)
+    assert equal(positions, POSITIONS)
+    assert about == {"seed": 1}
+    table = pq.read_table(path)
+    assert table["values"][0].as_py().count(None) == (POSITIONS.values[0] == ILLEGAL).sum()
+    assert table["ply"].to_pylist() == POSITIONS.plies.tolist()
+
+
+def test_no_positions_are_positions_too(tmp_path):
+    nothing = POSITIONS.take(np.empty(0, np.int64))
+    write_positions(tmp_path / "none.parquet", nothing, {})
+    assert equal(read_positions(tmp_path / "none.parquet")[0], nothing)
+
+
+def test_joining_undoes_taking():
+    rows = np.arange(len(POSITIONS))
+    assert equal(joined([POSITIONS.take(rows[:5]), POSITIONS.take(rows[5:])]), POSITIONS)
+
+
+def test_positions_of_another_game_are_refused(path):
+    with pytest.raises(UserError, match="has positions of gobang:3x3:3, not of othello:6x6"):
+        read_positions(path, parse_game("othello:6x6"))
+
+
+def complaint(path):
+    with pytest.raises(UserError) as caught:
+        read_positions(path)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert str(path) in message
+    return message
+
+
+def test_files_that_are_something_else(tmp_path):
+    other = tmp_path / "other.parquet"
+    assert "is not a file" in complaint(other)
+    assert "is not a file" in complaint(tmp_path)
+    other.write_text("nonsense")
+    assert "damaged" in complaint(other)
+    pq.write_table(pa.table({"a": [1]}), other)
+    assert "was not written by zerolab dataset" in complaint(other)
+
+
+def rewritten(path, head=None, **columns):
+    """Write the file anew with another head or other columns."""
+    table = pq.read_table(path)
+    former = json.loads(table.schema.metadata[b"zerolab"])
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        field = table.schema.field(at)
+        table = table.set_column(at, field, pa.array(values, field.type))
+    metadata = {b"zerolab": json.dumps({**former, **(head or {})})}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ({"schema": 2}, "newer than the 1 known here"),
+        ({"schema": "x"}, "names no schema version"),
+        ({"kind": "games"}, "metadata are not"),
+        ({"game": 5}, "metadata are not"),
+        ({"about": None}, "metadata are not"),
+        ({"digest": "0" * 32}, "does not fit its digest"),
+    ],
+)
+def test_heads_that_are_wrong(path, head, expected):
+    assert expected in complaint(rewritten(path, head))
+
+
+def test_unknown_games(path):
+    rewritten(path, {"game": "goban:3x3"})
+    with pytest.raises(UserError, match='did you mean "gobang"'):
+        read_positions(path)
+
+
+def lists(change):
+    """Return the columns moves and values after `change` to their first entries."""
+    moves = [POSITIONS.line(row) for row in range(len(POSITIONS))]
+    values = [[None if v == ILLEGAL else v for v in row] for row in POSITIONS.values.tolist()]
+    change(moves, values)
+    return {"moves": moves, "values": values}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda moves, values: moves.__setitem__(0, [0, 0]), "moves of position 0 are not legal"),
+        (lambda moves, values: moves.__setitem__(1, [9]), "moves of position 1 are not legal"),
+        (lambda moves, values: moves.__setitem__(2, [-1]), "moves of position 2 are not legal"),
+        (lambda moves, values: moves.__setitem__(0, [None]), "moves of position 0 are not legal"),
+        (lambda moves, values: moves.__setitem__(0, [0, 3, 1, 4, 2]), "position 0 are not legal"),
+        (lambda moves, values: moves.__setitem__(0, [0, 3, 1, 4, 2, 5]), "0 are not legal"),
+        (lambda moves, values: values[0].pop(), "too few or too many values"),
+        (lambda moves, values: values.__setitem__(0, [None] * 9), "values and legal moves"),
+        (lambda moves, values: values.__setitem__(0, [0] * 9), "values and legal moves"),
+        (lambda moves, values: values.__setitem__(0, lowered(values[0])), "not that of the best"),
+    ],
+)
+def test_contents_that_cannot_be(path, change, expected):
+    assert expected in complaint(rewritten(path, **lists(change)))
+
+
+def lowered(values):
+    return [None if value is None else value - 1 for value in values]
+
+
+def test_plies_that_do_not_fit(path):
+    assert "plies" in complaint(rewritten(path, ply=[0] * len(POSITIONS)))
+
+
+@settings(max_examples=150)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), cut=st.booleans())
+def test_a_changed_byte_is_noticed_or_harmless(tmp_path_factory, place, bit, cut):
+    path = tmp_path_factory.mktemp("damage") / "positions.parquet"
+    write_positions(path, POSITIONS, {"seed": 1})
+    content = bytearray(path.read_bytes())
+    at = int(place * len(content))
+    content[at] ^= 1 << bit
+    path.write_bytes(content[:at] if cut else content)
+    try:
+        positions, about = read_positions(path)
+    except UserError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert equal(positions, POSITIONS)
+        assert about == {"seed": 1}
