@@ -18,12 +18,12 @@ class PerfectPlayer(Forgetful):
 
     def __init__(self, oracle: Oracle, name: str = "perfect") -> None:
         self.name = name
-        self._oracle = oracle
+        self.oracle = oracle
 
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
         """See `Player.choose`."""
-        values = self._oracle.action_values(states)
+        values = self.oracle.action_values(states)
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
         return choose_actions(best, keys, np.zeros(len(slots), np.bool_))

@@ -28,6 +28,9 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("train", "train an agent, or go on with a run that was stopped"),
     "play": Command("play", "play in the terminal against a run or Random"),
+    "gtp": Command("gtp", "let a player answer the Go Text Protocol, for other programs"),
+    "dataset": Command("dataset", "collect solved positions to evaluate players on"),
+    "evaluate": Command("evaluate", "measure a player: exact accuracy, games, perfect opponents"),
     "runs": Command("runs", "list runs and how far they have come"),
     "plot": Command("plot", "draw the training curves of a run"),
     "tensorboard": Command("tensorboard", "write a run's metrics for TensorBoard"),

@@ -1,1 +1,1 @@
-"""The Go Text Protocol: zerolab as an engine, and outside engines as players."""
+"""The Go Text Protocol: zerolab as an engine, and other engines as players."""

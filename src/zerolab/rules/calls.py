@@ -40,6 +40,11 @@ def _outcome(game, state):
 
 
 @kernel
+def _score(game, state):
+    return rules.score(game, state)
+
+
+@kernel
 def write_transform(game, state, symmetry, out):
     """Write the image of a state under a symmetry into another uint64[words]."""
     rules.transform(game, state, symmetry, out)
@@ -96,6 +101,11 @@ def next_state(game: Game, state: State, action: int) -> State:
 def outcome_of(game: Game, state: State) -> int:
     """Return ONGOING, WIN, DRAW or LOSS for the mover."""
     return int(_outcome(game, state))
+
+
+def score_of(game: Game, state: State) -> int:
+    """Return the mover's final score in a finished state (see `interface.score`)."""
+    return int(_score(game, state))
 
 
 def image_of(game: Game, state: State, symmetry: int) -> State:

@@ -1,0 +1,281 @@
+"""A player of zerolab as an engine of the Go Text Protocol, version 2 (see docs/gtp.md)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+
+from zerolab import __version__
+from zerolab.arena.players import FORFEIT, Player
+from zerolab.core import streams
+from zerolab.core.errors import UserError
+from zerolab.gtp.analysis import analyse
+from zerolab.gtp.protocol import (
+    FIRST,
+    ILLEGAL_MOVE,
+    SECOND,
+    SYNTAX_ERROR,
+    RefusedError,
+    answer,
+    parse_colour,
+    parse_command,
+    parse_number,
+    read_lines,
+)
+from zerolab.gtp.vertices import PASS, draw, forced_pass, parse_vertex, vertex
+from zerolab.rules import calls
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.interface import Game
+from zerolab.rules.position import Position
+
+_SLOT = np.zeros(1, np.int64)
+_NUMBER = re.compile(r"[+-]?(\d{1,9}(\.\d{0,9})?|\.\d{1,9})", re.ASCII)
+_UNACCEPTABLE_SIZE = "unacceptable size"
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """Obeys commands of a controller; `make_player` gives the player of a game.
+
+    `make_player` is called again for every other size of the board, and raises UserError for sizes
+    that the player does not play. The random streams are those of `seed`, the game's number since
+    the engine began, and the ply.
+    """
+
+    def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
+        self.running = True
+        self._make_player = make_player
+        self._player = make_player(game)
+        self._seed = seed
+        self._games = 0
+        self._begin(game)
+
+    def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
+        """Answer line after line, until the command quit or the end of the input."""
+        for line in read_lines(reader):
+            writer.write(self.respond(line))
+            writer.flush()
+            if not self.running:
+                return
+
+    def respond(self, line: bytes) -> bytes:
+        """Obey one line and return the answer: nothing where the line is empty or a comment."""
+        command = parse_command(line)
+        if command is None:
+            return b""
+        try:
+            if command.name not in _COMMANDS:
+                raise RefusedError("unknown command")
+            return answer(command, _COMMANDS[command.name](self, *command.arguments), True)
+        except (RefusedError, UserError) as error:
+            return answer(command, str(error), False)
+        except Exception as error:  # a controller waits for an answer whatever went wrong
+            logger.error("%s failed: %r", command.name, error)
+            return answer(command, f"internal error: {type(error).__name__}", False)
+
+    def _begin(self, game: Game) -> None:
+        self._positions = [Position.start(game)]
+        self._games += 1
+        self._player.start(1)
+        self._noted: tuple[int, ...] = ()
+
+    @property
+    def _position(self) -> Position:
+        return self._positions[-1]
+
+    def _protocol_version(self, *_: str) -> str:
+        return "2"
+
+    def _name(self, *_: str) -> str:
+        return f"zerolab {self._player.name}"
+
+    def _version(self, *_: str) -> str:
+        return __version__
+
+    def _known_command(self, name: str = "", *_: str) -> str:
+        return "true" if name in _COMMANDS else "false"
+
+    def _list_commands(self, *_: str) -> str:
+        return "\n".join(_COMMANDS)
+
+    def _quit(self, *_: str) -> str:
+        self.running = False
+        return ""
+
+    def _list_games(self, *_: str) -> str:
+        return self._short_name
+
+    def _set_game(self, *words: str) -> str:
+        if "_".join(words).lower() != self._short_name:
+            raise RefusedError("unsupported game")
+        return ""
+
+    def _zerolab_game(self, *_: str) -> str:
+        return game_name(self._position.game)
+
+    @property
+    def _short_name(self) -> str:
+        return game_name(self._position.game).partition(":")[0]
+
+    def _boardsize(self, *words: str) -> str:
+        """Take one number for a square, or the numbers of rows and columns."""
+        if len(words) not in (1, 2):
+            raise RefusedError(SYNTAX_ERROR)
+        sides = [parse_number(word) for word in words]
+        game = self._position.game
+        size = sides[0], sides[-1]
+        if size != game[:2]:
+            try:
+                name, _, tail = game_name(game).partition(":")
+                other = ":".join([f"{size[0]}x{size[1]}", *tail.split(":")[1:]])
+                game = parse_game(f"{name}:{other}")
+                self._player = self._make_player(game)
+            except UserError:
+                raise RefusedError(_UNACCEPTABLE_SIZE) from None
+        self._begin(game)
+        return ""
+
+    def _clear_board(self, *_: str) -> str:
+        self._begin(self._position.game)
+        return ""
+
+    def _komi(self, komi: str = "", *_: str) -> str:
+        if not _NUMBER.fullmatch(komi):
+            raise RefusedError(SYNTAX_ERROR)
+        return ""
+
+    def _play(self, colour: str = "", move: str = "", *_: str) -> str:
+        chosen = parse_colour(colour)
+        if self._position.outcome is not None and move.lower() == PASS:
+            return ""
+        position = self._with_mover(chosen)
+        self._positions.append(position.play(parse_vertex(position, move)))
+        return ""
+
+    def _genmove(self, colour: str = "", *_: str) -> str:
+        position, action = self._choose(parse_colour(colour))
+        if action is None:
+            return PASS
+        if action == FORFEIT:
+            return "resign"
+        self._positions.append(position.play(action))
+        return vertex(position, action)
+
+    def _reg_genmove(self, colour: str = "", *_: str) -> str:
+        position, action = self._choose(parse_colour(colour))
+        if action is None:
+            return PASS
+        return "resign" if action == FORFEIT else vertex(position, action)
+
+    def _undo(self, *_: str) -> str:
+        if len(self._positions) == 1:
+            raise RefusedError("cannot undo")
+        self._positions.pop()
+        return ""
+
+    def _showboard(self, *_: str) -> str:
+        return "\n" + draw(self._position)
+
+    def _final_score(self, *_: str) -> str:
+        if self._position.outcome is None:
+            raise RefusedError("cannot score")
+        score = calls.score_of(self._position.game, self._position.state)
+        if score == 0:
+            return "0"
+        return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"
+
+    def _time_settings(self, *words: str) -> str:
+        _check_numbers(words, 3)
+        return ""
+
+    def _time_left(self, colour: str = "", *words: str) -> str:
+        parse_colour(colour)
+        _check_numbers(words, 2)
+        return ""
+
+    def _analyse(self, *colour: str) -> str:
+        position = self._with_mover(parse_colour(colour[0])) if colour else self._position
+        if position.outcome is not None:
+            raise RefusedError("the game is over")
+        self._synchronise(position)
+        return "\n".join(analyse(self._player, position, self._keys(position)))
+
+    def _choose(self, colour: str) -> tuple[Position, int | None]:
+        """Return the position in which a colour is to move, and its action; None once it is over.
+
+        The player may give the game up instead: FORFEIT.
+        """
+        if self._position.outcome is not None:
+            return self._position, None
+        position = self._with_mover(colour)
+        self._synchronise(position)
+        keys = self._keys(position)
+        return position, int(self._player.choose(_SLOT, position.state[None], keys)[0])
+
+    def _with_mover(self, colour: str) -> Position:
+        """Return the position in which a colour is to move.
+
+        Some controllers leave passes out, so the other colour passes where it can do nothing else.
+        """
+        position = self._position
+        if colour == _mover(position):
+            return position
+        passed = forced_pass(position)
+        if passed is None:
+            raise RefusedError(ILLEGAL_MOVE)
+        return position.play(passed)
+
+    def _synchronise(self, position: Position) -> None:
+        """Tell the player the moves that led to a position, all of them where some were undone."""
+        history, noted = position.history, len(self._noted)
+        if history[:noted] != self._noted:
+            self._player.reset(_SLOT)
+            noted = 0
+        for action in history[noted:]:
+            self._player.advance(_SLOT, np.array([action]))
+        self._noted = history
+
+    def _keys(self, position: Position) -> np.ndarray:
+        games, plies = np.array([self._games]), np.array([position.ply])
+        return streams.streams(self._seed, 0, games, plies, streams.ARENA_MOVE)
+
+
+def _mover(position: Position) -> str:
+    return FIRST if position.first_to_move else SECOND
+
+
+def _check_numbers(words: tuple[str, ...], count: int) -> None:
+    if len(words) < count:
+        raise RefusedError(SYNTAX_ERROR)
+    for word in words[:count]:
+        parse_number(word)
+
+
+_COMMANDS: dict[str, Callable[..., str]] = {
+    "protocol_version": Engine._protocol_version,
+    "name": Engine._name,
+    "version": Engine._version,
+    "known_command": Engine._known_command,
+    "list_commands": Engine._list_commands,
+    "quit": Engine._quit,
+    "list_games": Engine._list_games,
+    "set_game": Engine._set_game,
+    "boardsize": Engine._boardsize,
+    "clear_board": Engine._clear_board,
+    "komi": Engine._komi,
+    "play": Engine._play,
+    "genmove": Engine._genmove,
+    "reg_genmove": Engine._reg_genmove,
+    "undo": Engine._undo,
+    "showboard": Engine._showboard,
+    "final_score": Engine._final_score,
+    "time_settings": Engine._time_settings,
+    "time_left": Engine._time_left,
+    "zerolab-game": Engine._zerolab_game,
+    "zerolab-analyze": Engine._analyse,
+}

@@ -1,0 +1,216 @@
+"""Outside engines as players of many games at once."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.arena.players import FORFEIT
+from zerolab.core.errors import UserError
+from zerolab.gtp.client import Client, EngineError, EngineRefusedError, quote
+from zerolab.gtp.protocol import FIRST, SECOND, RefusedError
+from zerolab.gtp.vertices import PASS, forced_pass, parse_vertex, vertex
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.interface import Game
+from zerolab.rules.position import Position
+
+FAILURES_IN_A_ROW = 3
+"""Engines that fail so often without a move in between are not started again."""
+
+logger = logging.getLogger(__name__)
+
+
+class GtpPlayer:
+    """Plays the moves of an outside engine, a program that speaks the Go Text Protocol.
+
+    One process of the engine plays all games in turn: when it turns to another game, that one's
+    moves are replayed. An engine that crashes, answers nothing within `timeout` seconds, or plays
+    what is not legal forfeits the game at hand, with a warning in the log; it is started anew for
+    the other games. Where a pass is the only legal action the engine is not asked.
+
+    Raises UserError where the engine cannot be run, or does not play this game.
+    """
+
+    def __init__(self, game: Game, command: str, timeout: float = 60.0) -> None:
+        self.name = f'gtp:"{command}"'
+        self._game = game
+        self._games: list[_Game] = []
+        self._program = _Program(game, command, timeout)
+        try:
+            self._program.start()
+        except EngineError as error:
+            raise UserError(f"{self.name} cannot play {game_name(game)}: {error}") from None
+
+    def start(self, games: int) -> None:
+        """See `Player.start`; running engines are kept."""
+        self._games = [_begun(self._game) for _ in range(games)]
+
+    def reset(self, slots: NDArray[np.int64]) -> None:
+        """See `Player.reset`."""
+        for slot in slots:
+            self._games[slot] = _begun(self._game)
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`; engines draw from random streams of their own."""
+        return np.array([self._action(self._games[slot]) for slot in slots], np.int64)
+
+    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """See `Player.advance`."""
+        for slot, action in zip(slots, actions, strict=True):
+            position, moves = self._games[slot]
+            move = _move(position, int(action))
+            self._games[slot] = _Game(position.play(int(action)), (*moves, move))
+
+    def close(self) -> None:
+        """End the process; it ends with the player, too."""
+        self._program.stop()
+
+    def _action(self, game: _Game) -> int:
+        passed = forced_pass(game.position)
+        if passed is not None:
+            return passed
+        try:
+            return self._program.choose(game)
+        except _ForfeitError as reason:
+            logger.warning(
+                "%s forfeits a game of %s at ply %d: %s",
+                self.name, game_name(self._game), game.position.ply, reason,
+            )  # fmt: skip
+            return FORFEIT
+
+
+class _Game(NamedTuple):
+    """A game and its moves in the words of the protocol, such as "black D3"."""
+
+    position: Position
+    moves: tuple[str, ...]
+
+
+class _ForfeitError(Exception):
+    """An engine gives a game up; the message says why."""
+
+
+class _Program:
+    """The process of an engine, and the moves that stand on its board."""
+
+    def __init__(self, game: Game, command: str, timeout: float) -> None:
+        self._game = game
+        self._command = command
+        self._timeout = timeout
+        self._client: Client | None = None
+        self._shown: tuple[str, ...] | None = None
+        self._takes_passes = True
+        self._failures = 0
+
+    def start(self) -> Client:
+        """Run the engine and make sure that it plays the game; raise EngineError otherwise."""
+        client = Client(self._command, self._timeout)
+        try:
+            _agree(client, self._game)
+        except EngineError:
+            client.close()
+            raise
+        self._client, self._shown = client, None
+        return client
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+    def choose(self, game: _Game) -> int:
+        """Return the engine's legal action in an ongoing game; raise _ForfeitError otherwise."""
+        if self._failures >= FAILURES_IN_A_ROW:
+            raise _ForfeitError(f"it failed {FAILURES_IN_A_ROW} times in a row")
+        try:
+            client = self._client or self.start()
+            self._show(client, game.moves)
+            text = client.ask(f"genmove {_mover(game.position)}")
+        except EngineRefusedError as error:
+            raise _ForfeitError(str(error)) from None
+        except EngineError as error:
+            self._failures += 1
+            self.stop()
+            raise _ForfeitError(str(error)) from None
+        self._failures = 0
+        return self._read(game, text)
+
+    def _show(self, client: Client, moves: tuple[str, ...]) -> None:
+        """Bring a game onto the engine's board, from what stands there if that leads to it."""
+        shown, self._shown = self._shown, None
+        if shown is None or moves[: len(shown)] != shown:
+            client.ask("clear_board")
+            shown = ()
+        for move in moves[len(shown) :]:
+            self._play(client, move)
+        self._shown = moves
+
+    def _play(self, client: Client, move: str) -> None:
+        is_pass = move.endswith(PASS)
+        if is_pass and not self._takes_passes:
+            return
+        try:
+            client.ask(f"play {move}")
+        except EngineRefusedError:
+            if not is_pass:
+                raise
+            # Some engines, gtp-rhino among them, pass by themselves and refuse to be told.
+            self._takes_passes = False
+
+    def _read(self, game: _Game, text: str) -> int:
+        self._shown = None
+        if text.lower() == "resign":
+            raise _ForfeitError("it resigned")
+        try:
+            action = parse_vertex(game.position, text)
+        except RefusedError:
+            raise _ForfeitError(f'it played "{quote(text)}", which is not legal') from None
+        self._shown = (*game.moves, _move(game.position, action))
+        return action
+
+
+def _begun(game: Game) -> _Game:
+    return _Game(Position.start(game), ())
+
+
+def _mover(position: Position) -> str:
+    return FIRST if position.first_to_move else SECOND
+
+
+def _move(position: Position, action: int) -> str:
+    return f"{_mover(position)} {vertex(position, action)}"
+
+
+def _agree(client: Client, game: Game) -> None:
+    """Set an engine up for a game; raise EngineError where it does not play it."""
+    commands = _optional(client, "list_commands").split()
+    full = game_name(game)
+    if "list_games" in commands:
+        games = _optional(client, "list_games").splitlines()
+        _choose_game(client, full.partition(":")[0], games)
+    rows, columns = game[:2]
+    client.ask(f"boardsize {rows}" if rows == columns else f"boardsize {rows} {columns}")
+    client.ask("clear_board")
+    if "zerolab-game" in commands and client.ask("zerolab-game") != full:
+        raise EngineError(f"it plays {client.ask('zerolab-game')}")
+
+
+def _choose_game(client: Client, wanted: str, games: list[str]) -> None:
+    for name in games:
+        if "_".join(name.lower().split()) == wanted:
+            client.ask(f"set_game {name}")
+            return
+    raise EngineError(f"it plays {', '.join(games)}")
+
+
+def _optional(client: Client, command: str) -> str:
+    try:
+        return client.ask(command)
+    except EngineRefusedError:
+        return ""
