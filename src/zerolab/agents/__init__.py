@@ -1,1 +1,1 @@
-"""Players by their names on a command line; one file a kind of player."""
+"""Players by name, for every command line."""

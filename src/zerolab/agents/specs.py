@@ -1,0 +1,111 @@
+"""Players by their specs: what a user types to name one.
+
+``random``, ``mcts:100``, ``perfect``, ``gtp:"COMMAND"``, and runs: ``runs/demo`` is the network in
+force, ``runs/demo@12`` that of an iteration, ``runs/demo?simulations=400&selection.c=2`` changes
+the search, ``?sampled_plies=4`` draws the first moves in proportion to the visits, and
+``?simulations=0`` lets the network's policy play alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from zerolab.agents.interface import KINDS, Agent, Kind
+from zerolab.core.errors import UserError, nearest
+from zerolab.core.registry import import_modules
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.interface import Game
+from zerolab.store.listing import find_runs
+from zerolab.store.run_folder import is_run
+
+import_modules("zerolab.agents.kinds")
+
+_RUNS = Path("runs")
+_HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
+
+
+class _Spec(NamedTuple):
+    text: str
+    kind: Kind
+    argument: str
+
+
+def parse_player(spec: str, game: Game | None = None) -> Agent:
+    """Return the player that a spec names; see `parse_players`."""
+    return parse_players([spec], game)[0]
+
+
+def parse_players(specs: Sequence[str], game: Game | None = None) -> list[Agent]:
+    """Return the players that specs name, all of one game, with different names.
+
+    A run brings its game; where none of the players does, `game` is needed. A player that is named
+    twice takes part twice, as "NAME" and "NAME #2". Raises UserError for every mistake.
+    """
+    found = [_find(spec.strip()) for spec in specs]
+    chosen = _common_game(found, game)
+    return _with_different_names([_agent(each, chosen) for each in found])
+
+
+def _find(text: str) -> _Spec:
+    head = _HEAD.match(text)
+    if head and head[1] in KINDS:
+        return _Spec(text, KINDS[head[1]], text[head.end() :])
+    folder = text.partition("?")[0]
+    if is_run(Path(folder)) or ("@" in folder and is_run(Path(folder.rpartition("@")[0]))):
+        return _Spec(text, KINDS["run"], text)
+    if re.search(r"@[^/]*$", folder) and not re.search(r"@\d{1,9}$", folder):
+        raise UserError(
+            f'"{text}": expected a whole number after @, as in {folder.rpartition("@")[0]}@12'
+        )
+    forms = ", ".join(kind.form for name, kind in KINDS.items() if name != "run")
+    known = [*(name for name in KINDS if name != "run"), *_known_runs()]
+    hint = nearest(text.partition(":")[0], known) or nearest(text, known)
+    raise UserError(f'"{text}" is neither a run nor one of {forms}{hint or "; see zerolab runs"}')
+
+
+def _known_runs() -> list[str]:
+    return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
+
+
+def _common_game(found: Sequence[_Spec], game: Game | None) -> Game:
+    """Return the game of all players; raise UserError where there are two or none."""
+    chosen, origin = game, "--game"
+    for each in found:
+        own = each.kind.game(each.argument)
+        if own is None:
+            continue
+        if chosen is not None and game_name(own) != game_name(chosen):
+            raise UserError(
+                f"{each.text} plays {game_name(own)}, but {origin} is of {game_name(chosen)}:"
+                " expected players of one game"
+            )
+        if chosen is None:
+            chosen, origin = own, each.text
+    if chosen is None:
+        one = found[0].text if found else "no player"
+        raise UserError(f"{one} plays any game: expected --game, as in --game othello:6x6")
+    return chosen
+
+
+def _agent(spec: _Spec, game: Game) -> Agent:
+    try:
+        return spec.kind.agent(spec.argument, game)
+    except UserError as error:
+        lines = str(error).splitlines()
+        told = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)
+        raise UserError("\n".join(told)) from error
+
+
+def _with_different_names(agents: Sequence[Agent]) -> list[Agent]:
+    seen: Counter[str] = Counter()
+    different = []
+    for agent in agents:
+        seen[agent.name] += 1
+        count = seen[agent.name]
+        different.append(agent if count == 1 else replace(agent, name=f"{agent.name} #{count}"))
+    return different
