@@ -31,6 +31,7 @@ COMMANDS = {
     "gtp": Command("gtp", "let a player answer the Go Text Protocol, for other programs"),
     "dataset": Command("dataset", "collect solved positions to evaluate players on"),
     "evaluate": Command("evaluate", "measure a player: exact accuracy, games, perfect opponents"),
+    "rate": Command("rate", "rate players by games from PGN files or games.sqlite: Bayesian Elo"),
     "runs": Command("runs", "list runs and how far they have come"),
     "plot": Command("plot", "draw the training curves of a run"),
     "tensorboard": Command("tensorboard", "write a run's metrics for TensorBoard"),

@@ -1,0 +1,289 @@
+"""Bayesian Elo: strengths, first-move advantage and draws from results, with intervals.
+
+The model is BayesElo's (Coulom 2005; FACTS 1), that of Rao and Kupper (1967) with a first-move
+advantage. With delta = Elo of the first player - Elo of the second::
+
+    P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
+    P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
+
+and a draw has what is left, which is P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). Hence
+the logarithm of the posterior is concave, and Newton's method finds its only maximum.
+docs/decisions/0006-ratings.md explains prior, scale and intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.errors import UserError
+from zerolab.ratings.results import Result, Tally, require_comparable, tally
+
+Floats = NDArray[np.float64]
+
+PRIOR_DRAWS = 2.0
+"""Virtual draws a player, as in BayesElo."""
+PRIOR_EQUALS = 0.1
+"""Virtual wins and losses, each, of a first player against an equal one.
+
+Without them advantage and draw_elo have no finite estimate where the first player never loses.
+"""
+LARGEST = 4000.0
+"""Of advantage and draw_elo where they are given."""
+ELO = 400.0 / math.log(10.0)
+"""Elo points in the natural unit of strength, in which odds change by a factor of e."""
+
+_START_DRAW_ELO = 97.3  # BayesElo's default
+_Z95 = 1.959963984540054
+_STEPS = 200
+_NEAR = 1e-6
+"""Squared standard errors within which whole steps converge, and values differ by rounding."""
+_THERE = 1e-18
+
+
+class Rating(NamedTuple):
+    """How strong a player is; all players together have the mean 0."""
+
+    player: str
+    elo: float
+    low: float
+    """Lower end of the 95 % interval."""
+    high: float
+    games: int
+    score: float
+    """Points a game, a draw counting half."""
+    draws: float
+    """Share of its games that were drawn."""
+    opponents: float
+    """Mean Elo of the opponents, over its games."""
+
+
+class Difference(NamedTuple):
+    """How much stronger one player is than another, in Elo, with a 95 % interval."""
+
+    elo: float
+    low: float
+    high: float
+    superiority: float
+    """Probability that it is stronger at all."""
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Players, strongest first, and what they have in common."""
+
+    advantage: float
+    """What moving first is worth, in Elo."""
+    draw_elo: float
+    """How likely draws are: equal players draw (t - 1) / (t + 1), t = 10 ** (draw_elo / 400)."""
+    players: list[Rating]
+    covariance: Floats
+    """float64[n + 2, n + 2], Elo squared: of the players in this order, advantage and draw_elo; 0
+    where they were given."""
+
+    @property
+    def scale(self) -> float:
+        """What BayesElo multiplies Elo by where it shows it.
+
+        At equal strength, scaled points then change the expected score as Elo without draws does.
+        """
+        x = math.pow(10.0, -self.draw_elo / 400.0)
+        return 4.0 * x / (1.0 + x) ** 2
+
+    def superiority(self) -> Floats:
+        """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
+        elos = np.array([rating.elo for rating in self.players])
+        covariance = self.covariance[: len(elos), : len(elos)]
+        variances = np.diag(covariance)
+        spread = np.sqrt(variances[:, None] + variances - 2.0 * covariance + np.eye(len(elos)))
+        deviations = (elos[:, None] - elos) / spread
+        return np.array([[_normal(z) for z in row] for row in deviations.tolist()])
+
+    def difference(self, player: str, other: str) -> Difference:
+        """Return how much stronger `player` is than `other`; raise KeyError for unknown names."""
+        number = {rating.player: i for i, rating in enumerate(self.players)}
+        i, j = number[player], number[other]
+        elo = self.players[i].elo - self.players[j].elo
+        c = self.covariance
+        spread = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
+        margin = _Z95 * spread
+        superiority = _normal(elo / spread) if spread else 0.5
+        return Difference(elo, elo - margin, elo + margin, superiority)
+
+
+def rate(
+    results: Iterable[Result], *, advantage: float | None = None, draw_elo: float | None = None
+) -> Ratings:
+    """Rate all players of some games by the mode of the posterior.
+
+    `advantage` and `draw_elo` are fitted unless they are given. Raises UserError without games
+    between two players, where groups of players never met, and for parameters out of range.
+    """
+    _require_within("advantage", advantage, -LARGEST)
+    _require_within("draw_elo", draw_elo, 0.0)
+    counted = tally(results)
+    require_comparable(counted)
+    n = len(counted.players)
+    free = np.array([True] * n + [advantage is None, draw_elo is None])
+    point = np.zeros(n + 2)
+    point[n] = (advantage or 0.0) / ELO
+    point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO
+    posterior = _posterior(counted)
+    point = _maximum(posterior, point, free)
+    covariance = _inverse(posterior.information(point), free)
+    return _ratings(counted, point * ELO, covariance * ELO**2)
+
+
+class Posterior(NamedTuple):
+    """The logarithm of the posterior at (strengths [n], advantage, draw_elo), in natural units.
+
+    A draw counts as a win and a loss, as the model's third factor depends on draw_elo alone.
+    """
+
+    wins: Floats
+    """float64[n, n]: wins and draws of i moving first against j, virtual games included."""
+    losses: Floats
+    """float64[n, n]: losses and draws."""
+    draws: float
+    """All draws."""
+
+    def value(self, point: Floats) -> float:
+        """Return the value; constant terms are left out, those of a given draw_elo 0 too."""
+        lead, bar = _lead(point), point[-1]
+        value = -(self.wins * np.logaddexp(0.0, bar - lead)).sum()
+        value -= (self.losses * np.logaddexp(0.0, bar + lead)).sum()
+        return float(value + (self.draws * math.log(math.expm1(2.0 * bar)) if bar else 0.0))
+
+    def gradient(self, point: Floats) -> Floats:
+        """Return float64[n + 2]."""
+        lead, bar = _lead(point), point[-1]
+        not_won, not_lost = _logistic(bar - lead), _logistic(bar + lead)
+        won, lost = self.wins * not_won, self.losses * not_lost
+        by_lead = won - lost
+        by_bar = -(won + lost).sum() + (self.draws * (1.0 + 1.0 / math.tanh(bar)) if bar else 0.0)
+        return np.array([*(by_lead.sum(1) - by_lead.sum(0)), by_lead.sum(), by_bar])
+
+    def information(self, point: Floats) -> Floats:
+        """Return float64[n + 2, n + 2], the Hessian with its sign turned."""
+        lead, bar = _lead(point), point[-1]
+        won = self.wins * _logistic(bar - lead) * _logistic(lead - bar)
+        lost = self.losses * _logistic(bar + lead) * _logistic(-bar - lead)
+        both, skew = won + lost, lost - won
+        n = len(both)
+        matrix = np.empty((n + 2, n + 2))
+        matrix[:n, :n] = np.diag(both.sum(0) + both.sum(1)) - both - both.T
+        matrix[:n, n] = matrix[n, :n] = both.sum(1) - both.sum(0)
+        matrix[:n, n + 1] = matrix[n + 1, :n] = skew.sum(1) - skew.sum(0)
+        matrix[n, n] = both.sum()
+        matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()
+        matrix[n + 1, n + 1] = both.sum() + (self.draws / math.sinh(bar) ** 2 if bar else 0.0)
+        return matrix
+
+
+def _posterior(counted: Tally) -> Posterior:
+    """Add the virtual games to the counts.
+
+    As in BayesElo (CCondensedResults::AddPrior) every player brings half of PRIOR_DRAWS, shared
+    out over its opponents by the games with each, and gets the other half from theirs; both
+    orders of moving have the same share. The virtual games between equals stand on the diagonal.
+    """
+    meetings = counted.meetings.astype(np.float64)
+    share = meetings / meetings.sum(axis=1, keepdims=True)
+    draws = counted.draws + PRIOR_DRAWS / 4.0 * (share + share.T)
+    equals = np.eye(len(meetings)) * (PRIOR_EQUALS / len(meetings))
+    return Posterior(
+        counted.wins + draws + equals, counted.losses + draws + equals, float(draws.sum())
+    )
+
+
+def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
+    """Climb by Newton's steps, halved while far away until they rise and draw_elo is positive."""
+    for _ in range(_STEPS):
+        gradient = posterior.gradient(point) * free
+        step = _inverse(posterior.information(point), free) @ gradient
+        gain = float(gradient @ step)  # the squared distance to go, in standard errors
+        if gain > _NEAR:
+            step *= _length(posterior, point, step, gain)
+        point = point + step
+        if gain < _THERE:
+            return point
+    raise ArithmeticError(f"ratings did not converge: gain {gain}")
+
+
+def _length(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
+    """Return the first of 1, 1/2, 1/4, ... by which a step rises by enough (Armijo's rule)."""
+    value, length = posterior.value(point), 1.0
+    while length > _THERE:
+        trial = point + length * step
+        inside = trial[-1] > 0.0 or step[-1] == 0.0
+        if inside and posterior.value(trial) >= value + 0.25 * length * gain:
+            return length
+        length /= 2.0
+    raise ArithmeticError(f"ratings did not converge: no step rises, gain {gain}")
+
+
+def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
+    """Invert among parameters that are free and strengths whose mean is 0.
+
+    Adding the same to all strengths changes no probability, so that direction, whose information
+    is 0, is given some and its variance taken away again.
+    """
+    n = len(information) - 2
+    common = np.zeros((n + 2, n + 2))
+    common[:n, :n] = 1.0 / n
+    weight = np.trace(information[:n, :n]) / n
+    inverse: Floats = -common / weight
+    chosen = np.ix_(free, free)
+    inverse[chosen] += np.linalg.inv((information + weight * common)[chosen])
+    return inverse
+
+
+def _ratings(counted: Tally, point: Floats, covariance: Floats) -> Ratings:
+    """Put players in order, with what the games say about each."""
+    n = len(counted.players)
+    elos, meetings = point[:n], counted.meetings
+    games = meetings.sum(axis=1)
+    wins = counted.wins.sum(axis=1) + counted.losses.sum(axis=0)
+    draws = counted.draws.sum(axis=1) + counted.draws.sum(axis=0)
+    margin = _Z95 * np.sqrt(np.diag(covariance)[:n])
+    columns = (
+        elos, elos - margin, elos + margin, games,
+        (wins + 0.5 * draws) / games, draws / games, meetings @ elos / games,
+    )  # fmt: skip
+    rows = zip(counted.players, *(column.tolist() for column in columns), strict=True)
+    order = np.argsort(-elos, kind="stable")
+    listed = list(rows)
+    arranged = [*order.tolist(), n, n + 1]
+    return Ratings(
+        float(point[n]),
+        float(point[n + 1]),
+        [Rating(*listed[i]) for i in order],
+        covariance[np.ix_(arranged, arranged)],
+    )
+
+
+def _lead(point: Floats) -> Floats:
+    """Return float64[n, n]: by how much i, moving first, is ahead of j."""
+    strengths: Floats = point[:-2]
+    lead: Floats = strengths[:, None] - strengths + point[-2]
+    return lead
+
+
+def _logistic(x: Floats) -> Floats:
+    values: Floats = np.exp(-np.logaddexp(0.0, -x))
+    return values
+
+
+def _normal(z: float) -> float:
+    """Return the probability that a standard normal variable is less than z."""
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _require_within(name: str, value: float | None, least: float) -> None:
+    if value is not None and not least <= value <= LARGEST:
+        raise UserError(f"{name} = {value}: expected at least {least:g} and at most {LARGEST:g}")

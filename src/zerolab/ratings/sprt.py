@@ -1,0 +1,118 @@
+"""A sequential test of two players: stop as soon as enough games have been played.
+
+Games come in pairs, one with each colour and both from the same opening, so the two games of a
+pair are not independent, but pairs are. Hence the generalised likelihood ratio is that of pairs
+and their five scores 0, 1/2, 1, 3/2 and 2 (the "pentanomial" model of Van den Bergh, as engine
+testers use it), which also needs fewer games than counting them one by one. Elo is that of the
+expected score here, 1 / (1 + 10 ** (-elo / 400)) with draws counting half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zerolab.core.errors import UserError
+
+Floats = NDArray[np.float64]
+State = Literal["continue", "accept H0", "accept H1"]
+
+PAIR_SCORES = np.linspace(0.0, 1.0, 5)
+"""float64[5]: points a game in a pair."""
+LARGEST = 1000.0
+"""Of the Elo bounds."""
+
+_UNSEEN = 1e-3  # what a score never seen counts, so that no hypothesis is impossible
+_BISECTIONS = 60
+
+
+class Verdict(NamedTuple):
+    """Where a test stands."""
+
+    state: State
+    llr: float
+    """The logarithm of how much more likely the games are under H1 than under H0."""
+    lower: float
+    """H0 is accepted at or below this."""
+    upper: float
+    """H1 is accepted at or above this."""
+
+
+class Sprt(NamedTuple):
+    """H0: the player is `elo0` stronger than its opponent; H1: it is `elo1` stronger."""
+
+    elo0: float
+    elo1: float
+    alpha: float = 0.05
+    """Probability of accepting H1 though H0 is true."""
+    beta: float = 0.05
+    """Probability of accepting H0 though H1 is true."""
+
+    def check(self) -> Sprt:
+        """Return itself; raise UserError for bounds that no test can have."""
+        if not -LARGEST <= self.elo0 < self.elo1 <= LARGEST:
+            raise UserError(
+                f"sprt {self.elo0:g} {self.elo1:g}: expected two Elo differences between"
+                f" {-LARGEST:g} and {LARGEST:g}, the smaller one first"
+            )
+        for name, risk in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0.0 < risk < 0.5:
+                raise UserError(f"{name} = {risk:g}: expected more than 0 and less than 0.5")
+        return self
+
+    def verdict(self, pairs: ArrayLike) -> Verdict:
+        """Judge int[5]: how many pairs of games the player ended with 0, 1/2, 1, 3/2, 2 points."""
+        lower = math.log(self.beta / (1.0 - self.alpha))
+        upper = math.log((1.0 - self.beta) / self.alpha)
+        llr = float(log_likelihood_ratio(pairs, self.elo0, self.elo1))
+        state: State = "continue"
+        if llr <= lower:
+            state = "accept H0"
+        elif llr >= upper:
+            state = "accept H1"
+        return Verdict(state, llr, lower, upper)
+
+
+def count_pairs(outcomes: Sequence[int]) -> NDArray[np.int64]:
+    """Return int64[5] for `Sprt.verdict` from a player's outcomes 1, 0, -1 in the order of games.
+
+    Games 2j and 2j + 1 are a pair; a last game without its partner is left out.
+    """
+    paired = np.array(outcomes[: len(outcomes) // 2 * 2], np.int64).reshape(-1, 2)
+    return np.bincount(paired.sum(axis=1) + 2, minlength=5).astype(np.int64)
+
+
+def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
+    """Return float64[...] for counts [..., 5], each hypothesis at its most likely distribution."""
+    counts = np.maximum(np.asarray(pairs, np.float64), _UNSEEN)
+    seen = np.sum(np.asarray(pairs), axis=-1)
+    likely1, likely0 = (_most_likely(counts, expected_score(elo)) for elo in (elo1, elo0))
+    ratios: Floats = np.sum(counts * np.log(likely1 / likely0), axis=-1)
+    return np.where(seen == 0, 0.0, ratios)
+
+
+def expected_score(elo: float) -> float:
+    """Return points a game of a player so much stronger than its opponent."""
+    return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
+
+
+def _most_likely(counts: Floats, mean: float) -> Floats:
+    """Return the most likely distribution [..., 5] of scores that has this mean.
+
+    By Lagrange it is p / (1 + theta * (score - mean)), p being the observed one, with the one
+    theta that gives it the mean (Van den Bergh, "Comments on normalised Elo", 2020).
+    """
+    observed = counts / counts.sum(axis=-1, keepdims=True)
+    away = PAIR_SCORES - mean
+    low = np.full((*counts.shape[:-1], 1), -1.0 / away.max())
+    high = np.full_like(low, -1.0 / away.min())
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        excess = np.sum(observed * away / (1.0 + middle * away), axis=-1, keepdims=True)
+        low, high = np.where(excess > 0, middle, low), np.where(excess > 0, high, middle)
+    found: Floats = observed / (1.0 + (low + high) / 2.0 * away)
+    return found
