@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -64,22 +64,13 @@ class GameStore:
 
     def record(self, iteration: int, stage: str, games: Iterable[StoredGame]) -> None:
         """Add a stage, in one transaction that is on disk at return; an equal name is replaced."""
-        ordered = sorted(games)
-        rows = [(iteration, stage, *_row(game)) for game in ordered]
+        self.record_all([(iteration, stage, games)])
+
+    def record_all(self, stages: Iterable[tuple[int, str, Iterable[StoredGame]]]) -> None:
+        """Add stages of an iteration and a name each as `record` does, all in one transaction."""
         with self._writing() as connection:
-            former = connection.execute(
-                "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
-            ).fetchone()
-            (latest,) = connection.execute("SELECT count(*) FROM stages").fetchone()
-            sequence = former[0] if former else latest + 1
-            connection.execute(
-                "DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage)
-            )
-            connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            connection.execute(
-                "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
-                (sequence, iteration, stage, _digest(ordered)),
-            )
+            for iteration, stage, games in stages:
+                _write_stage(connection, iteration, stage, sorted(games))
 
     def stages(self) -> list[tuple[int, str]]:
         """Return the iterations and names of all stages in the order they were recorded."""
@@ -191,6 +182,24 @@ class GameStore:
             raise UserError(f"{self.path} was not written by zerolab")
         check_schema(self.path, schema, SCHEMA)
         return True
+
+
+def _write_stage(
+    connection: sqlite3.Connection, iteration: int, stage: str, games: Sequence[StoredGame]
+) -> None:
+    """Write the games of a stage, in order, in place of those of an equal name."""
+    rows = [(iteration, stage, *_row(game)) for game in games]
+    former = connection.execute(
+        "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
+    ).fetchone()
+    (latest,) = connection.execute("SELECT count(*) FROM stages").fetchone()
+    sequence = former[0] if former else latest + 1
+    connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
+    connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.execute(
+        "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
+        (sequence, iteration, stage, _digest(games)),
+    )
 
 
 def _row(game: StoredGame) -> tuple[int, str, str, str, int]:

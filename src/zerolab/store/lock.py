@@ -1,4 +1,4 @@
-"""One process at a time works on a run."""
+"""One process at a time works on a run, or on another folder that grows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE = 0.2  # seconds: `is_locked` in another process holds the lock for a 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a run.
+    """Keep other processes out of a folder.
 
     The lock ends with its process, however that ends. Raises UserError if another process holds
     it or the folder cannot be written.
@@ -27,7 +27,7 @@ def exclusive(folder: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)
         except Timeout:
-            raise UserError(f"{folder} is in use: another process trains this run") from None
+            raise UserError(f"{folder} is in use: another process is at work on it") from None
     try:
         yield
     finally:

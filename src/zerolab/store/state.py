@@ -18,7 +18,7 @@ from zerolab.core.files import write_text
 from zerolab.store.checks import check_schema, damaged, digest, reading
 
 SCHEMA = 1
-_CONFIG_HEAD = re.compile(r"# settings of a zerolab run, schema (\d+), digest ([0-9a-f]+)\n")
+_CONFIG_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
 class RunProgress(Settings):
@@ -68,23 +68,23 @@ def _state_digest(fields: Mapping[str, Any]) -> str:
     return digest(json.dumps(settled, sort_keys=True).encode())
 
 
-def write_config(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace config.toml in one step; return the settings as they will be read back."""
+def write_config(path: Path, config: Mapping[str, Any], owner: str = "run") -> dict[str, Any]:
+    """Replace a config.toml in one step; return the settings as they will be read back."""
     body = tomli_w.dumps(config)
-    head = f"# settings of a zerolab run, schema {SCHEMA}, digest {digest(body.encode())}\n"
+    head = f"# settings of a zerolab {owner}, schema {SCHEMA}, digest {digest(body.encode())}\n"
     write_text(path, head + body)
     return tomllib.loads(body)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Read config.toml; raise UserError if it is missing, damaged, foreign or newer."""
+def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
+    """Read a config.toml; raise UserError if it is missing, damaged, foreign or newer."""
     with reading(path):
         text = path.read_bytes().decode()
         head = _CONFIG_HEAD.match(text)
-        if head is None:
-            raise UserError(f"{path} is damaged, or was not written by zerolab")
-        check_schema(path, int(head[1]), SCHEMA)
+        if head is None or head[1] != owner:
+            raise UserError(f"{path} is damaged, or was not written by zerolab for a {owner}")
+        check_schema(path, int(head[2]), SCHEMA)
         body = text[head.end() :]
-        if digest(body.encode()) != head[2]:
-            raise damaged(path, "its digest does not fit: a run keeps its settings")
+        if digest(body.encode()) != head[3]:
+            raise damaged(path, f"its digest does not fit: a {owner} keeps its settings")
         return tomllib.loads(body)
