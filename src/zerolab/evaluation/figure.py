@@ -25,13 +25,17 @@ def draw_accuracy(title: str, assessments: Sequence[Assessment]) -> Figure:
     return figure
 
 
+def check_ending(path: Path) -> None:
+    """Raise UserError unless a file's ending names a format that figures can have."""
+    if path.suffix[1:] not in Figure().canvas.get_supported_filetypes():
+        raise UserError(f'"{path}": expected an ending such as .png, .svg or .pdf')
+
+
 def save_accuracy(path: Path, title: str, assessments: Sequence[Assessment]) -> None:
     """Write the figure to a file whose ending names its format, such as .png or .svg."""
-    figure = draw_accuracy(title, assessments)
-    if path.suffix[1:] not in figure.canvas.get_supported_filetypes():
-        raise UserError(f'"{path}": expected an ending such as .png, .svg or .pdf')
+    check_ending(path)
     try:
-        figure.savefig(path, dpi=120)
+        draw_accuracy(title, assessments).savefig(path, dpi=120)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 

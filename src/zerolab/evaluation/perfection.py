@@ -10,7 +10,7 @@ import numpy as np
 
 from zerolab.arena.match import PlayedGame, play_match
 from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import FORFEIT, Player
+from zerolab.arena.players import FORFEIT, Entrant, Player
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.scoring import Estimate, average, share
@@ -56,7 +56,7 @@ class Report(NamedTuple):
 
 def challenge(
     game: Game,
-    player: Player,
+    player: Entrant | Player,
     oracle: Oracle,
     games: int,
     openings: int,

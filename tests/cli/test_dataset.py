@@ -1,0 +1,77 @@
+"""`zerolab dataset` as a user meets it."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+
+from evaluation.exhaustive import exhaustive
+from zerolab.cli.main import main
+from zerolab.evaluation.dataset import make_dataset
+from zerolab.evaluation.positions import read_positions
+
+
+@pytest.fixture(autouse=True)
+def tiny_oracle(monkeypatch, tmp_path):
+    patched = functools.partial(make_dataset, make_oracle=exhaustive)
+    monkeypatch.setattr("zerolab.cli.dataset.make_dataset", patched)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments):
+    return main(["dataset", *arguments, "--processes", "1"])
+
+
+def test_a_file_and_its_manifest(tmp_path, capsys):
+    assert run("gobang:3x3:3", "--positions", "50") == 0
+    output = capsys.readouterr().out
+    assert output.startswith("gobang-3x3-3-50.parquet: 50 positions of ")
+    assert "best moves on average; random play: " in output
+    positions, about = read_positions(tmp_path / "gobang-3x3-3-50.parquet")
+    assert len(positions) == 50
+    assert (about["perfect"], about["one_per_game"], about["first_ply"]) == (0.5, False, 0)
+
+
+def test_options_as_json(tmp_path, capsys):
+    arguments = ["--positions", "9", "--perfect", "0.9", "--one-per-game", "--plies", "2:5"]
+    assert run("gobang:3x3:3", *arguments, "--seed", "7", "--out", "x.parquet", "--json") == 0
+    manifest = json.loads(capsys.readouterr().out)
+    assert manifest == json.loads((tmp_path / "x.parquet.json").read_text())
+    given = {key: manifest[key] for key in ("perfect", "one_per_game", "seed", "positions")}
+    assert given == {"perfect": 0.9, "one_per_game": True, "seed": 7, "positions": 9}
+    assert set(manifest["by_ply"]) <= {"2", "3", "4", "5"}
+
+
+def test_too_few_positions_are_told(capsys):
+    assert run("gobang:3x3:3", "--positions", "1000", "--plies", ":2") == 0
+    assert "of 1000 positions found: further games brought no new ones" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["goban:3x3", "--positions", "5"], 'did you mean "gobang"'),
+        (["gobang:3x3:3"], "--positions"),
+        (["gobang:3x3:3", "--positions", "0"], "positions = 0: expected at least 1"),
+        (["gobang:3x3:3", "--positions", "5", "--perfect", "1.5"], "perfect = 1.5: expected at"),
+        (["gobang:3x3:3", "--positions", "5", "--perfect", "nan"], "expected a finite number"),
+        (["gobang:3x3:3", "--positions", "5", "--seed", "-1"], "seed = -1: expected at least 0"),
+        (["gobang:3x3:3", "--positions", "5", "--plies", "20"], "expected LOW:HIGH"),
+        (["gobang:3x3:3", "--positions", "5", "--plies", "5:2"], "nothing lies between"),
+        (["gobang:3x3:3", "--positions", "5", "--plies", "99999:"], "first_ply = 99999"),
+        (["gobang:3x3:3", "--positions", "5", "--out", "no/x.parquet"], "does not exist"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, expected, capsys):
+    assert run(*arguments) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_too_many_processes_are_refused(capsys):
+    arguments = ["dataset", "gobang:3x3:3", "--positions", "5", "--processes", "0"]
+    assert main(arguments) == 2
+    assert "processes = 0: expected at least 1" in capsys.readouterr().err

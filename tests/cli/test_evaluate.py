@@ -1,0 +1,141 @@
+"""`zerolab evaluate` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evaluation.exhaustive import Exhaustive, exhaustive
+from zerolab.cli.main import main
+from zerolab.evaluation.collecting import Recipe
+from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.positions import write_positions
+from zerolab.rules.catalogue import parse_game
+
+GAME = parse_game("gobang:3x3:3")
+
+
+@pytest.fixture(scope="module")
+def smoke_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "smoke"
+    assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("positions") / "positions.parquet"
+    write_positions(path, collect_in_memory(GAME, 80, Recipe(), exhaustive(GAME)), {})
+    return path
+
+
+@pytest.fixture(autouse=True)
+def tiny_oracle(monkeypatch):
+    monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", exhaustive)
+
+
+def evaluated(capsys, *arguments):
+    capsys.readouterr()
+    assert main(["evaluate", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_accuracy_of_a_run(smoke_run, file, tmp_path, capsys):
+    picture = tmp_path / "accuracy.png"
+    found = evaluated(capsys, smoke_run, "--positions", file, "--figure", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert found["game"] == "gobang:3x3:3"
+    network, search, random = found["accuracy"]["players"]
+    assert [network["name"], search["name"]] == ["network", "search"]
+    for player in (network, search):
+        strong, weak = player["all"]["strong"], player["all"]["weak"]
+        assert 0 <= strong["low"] < strong["mean"] <= weak["mean"] <= 1
+        assert strong["positions"] == 80
+        assert player["non_trivial"]["weak"]["positions"] < 80
+        assert sum(each["strong"]["positions"] for each in player["by_ply"].values()) == 80
+        assert 0 < player["value"]["squared_error"]["mean"] < 4
+    assert random["value"] is None
+    assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
+
+
+def test_the_policy_alone_is_shown_once(smoke_run, file, capsys):
+    found = evaluated(capsys, f"{smoke_run}?simulations=0", "--positions", file)
+    assert [each["name"] for each in found["accuracy"]["players"]] == [
+        "network",
+        "random, expected",
+    ]
+
+
+def test_tables_for_people(file, capsys):
+    assert main(["evaluate", "mcts:50", "--positions", str(file)]) == 0
+    output = capsys.readouterr().out
+    assert "mcts:50, gobang:3x3:3" in output
+    assert "80 solved positions" in output
+    assert "player, non-trivial positions" in output
+    assert "right about who wins in " in output
+
+
+def test_against_perfect_play(capsys):
+    found = evaluated(
+        capsys, "random", "--game", "gobang:3x3:3", "--against", "perfect", "--games", "20"
+    )
+    report = found["against_perfect"]
+    score = report["score"]
+    assert score["wins"] == 0
+    assert score["wins"] + score["draws"] + score["losses"] == 20
+    assert report["gave_away"]["positions"] == 20  # the start is a draw
+    assert sum(report["by_ply"].values()) == score["losses"]
+    assert main(["evaluate", "mcts:500", "--game", "gobang:3x3:3", "--against", "perfect"]) == 0
+    assert "value given away, as first player: 0.0%" in capsys.readouterr().out
+
+
+def test_without_more_it_plays_yardsticks_and_tries_a_few_positions(smoke_run, capsys):
+    found = evaluated(capsys, smoke_run, "--games", "4")
+    assert [each["opponent"] for each in found["matches"]] == ["random", "mcts:100"]
+    assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in found["matches"])
+    assert found["accuracy"]["positions"] > 100
+
+
+def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
+    monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda game: Exhaustive(game, 3))
+    assert main(["evaluate", "random", "--game", "othello:4x4", "--games", "2"]) == 0
+    assert "zerolab dataset othello:4x4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["random"], "expected --game"),
+        (["nobody", "--game", "gobang:3x3:3"], "nobody"),
+        (["random", "--positions", "FILE", "--game", "othello:6x6"], "not of othello:6x6"),
+        (["random", "--positions", "nowhere.parquet"], "is not a file"),
+        (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an ending"),
+        (["random", "--game", "gobang:3x3:3", "--games", "3"], "expected an even number"),
+        (["random", "--game", "gobang:3x3:3", "--games", "0"], "expected an even number"),
+        (["random", "--game", "gobang:3x3:3", "--openings", "-1"], "expected at least 0"),
+        (["random", "--game", "gobang:3x3:3", "--seed", "-1"], "seed = -1"),
+        (["random", "--game", "gobang:3x3:3", "--against", "me"], "perfect"),
+        (
+            ["random", "--game", "gobang:3x3:3", "--against", "perfect", "--openings", "9"],
+            "openings of 9 plies",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(arguments, expected, file, capsys):
+    capsys.readouterr()
+    given = [str(file) if each == "FILE" else each for each in arguments]
+    assert main(["evaluate", *given]) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_positions_of_another_game_than_the_run(smoke_run, tmp_path, capsys):
+    nothing = collect_in_memory(GAME, 1, Recipe(), exhaustive(GAME)).take(np.empty(0, np.int64))
+    path = tmp_path / "other.parquet"
+    write_positions(path, replace(nothing, game=parse_game("gobang:3x4:3")), {})
+    assert main(["evaluate", str(smoke_run), "--positions", str(path)]) == 2
+    assert "has positions of gobang:3x4:3, not of gobang:3x3:3" in capsys.readouterr().err
