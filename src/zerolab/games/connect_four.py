@@ -7,9 +7,10 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from zerolab.core import streams
+from zerolab.core.compiled import inlined
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules, remaining
 
 
 class ConnectFour(NamedTuple):
@@ -18,6 +19,31 @@ class ConnectFour(NamedTuple):
     rows: Annotated[int, Field(ge=4, le=8)]
     columns: Annotated[int, Field(ge=4, le=8)]
     length: Annotated[int, Field(ge=3, le=8)] = 4
+
+
+@inlined
+def _landing_cells(game, taken):
+    """Return the cells on which a stone can land now: the lowest empty one of each column."""
+    floors = boards.ZERO
+    for column in range(game.columns):
+        open_column = boards.ONE - (
+            (taken >> boards.word((column + 1) * game.rows - 1)) & boards.ONE
+        )
+        floors |= open_column << boards.word(column * game.rows)
+    return (taken + floors) & ~taken
+
+
+@inlined
+def _list_columns(game, cells, out):
+    """Write the columns of some landing cells, the middle of the board first."""
+    count = 0
+    middle = (game.columns - 1) // 2
+    for i in range(game.columns):
+        column = middle + (i + 1) // 2 * (1 if i % 2 else -1)
+        if cells >> boards.word(column * game.rows) & boards.full_board(1, game.rows):
+            out[count] = column
+            count += 1
+    return count
 
 
 @register_game("connect_four", ConnectFour)
@@ -118,3 +144,55 @@ class ConnectFourRules(Rules):
             if chosen < 0:
                 return column
         return -1
+
+    @staticmethod
+    def remaining(game, state):
+        return game.rows * game.columns - boards.popcount(state[0] | state[1])
+
+    @staticmethod
+    def score(game, state):
+        if boards.has_run(state[1], game.columns, game.rows, game.length):
+            return -boards.swiftness(remaining(game, state))
+        return 0
+
+    @staticmethod
+    def score_bounds(game, state):
+        board = boards.full_board(game.rows, game.columns)
+        left = remaining(game, state)
+        low = 0
+        high = 0
+        if boards.has_run(board & ~state[1], game.columns, game.rows, game.length):
+            high = boards.swiftness(left - 1)
+        if boards.has_run(board & ~state[0], game.columns, game.rows, game.length):
+            low = -boards.swiftness(left - 2)
+        return low, high
+
+    @staticmethod
+    def candidates(game, state, out):
+        """See `interface.candidates`.
+
+        A win at once; else the cell where the other would win; else cells under none where the
+        other would win, as far as there are any.
+        """
+        taken = state[0] | state[1]
+        landing = _landing_cells(game, taken)
+        chosen = landing & boards.completing_cells(state[0], game.columns, game.rows, game.length)
+        if not chosen:
+            threats = boards.completing_cells(state[1], game.columns, game.rows, game.length)
+            threats &= ~taken
+            chosen = landing & threats
+            if not chosen:
+                safe = landing & ~(threats >> boards.ONE)
+                if safe:
+                    return _list_columns(game, safe, out)
+                chosen = landing
+        out[0] = boards.lowest_bit(chosen) // game.rows
+        return 1
+
+    @staticmethod
+    def promise(game, state):
+        taken = state[0] | state[1]
+        threats = boards.completing_cells(state[1], game.columns, game.rows, game.length)
+        made = 8 * boards.popcount(threats & ~taken)
+        free = boards.full_board(game.rows, game.columns) & ~state[1]
+        return made - boards.count_lines(free, game.columns, game.rows, game.length)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, remaining
 from zerolab.rules.squares import SquareRules
 
 
@@ -41,3 +41,43 @@ class GobangRules(SquareRules):
         if state[0] | state[1] == boards.full_board(game.rows, game.columns):
             return DRAW
         return ONGOING
+
+    @staticmethod
+    def score(game, state):
+        if boards.has_run(state[1], game.rows, game.columns, game.length):
+            return -boards.swiftness(remaining(game, state))
+        return 0
+
+    @staticmethod
+    def score_bounds(game, state):
+        board = boards.full_board(game.rows, game.columns)
+        left = remaining(game, state)
+        low = 0
+        high = 0
+        if boards.has_run(board & ~state[1], game.rows, game.columns, game.length):
+            high = boards.swiftness(left - 1)
+        if boards.has_run(board & ~state[0], game.rows, game.columns, game.length):
+            low = -boards.swiftness(left - 2)
+        return low, high
+
+    @staticmethod
+    def candidates(game, state, out):
+        """See `interface.candidates`: a win at once, or a cell where the other would win."""
+        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
+        wins = empty & boards.completing_cells(state[0], game.rows, game.columns, game.length)
+        if wins:
+            out[0] = boards.lowest_bit(wins)
+            return 1
+        threats = empty & boards.completing_cells(state[1], game.rows, game.columns, game.length)
+        if threats:
+            out[0] = boards.lowest_bit(threats)
+            return 1
+        return boards.list_cells(empty, out)
+
+    @staticmethod
+    def promise(game, state):
+        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
+        threats = boards.completing_cells(state[1], game.rows, game.columns, game.length)
+        free = boards.full_board(game.rows, game.columns) & ~state[1]
+        made = 8 * boards.popcount(threats & empty)
+        return made - boards.count_lines(free, game.rows, game.columns, game.length)

@@ -36,6 +36,20 @@ def _inner_columns() -> NDArray[np.uint64]:
 _INNER_COLUMNS = _inner_columns()
 
 
+def _corners() -> NDArray[np.uint64]:
+    """Return uint64[rows, columns]: the corner cells of every board."""
+    sides = boards.MAX_SIDE + 1
+    corners = np.zeros((sides, sides), np.uint64)
+    for rows in range(1, sides):
+        for columns in range(1, sides):
+            for cell in {0, columns - 1, (rows - 1) * columns, rows * columns - 1}:
+                corners[rows, columns] |= boards.ONE << np.uint64(cell)
+    return corners
+
+
+_CORNERS = _corners()
+
+
 @inlined
 def _moves_along(own, other, step):
     """Return the empty-or-not cells that end a line of other's discs, in both directions."""
@@ -142,6 +156,30 @@ class OthelloRules(SquareRules):
         if difference > 0:
             return WIN
         return LOSS if difference < 0 else DRAW
+
+    @staticmethod
+    def score(game, state):
+        return boards.popcount(state[0]) - boards.popcount(state[1])
+
+    @staticmethod
+    def score_bounds(game, state):
+        cells = game.rows * game.columns
+        return -cells, cells
+
+    @staticmethod
+    def candidates(game, state, out):
+        moves = _moves(game.rows, game.columns, state[0], state[1])
+        if moves == boards.ZERO:
+            out[0] = game.rows * game.columns
+            return 1
+        return boards.list_cells(moves, out)
+
+    @staticmethod
+    def promise(game, state):
+        """See `interface.promise`: few replies, above all few corners (fastest first)."""
+        moves = _moves(game.rows, game.columns, state[0], state[1])
+        corners = _CORNERS[game.rows, game.columns]
+        return -boards.popcount(moves) - boards.popcount(moves & corners)
 
     @staticmethod
     def random_action(game, state, random):

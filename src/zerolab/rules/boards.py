@@ -68,6 +68,75 @@ def has_run(board, rows, columns, length):
 
 
 @inlined
+def completing_cells(board, rows, columns, length):
+    """Return the cells, empty or not, that complete a run of `length` with the board's stones."""
+    found = ZERO
+    for direction in range(4):
+        if direction == 0:
+            step = 1
+        elif direction == 1:
+            step = columns
+        elif direction == 2:
+            step = columns + 1
+        else:
+            step = columns - 1
+        starts = _RUN_STARTS[rows, columns, length, direction]
+        if length == 4:
+            found |= _completing_four(board, starts, np.uint64(step))
+        else:
+            found |= _completing_any(board, starts, step, length)
+    return found
+
+
+@inlined
+def _completing_four(board, starts, step):
+    """Return the cells that complete a run of four along one direction."""
+    second = board >> step
+    third = second >> step
+    last = starts & (third >> step)
+    outer = starts & board
+    near = outer & second
+    far = last & third
+    found = (second & far) | ((outer & far) << step)
+    return found | (((near & last) | ((near & third) << step)) << (step + step))
+
+
+@inlined
+def _completing_any(board, starts, step, length):
+    found = ZERO
+    for missing in range(length):
+        run = starts
+        for place in range(length):
+            if place != missing:
+                run &= board >> np.uint64(place * step)
+        found |= run << np.uint64(missing * step)
+    return found
+
+
+@inlined
+def count_lines(board, rows, columns, length):
+    """Return how many lines of `length` cells, in all directions, lie within a board."""
+    lines = 0
+    for direction in range(4):
+        if direction == 0:
+            step = 1
+        elif direction == 1:
+            step = columns
+        elif direction == 2:
+            step = columns + 1
+        else:
+            step = columns - 1
+        run = board
+        covered = 1
+        while covered < length:
+            more = min(covered, length - covered)
+            run &= run >> np.uint64(more * step)
+            covered += more
+        lines += popcount(run & _RUN_STARTS[rows, columns, length, direction])
+    return lines
+
+
+@inlined
 def popcount(board):
     """Return the number of set bits."""
     board = board - ((board >> ONE) & _M1)
@@ -92,6 +161,29 @@ def nth_set_bit(board, n):
             board = low
         width >>= 1
     return index
+
+
+@inlined
+def lowest_bit(board):
+    """Return the index of the lowest set bit of a board that is not empty."""
+    return popcount((board & (~board + ONE)) - ONE)
+
+
+@inlined
+def list_cells(board, out):
+    """Write the indices of the set bits in ascending order; return how many there are."""
+    count = 0
+    while board:
+        out[count] = lowest_bit(board)
+        board &= board - ONE
+        count += 1
+    return count
+
+
+@inlined
+def swiftness(empty):
+    """Return the score of a win that leaves so many cells empty (see `interface.score`)."""
+    return max(empty, 0) // 2 + 1
 
 
 @inlined

@@ -33,6 +33,9 @@ WIN = 1
 DRAW = 0
 LOSS = -1
 
+MANY = 1 << 14
+"""More stones than any game puts: what `remaining` answers where a game does not say."""
+
 Game = Any
 """A game is any NamedTuple whose type is registered."""
 
@@ -135,6 +138,50 @@ def playout(game: Game, state: State, key: int, out: State) -> int:
     raise AssertionError
 
 
+# The rest is what exact solvers ask. Every game answers by default; a game that says more is solved
+# sooner, and tells how high or how fast it is won.
+
+
+@GAMES.function
+def remaining(game: Game, state: State) -> int:
+    """Return how many stones can still be put at most; it never grows in the course of a game."""
+    raise AssertionError
+
+
+@GAMES.function
+def score(game: Game, state: State) -> int:
+    """Return the mover's final score in a finished game: its sign is the outcome.
+
+    Where only winning counts, a win is worth more the more cells are left empty, so that perfect
+    players win fast and lose slowly: half the empty cells, rounded down, plus one.
+    """
+    raise AssertionError
+
+
+@GAMES.function
+def score_bounds(game: Game, state: State) -> tuple[int, int]:
+    """Return the lowest and highest score that an ongoing game can end with for the mover."""
+    raise AssertionError
+
+
+@GAMES.function
+def candidates(game: Game, state: State, out: NDArray[np.int16]) -> int:
+    """Write legal actions of an ongoing state one of which has the highest value; return how many.
+
+    Of the rest it must be certain that none is better. Those worth trying first come first.
+    """
+    raise AssertionError
+
+
+@GAMES.function
+def promise(game: Game, state: State) -> int:
+    """Return how good a state looks for the player who has just moved; solvers try high ones first.
+
+    It may be wrong, and is compared among states that follow the same one.
+    """
+    raise AssertionError
+
+
 class Rules:
     """Base of a game's rules: what can be derived from the rest is derived here."""
 
@@ -163,6 +210,33 @@ class Rules:
                 return result if ply % 2 == 0 else -result
             apply(game, out, random_action(game, out, streams.bits(key, ply)), out)
             ply += 1
+
+    @staticmethod
+    def remaining(game, state):
+        return MANY
+
+    @staticmethod
+    def score(game, state):
+        return outcome(game, state)
+
+    @staticmethod
+    def score_bounds(game, state):
+        return -1, 1
+
+    @staticmethod
+    def candidates(game, state, out):
+        mask = np.empty(actions(game), np.bool_)
+        legal(game, state, mask)
+        count = 0
+        for action in range(mask.shape[0]):
+            if mask[action]:
+                out[count] = action
+                count += 1
+        return count
+
+    @staticmethod
+    def promise(game, state):
+        return 0
 
     @staticmethod
     def check(game: Game) -> None:

@@ -46,6 +46,10 @@ class SquareRules(Rules):
             mask[cell] = not (taken >> boards.word(cell)) & boards.ONE
 
     @staticmethod
+    def remaining(game, state):
+        return game.rows * game.columns - boards.popcount(state[0] | state[1])
+
+    @staticmethod
     def random_action(game, state, random):
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
         return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))

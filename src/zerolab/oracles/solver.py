@@ -1,0 +1,166 @@
+"""An exact solver for every game: alpha-beta over the rules interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import kernel
+from zerolab.oracles import kernels
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.table import empty_table
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import MANY, ONGOING, Game, State
+
+MEMORY = 256
+"""Mebibytes of bounds kept, unless told otherwise."""
+
+_STEP = 500_000
+_SYMMETRIC_PLIES = 8
+_PLIES = 128
+
+
+class Budget(NamedTuple):
+    """How long one position may be searched; None is without limit."""
+
+    nodes: int | None = None
+    seconds: float | None = None
+
+
+class Solving(NamedTuple):
+    """How far the search of a position has come; the value lies between `low` and `high`."""
+
+    nodes: int
+    seconds: float
+    low: int
+    high: int
+
+
+class Solver:
+    """Finds exact values by alpha-beta with a table of positions, symmetries and sorted moves.
+
+    The value of a position is cornered by tests with a null window (Plaat et al. 1996, MTD(f)):
+    from a first guess on, each test moves the lower or the upper bound. What is learnt about one
+    position serves the next ones. See `interface.score` for what the values mean.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        memory: int = MEMORY,
+        budget: Budget = Budget(),
+        report: Callable[[Solving], None] = lambda _: None,
+    ) -> None:
+        """Take `memory` mebibytes; tell `report` how far a search has come about once a second."""
+        self.game = game
+        self.budget = budget
+        self.report = report
+        self._table = empty_table(rules.words(game), memory)
+        self._path = kernels.empty_path(_PLIES, rules.words(game), rules.actions(game))
+        cells = _remaining(game, calls.start_state(game))
+        self._symmetric_from = cells if cells == MANY else cells - _SYMMETRIC_PLIES
+        self._began = perf_counter()
+        self._first_node = 0
+
+    @property
+    def nodes(self) -> int:
+        """How many positions were visited so far, all searches taken together."""
+        return int(self._path.control[kernels.NODES])
+
+    def value(self, state: State) -> int:
+        """Return the value of an ongoing or finished state for its mover.
+
+        Raises NotSolvedError when the budget is spent.
+        """
+        self._start_budget()
+        return self._value(state, 0)
+
+    def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """See `Oracle.action_values`; the budget is for each state."""
+        values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
+        for state, row in zip(states, values, strict=True):
+            self._start_budget()
+            guess = 0
+            for action in self._by_promise(state):
+                row[action] = -self._value(calls.next_state(self.game, state, action), -guess)
+                guess = int(row.max())
+        return values
+
+    def _start_budget(self) -> None:
+        self._began, self._first_node = perf_counter(), self.nodes
+
+    def _by_promise(self, state: State) -> list[int]:
+        """Return the legal actions, those that look best first: the others profit from them."""
+        actions = np.flatnonzero(calls.legal_mask(self.game, state))
+        after = [calls.next_state(self.game, state, int(action)) for action in actions]
+        promises = [_promise(self.game, each) for each in after]
+        return [int(action) for action in actions[np.argsort(promises, kind="stable")[::-1]]]
+
+    def _value(self, state: State, guess: int) -> int:
+        """Corner the value with tests that leave the guess in growing steps."""
+        if calls.outcome_of(self.game, state) != ONGOING:
+            return int(_score(self.game, state))
+        low, high = map(int, _score_bounds(self.game, state))
+        bound, stride = min(max(guess, low + 1), high), 1
+        went_up = None
+        while low < high:
+            found = self._test(state, bound, low, high)
+            is_higher = found >= bound
+            low, high = (max(low, found), high) if is_higher else (low, min(high, found))
+            stride = 2 * stride if is_higher == went_up else 1
+            went_up = is_higher
+            bound = min(high, low + stride) if is_higher else max(low + 1, high - stride + 1)
+        return low
+
+    def _test(self, state: State, bound: int, low: int, high: int) -> int:
+        kernels.begin(self._path, state, bound)
+        while not kernels.proceed(
+            self.game, self._table, self._path, self._symmetric_from, self._next_nodes()
+        ):
+            if self._path.control[kernels.PLY] == len(self._path.states) - 1:
+                self._path = kernels.grown_path(self._path, 2 * len(self._path.states))
+            progress = Solving(
+                self.nodes - self._first_node, perf_counter() - self._began, low, high
+            )
+            self.report(progress)
+            self._check_budget(progress)
+        return int(self._path.control[kernels.VALUE])
+
+    def _next_nodes(self) -> int:
+        if self.budget.nodes is None:
+            return _STEP
+        return min(_STEP, self.budget.nodes - (self.nodes - self._first_node) + 1)
+
+    def _check_budget(self, progress: Solving) -> None:
+        nodes, seconds = self.budget
+        spent = nodes is not None and progress.nodes >= nodes
+        if spent or (seconds is not None and progress.seconds >= seconds):
+            raise NotSolvedError(
+                f"not solved within {progress.nodes:,} nodes and {progress.seconds:.1f} s:"
+                f" the value lies between {progress.low} and {progress.high}"
+            )
+
+
+@kernel
+def _remaining(game, state):
+    return rules.remaining(game, state)
+
+
+@kernel
+def _promise(game, state):
+    return rules.promise(game, state)
+
+
+@kernel
+def _score(game, state):
+    return rules.score(game, state)
+
+
+@kernel
+def _score_bounds(game, state):
+    return rules.score_bounds(game, state)
