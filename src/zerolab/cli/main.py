@@ -29,6 +29,7 @@ COMMANDS = {
     "train": Command("train", "train an agent, or go on with a run that was stopped"),
     "play": Command("play", "play in the terminal against a run or Random"),
     "gtp": Command("gtp", "let a player answer the Go Text Protocol, for other programs"),
+    "solve": Command("solve", "find the exact value of every move in a position"),
     "dataset": Command("dataset", "collect solved positions to evaluate players on"),
     "evaluate": Command("evaluate", "measure a player: exact accuracy, games, perfect opponents"),
     "rate": Command("rate", "rate players by games from PGN files or games.sqlite: Bayesian Elo"),

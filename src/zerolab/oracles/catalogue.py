@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from zerolab.core.errors import UserError
+from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
 from zerolab.oracles.interface import Oracle
-from zerolab.rules.catalogue import game_name
+from zerolab.oracles.solver import UNLIMITED, Budget, Solver
 from zerolab.rules.interface import Game
 
 
-def oracle_for(game: Game) -> Oracle:
-    """Return the best oracle there is for a game; raise UserError where an extra is missing."""
-    raise UserError(f"{game_name(game)} has no oracle yet")
+def oracle_for(game: Game, budget: Budget = UNLIMITED) -> Oracle:
+    """Return the fastest oracle there is for a game.
+
+    The budget is for each position, where the oracle needs one. Raises UserError where an extra
+    is missing.
+    """
+    if type(game) is type(BITBULLY_GAME) and game == BITBULLY_GAME:
+        return BitBullyOracle()
+    return Solver(game, budget=budget)

@@ -1,4 +1,4 @@
-"""Alpha-beta with a null window: is the value of a position at least `bound`?
+"""Alpha-beta with a null window, which tests whether a value is at least some bound.
 
 The search keeps its path in arrays, so that it can stop after some nodes and go on later: whoever
 called it shows progress, and sees that a budget is spent or a key was pressed. Bounds are fail-soft
@@ -35,7 +35,7 @@ class Path(NamedTuple):
     children: NDArray[np.uint64]  # [P, actions, words] where `sorted`
     moves: NDArray[np.int16]  # [P, actions] candidates
     keys: NDArray[np.int64]  # [P, actions] higher is tried sooner
-    count: NDArray[np.int64]  # [P] candidates
+    candidates: NDArray[np.int64]  # [P] how many
     tried: NDArray[np.int64]  # [P] candidates tried
     is_sorted: NDArray[np.bool_]  # [P] whether children and keys are there
     bound: NDArray[np.int64]  # [P] the test, for the mover
@@ -57,7 +57,7 @@ def empty_path(plies: int, words: int, actions: int) -> Path:
         children=np.zeros((plies, actions, words), np.uint64),
         moves=np.zeros((plies, actions), np.int16),
         keys=np.zeros((plies, actions), np.int64),
-        count=np.zeros(plies, np.int64),
+        candidates=np.zeros(plies, np.int64),
         tried=np.zeros(plies, np.int64),
         is_sorted=np.zeros(plies, np.bool_),
         bound=np.zeros(plies, np.int64),
@@ -105,8 +105,8 @@ def _canonical(game, path, state, symmetric_from):
 @inlined
 def _look_ahead(game, table, path, ply, symmetric_from):
     """Return the highest value that the table guarantees for a move, LOWEST where none."""
-    highest = LOWEST
-    for i in range(path.count[ply]):
+    highest = np.int64(LOWEST)
+    for i in range(path.candidates[ply]):
         _canonical(game, path, path.children[ply, i], symmetric_from)
         known = look_up(table, path.image[0])
         if -known.high > highest:
@@ -120,7 +120,7 @@ def _look_ahead(game, table, path, ply, symmetric_from):
 @inlined
 def _sort(game, path, ply, table_move, symmetry):
     """Make the children and say in which order to try them."""
-    for i in range(path.count[ply]):
+    for i in range(path.candidates[ply]):
         move = path.moves[ply, i]
         child = path.children[ply, i]
         rules.apply(game, path.states[ply], move, child)
@@ -131,42 +131,44 @@ def _sort(game, path, ply, table_move, symmetry):
 
 
 @inlined
+def _bounds_at_sight(game, state):
+    """Return bounds of the value that need no search; they are equal in a finished game."""
+    if rules.outcome(game, state) != ONGOING:
+        score = rules.score(game, state)
+        return np.int64(score), np.int64(score)
+    low, high = rules.score_bounds(game, state)
+    return np.int64(low), np.int64(high)
+
+
+@inlined
 def _enter(game, table, path, ply, symmetric_from):
-    """Prepare a position; return whether it has to be searched, and if not its bound."""
+    """Prepare a position to be searched; return whether that is needless, and then its bound."""
     state = path.states[ply]
+    bound = path.bound[ply]
     path.entered[ply] = path.control[NODES]
     path.control[NODES] += 1
-    if rules.outcome(game, state) != ONGOING:
-        return False, np.int64(rules.score(game, state))
-    bound = path.bound[ply]
-    low, high = rules.score_bounds(game, state)
-    if high < bound:
-        return False, np.int64(high)
-    if low >= bound:
-        return False, np.int64(low)
+    low, high = _bounds_at_sight(game, state)
     left = rules.remaining(game, state)
-    table_move = NO_MOVE
+    table_move = np.int64(NO_MOVE)
     symmetry = 0
-    if left >= TABLE_FROM:
+    if low < bound <= high and left >= TABLE_FROM:
         symmetry = _canonical(game, path, state, symmetric_from)
         known = look_up(table, path.image[0])
-        if known.low >= bound:
-            return False, known.low
-        if known.high < bound:
-            return False, known.high
+        low = max(low, known.low)
+        high = min(high, known.high)
         table_move = known.move
-    path.count[ply] = rules.candidates(game, state, path.moves[ply])
+    if low >= bound or high < bound:
+        return True, low if low >= bound else high
+    path.candidates[ply] = rules.candidates(game, state, path.moves[ply])
     path.tried[ply] = 0
     path.best[ply] = LOWEST
     path.best_move[ply] = NO_MOVE
-    path.is_sorted[ply] = left >= SORT_FROM and path.count[ply] > 1
+    path.is_sorted[ply] = left >= SORT_FROM and path.candidates[ply] > 1
     if path.is_sorted[ply]:
         _sort(game, path, ply, table_move, symmetry)
         if left >= LOOK_AHEAD_FROM:
-            found = _look_ahead(game, table, path, ply, symmetric_from)
-            if found >= bound:
-                return False, np.int64(found)
-    return True, np.int64(0)
+            low = _look_ahead(game, table, path, ply, symmetric_from)
+    return low >= bound, low
 
 
 @inlined
@@ -177,7 +179,7 @@ def _try_next(game, path, ply):
     below = path.states[ply + 1]
     if path.is_sorted[ply]:
         first = chosen
-        for i in range(chosen + 1, path.count[ply]):
+        for i in range(chosen + 1, path.candidates[ply]):
             if path.keys[ply, i] > path.keys[ply, chosen]:
                 chosen = i
         _exchange(path, ply, first, chosen)
@@ -247,10 +249,10 @@ def proceed(game, table, path, symmetric_from, nodes):
         if stage == _ENTER:
             if path.control[NODES] >= until:
                 break
-            is_open, value = _enter(game, table, path, ply, symmetric_from)
-            stage = _NEXT if is_open else _LEAVE
+            is_known, value = _enter(game, table, path, ply, symmetric_from)
+            stage = _LEAVE if is_known else _NEXT
         elif stage == _NEXT:
-            if path.best[ply] >= path.bound[ply] or path.tried[ply] == path.count[ply]:
+            if path.best[ply] >= path.bound[ply] or path.tried[ply] == path.candidates[ply]:
                 _note(game, table, path, ply, symmetric_from)
                 value = path.best[ply]
                 stage = _LEAVE

@@ -32,13 +32,48 @@ class Budget(NamedTuple):
     seconds: float | None = None
 
 
+UNLIMITED = Budget()
+
+
 class Solving(NamedTuple):
-    """How far the search of a position has come; the value lies between `low` and `high`."""
+    """How far the search of a position has come."""
 
     nodes: int
     seconds: float
-    low: int
-    high: int
+    move: int
+    """The number of the move under search, from 0."""
+    moves: int
+    """How many moves are searched one after the other."""
+
+
+class _Watch:
+    """Tells how far the search of one position has come, and ends it when its budget is spent."""
+
+    def __init__(
+        self, budget: Budget, report: Callable[[Solving], None], first_node: int, moves: int
+    ) -> None:
+        self.move = 0
+        self._moves = moves
+        self._budget = budget
+        self._report = report
+        self._first_node = first_node
+        self._began = perf_counter()
+
+    def allows(self, node: int) -> int:
+        """Return how many more nodes may be searched before the next check."""
+        left = _STEP if self._budget.nodes is None else self._budget.nodes - self._spent(node)
+        return min(_STEP, left)
+
+    def check(self, node: int) -> None:
+        """Report; raise NotSolvedError if the budget of nodes or seconds is spent."""
+        nodes, seconds = self._spent(node), perf_counter() - self._began
+        self._report(Solving(nodes, seconds, self.move, self._moves))
+        out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
+        if out_of_nodes or (self._budget.seconds is not None and seconds >= self._budget.seconds):
+            raise NotSolvedError(f"not solved within {nodes:,} nodes and {seconds:.1f} s")
+
+    def _spent(self, node: int) -> int:
+        return node - self._first_node
 
 
 class Solver:
@@ -53,19 +88,17 @@ class Solver:
         self,
         game: Game,
         memory: int = MEMORY,
-        budget: Budget = Budget(),
+        budget: Budget = UNLIMITED,
         report: Callable[[Solving], None] = lambda _: None,
     ) -> None:
-        """Take `memory` mebibytes; tell `report` how far a search has come about once a second."""
+        """Take `memory` mebibytes; tell `report` a few times a second how far a search has come."""
         self.game = game
-        self.budget = budget
-        self.report = report
+        self._budget = budget
+        self._report = report
         self._table = empty_table(rules.words(game), memory)
         self._path = kernels.empty_path(_PLIES, rules.words(game), rules.actions(game))
         cells = _remaining(game, calls.start_state(game))
         self._symmetric_from = cells if cells == MANY else cells - _SYMMETRIC_PLIES
-        self._began = perf_counter()
-        self._first_node = 0
 
     @property
     def nodes(self) -> int:
@@ -77,22 +110,23 @@ class Solver:
 
         Raises NotSolvedError when the budget is spent.
         """
-        self._start_budget()
-        return self._value(state, 0)
+        return self._value(state, 0, self._watch(1))
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """See `Oracle.action_values`; the budget is for each state."""
         values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
         for state, row in zip(states, values, strict=True):
-            self._start_budget()
+            actions = self._by_promise(state)
+            watch = self._watch(len(actions))
             guess = 0
-            for action in self._by_promise(state):
-                row[action] = -self._value(calls.next_state(self.game, state, action), -guess)
+            for watch.move, action in enumerate(actions):
+                after = calls.next_state(self.game, state, action)
+                row[action] = -self._value(after, -guess, watch)
                 guess = int(row.max())
         return values
 
-    def _start_budget(self) -> None:
-        self._began, self._first_node = perf_counter(), self.nodes
+    def _watch(self, moves: int) -> _Watch:
+        return _Watch(self._budget, self._report, self.nodes, moves)
 
     def _by_promise(self, state: State) -> list[int]:
         """Return the legal actions, those that look best first: the others profit from them."""
@@ -101,7 +135,7 @@ class Solver:
         promises = [_promise(self.game, each) for each in after]
         return [int(action) for action in actions[np.argsort(promises, kind="stable")[::-1]]]
 
-    def _value(self, state: State, guess: int) -> int:
+    def _value(self, state: State, guess: int, watch: _Watch) -> int:
         """Corner the value with tests that leave the guess in growing steps."""
         if calls.outcome_of(self.game, state) != ONGOING:
             return int(_score(self.game, state))
@@ -109,7 +143,7 @@ class Solver:
         bound, stride = min(max(guess, low + 1), high), 1
         went_up = None
         while low < high:
-            found = self._test(state, bound, low, high)
+            found = self._test(state, bound, watch)
             is_higher = found >= bound
             low, high = (max(low, found), high) if is_higher else (low, min(high, found))
             stride = 2 * stride if is_higher == went_up else 1
@@ -117,33 +151,16 @@ class Solver:
             bound = min(high, low + stride) if is_higher else max(low + 1, high - stride + 1)
         return low
 
-    def _test(self, state: State, bound: int, low: int, high: int) -> int:
+    def _test(self, state: State, bound: int, watch: _Watch) -> int:
+        """Return a lower bound of the value that is at least `bound`, or an upper one below it."""
         kernels.begin(self._path, state, bound)
         while not kernels.proceed(
-            self.game, self._table, self._path, self._symmetric_from, self._next_nodes()
+            self.game, self._table, self._path, self._symmetric_from, watch.allows(self.nodes)
         ):
             if self._path.control[kernels.PLY] == len(self._path.states) - 1:
                 self._path = kernels.grown_path(self._path, 2 * len(self._path.states))
-            progress = Solving(
-                self.nodes - self._first_node, perf_counter() - self._began, low, high
-            )
-            self.report(progress)
-            self._check_budget(progress)
+            watch.check(self.nodes)
         return int(self._path.control[kernels.VALUE])
-
-    def _next_nodes(self) -> int:
-        if self.budget.nodes is None:
-            return _STEP
-        return min(_STEP, self.budget.nodes - (self.nodes - self._first_node) + 1)
-
-    def _check_budget(self, progress: Solving) -> None:
-        nodes, seconds = self.budget
-        spent = nodes is not None and progress.nodes >= nodes
-        if spent or (seconds is not None and progress.seconds >= seconds):
-            raise NotSolvedError(
-                f"not solved within {progress.nodes:,} nodes and {progress.seconds:.1f} s:"
-                f" the value lies between {progress.low} and {progress.high}"
-            )
 
 
 @kernel

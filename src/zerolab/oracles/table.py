@@ -31,10 +31,10 @@ class Table(NamedTuple):
 class Entry(NamedTuple):
     """What is known of a position."""
 
-    low: int
-    high: int
-    move: int
-    effort: int
+    low: np.int64
+    high: np.int64
+    move: np.int64
+    effort: np.int64
     """The logarithm of the nodes that were searched, at least 1."""
 
 
