@@ -100,7 +100,9 @@ def test_without_more_it_plays_yardsticks_and_tries_a_few_positions(smoke_run, c
 
 
 def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
-    monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda game: Exhaustive(game, 3))
+    monkeypatch.setattr(
+        "zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(parse_game("othello:4x4"), 3)
+    )
     assert main(["evaluate", "random", "--game", "othello:4x4", "--games", "2"]) == 0
     assert "zerolab dataset othello:4x4" in capsys.readouterr().out
 

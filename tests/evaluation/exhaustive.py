@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.solver import UNLIMITED
 from zerolab.rules import calls
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
@@ -39,6 +40,9 @@ class Exhaustive:
         return self.known[key]
 
 
-def exhaustive(game):
-    """Make an oracle, as `oracle_for` does; processes find it by its name."""
-    return Exhaustive(game)
+def exhaustive(game, budget=UNLIMITED):
+    """Make an oracle, as `oracle_for` does; processes find it by its name.
+
+    One with a small budget cannot cope with many moves.
+    """
+    return Exhaustive(game, hardest=6 if budget.nodes and budget.nodes < 1000 else 1000)

@@ -193,9 +193,19 @@ def test_positions_too_hard_are_left_out_and_counted():
     part = collect(GAME, oracle, RECIPE, range(32))
     assert part.counts.unsolved == 3 * 32  # the first three plies of every game
     assert part.positions.plies.min() == 3
-    with pytest.raises(UserError, match="later plies, as in --plies 20:"):
+    with pytest.raises(UserError, match="later plies, as in --plies 10:"):
         collect_in_memory(GAME, 5, RECIPE, oracle)
     assert len(collect_in_memory(GAME, 5, Recipe(first_ply=3), oracle)) == 5
+
+
+def test_a_budget_is_kept_to_whatever_the_number_of_processes(tmp_path):
+    recipe = Recipe(first_ply=2, nodes=5)
+    with pytest.raises(UserError, match="from ply 2 on: expected later plies, as in --plies 12:"):
+        make(tmp_path / "made.parquet", recipe, 20)
+    recipe = Recipe(first_ply=3, nodes=5)
+    manifest = make(tmp_path / "made.parquet", recipe, 20)
+    assert manifest["nodes"] == 5
+    assert make(tmp_path / "again.parquet", recipe, 20, processes=2) == manifest
 
 
 def test_when_there_are_no_more_positions_it_ends(tmp_path):

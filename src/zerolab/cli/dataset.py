@@ -31,6 +31,7 @@ def dataset(
     perfect: float = 0.5,
     one_per_game: bool = False,
     plies: Annotated[str, tyro.conf.arg(metavar="LOW:HIGH")] = "0:",
+    nodes: int | None = None,
     seed: int = 0,
     out: Path | None = None,
     processes: int | None = None,
@@ -52,6 +53,7 @@ def dataset(
         one_per_game: Take one position of each game instead of all.
         plies: Collect from ply LOW to ply HIGH, as in 20: or 8:30; moves before LOW are random,
             and nothing is solved there, for games whose openings are too hard to solve.
+        nodes: Leave out positions that take the solver more nodes; no limit by default.
         seed: What all draws derive from.
         out: Where to write; GAME-POSITIONS.parquet by default.
         processes: How many processes to use; one for each core by default.
@@ -64,7 +66,7 @@ def dataset(
     if not 1 <= workers <= _MOST_PROCESSES:
         raise UserError(f"processes = {workers}: expected at least 1, at most {_MOST_PROCESSES}")
     settings: dict[str, Any] = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game}
-    recipe = validate(Recipe, {**settings, **_parse_plies(plies)})
+    recipe = validate(Recipe, {**settings, "nodes": nodes, **_parse_plies(plies)})
     name = game_name(chosen)
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     if not path.absolute().parent.is_dir():

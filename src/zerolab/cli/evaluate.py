@@ -28,11 +28,14 @@ from zerolab.evaluation.figure import check_ending, save_accuracy
 from zerolab.evaluation.perfection import challenge, summarise
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.oracles.catalogue import oracle_for
+from zerolab.oracles.interface import Oracle
+from zerolab.oracles.solver import Budget
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 
 _YARDSTICKS = ("random", "mcts:100")
 _QUICK_POSITIONS = 200
+_QUICK_BUDGET = Budget(nodes=2_000_000)
 _MOST_GAMES = 1_000_000
 
 
@@ -44,6 +47,7 @@ def evaluate(
     game: str | None = None,
     games: int = 40,
     openings: int = 0,
+    nodes: int = 200_000_000,
     seed: int = 0,
     figure: Path | None = None,
     json: bool = False,
@@ -66,11 +70,12 @@ def evaluate(
         game: What to play, for a player that plays any game.
         games: How many games, half of them as first player.
         openings: How many random plies games begin with, the same ones for both colours.
+        nodes: How many nodes perfect play may take for a position, before it is given up.
         seed: What all draws derive from.
         figure: Draw accuracy by ply into this file, such as accuracy.png.
         json: Print JSON instead of tables.
     """
-    _check(games, openings, seed)
+    _check(games, openings, nodes, seed)
     if figure is not None:
         check_ending(figure)
     chosen = parse_game(game) if game is not None else None
@@ -84,7 +89,9 @@ def evaluate(
     console = Console(quiet=json, width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
-        result["against_perfect"] = _challenge(console, agent, games, openings, seed)
+        result["against_perfect"] = _challenge(
+            console, agent, oracle_for(agent.game, Budget(nodes=nodes)), games, openings, seed
+        )
     elif positions is None:
         result["matches"] = _play_yardsticks(console, agent, games, openings, seed)
         solved = _solve_some(console, agent, seed)
@@ -95,11 +102,13 @@ def evaluate(
         print()
 
 
-def _check(games: int, openings: int, seed: int) -> None:
+def _check(games: int, openings: int, nodes: int, seed: int) -> None:
     if not 2 <= games <= _MOST_GAMES or games % 2:
         raise UserError(f"games = {games}: expected an even number from 2 to {_MOST_GAMES}")
     if openings < 0:
         raise UserError(f"openings = {openings}: expected at least 0")
+    if nodes < 1:
+        raise UserError(f"nodes = {nodes}: expected at least 1")
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
 
@@ -113,9 +122,8 @@ def _own_game(player: str) -> Game | None:
 
 
 def _challenge(
-    console: Console, agent: Agent, games: int, openings: int, seed: int
+    console: Console, agent: Agent, oracle: Oracle, games: int, openings: int, seed: int
 ) -> dict[str, Any]:
-    oracle = oracle_for(agent.game)
     with meter("against perfect play", games, "games") as update:
         played, moves = challenge(
             agent.game, agent, oracle, games, openings, seed, lambda done: update(done, "")
@@ -152,7 +160,7 @@ def _counting(update: Callable[[int, str], None]) -> Callable[[int], None]:
 def _solve_some(console: Console, agent: Agent, seed: int) -> Positions | None:
     """Collect a few solved positions where that is fast."""
     try:
-        oracle = oracle_for(agent.game)
+        oracle = oracle_for(agent.game, _QUICK_BUDGET)
         return collect_in_memory(
             agent.game, _QUICK_POSITIONS, Recipe(seed=seed, one_per_game=True), oracle
         )

@@ -14,6 +14,7 @@ from zerolab.core.config import Settings
 from zerolab.evaluation.boards import legal_masks
 from zerolab.evaluation.positions import Positions
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.solver import Budget
 from zerolab.rules import calls
 from zerolab.rules.interface import ONGOING, Game
 from zerolab.rules.interface import actions as actions_of
@@ -39,6 +40,14 @@ class Recipe(Settings):
 
     last_ply: int = Field(default=_LONGEST - 1, ge=0, lt=_LONGEST)
     """Games are left after this ply. C: never."""
+
+    nodes: int | None = Field(default=None, ge=1)
+    """Positions that take the solver more nodes are left out; without, it takes its time."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """The solver's budget for each position, None where it has none."""
+        return None if self.nodes is None else Budget(nodes=self.nodes)
 
     @model_validator(mode="after")
     def _not_empty(self) -> Recipe:

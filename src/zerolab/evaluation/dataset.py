@@ -31,6 +31,7 @@ from zerolab.evaluation.positions import (
 from zerolab.evaluation.workers import in_order
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import Oracle
+from zerolab.oracles.solver import UNLIMITED, Budget
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 from zerolab.store.checks import reading
@@ -42,9 +43,13 @@ PATIENCE = 64
 """After so many chunks without a new position there is none to be found."""
 
 _PROBES = range(3)
-"""Games whose first position to be solved shows whether the oracle can do it at all."""
+"""Games whose first position to be solved shows whether it can be done at all."""
 
-OracleMaker = Callable[[Game], Oracle]
+_PROBE_BUDGET = Budget(nodes=200_000_000)
+"""The budget for those if there is no other: a minute or two."""
+
+OracleMaker = Callable[[Game, Budget], Oracle]
+"""Makes an oracle with a budget for each position, as `oracle_for` does."""
 
 
 class Progress(NamedTuple):
@@ -85,8 +90,9 @@ def make_dataset(
     wanted = {"requested": positions, **recipe.model_dump()}
     if path.exists():
         return _finished(path, game, wanted)
-    _probe(game, recipe, _oracle(game_name(game), make_oracle))
     folder = path.with_name(f"{path.name}.parts")
+    if not folder.exists():
+        _probe(game, recipe, make_oracle(game, recipe.budget or _PROBE_BUDGET))
     _open_parts(folder, {"schema": SCHEMA, "game": game_name(game), **recipe.model_dump()})
     merge = _Merge(game, positions)
     tasks = (_Task(game_name(game), recipe, number, folder, make_oracle) for number in count())
@@ -169,7 +175,7 @@ def _probe(game: Game, recipe: Recipe, oracle: Oracle) -> None:
     if counts.unsolved == counts.games:
         raise UserError(
             f"{game_name(game)} is not solved within the budget from ply {recipe.first_ply} on:"
-            " expected a larger budget, or later plies, as in --plies 20:"
+            f" expected later plies, as in --plies {recipe.first_ply + 10}:, or a larger --nodes"
         )
 
 
@@ -177,10 +183,20 @@ def _games_of(chunk: int) -> range:
     return range(CHUNK * chunk, CHUNK * (chunk + 1))
 
 
+def _oracle(task: _Task) -> Oracle:
+    """Return an oracle for a chunk.
+
+    Without a budget it is the same for all chunks of this process, and remembers what it solved.
+    What is solved within a budget depends on that memory, so every chunk then begins without one.
+    """
+    if task.recipe.budget is None:
+        return _unlimited_oracle(task.game, task.make_oracle)
+    return task.make_oracle(parse_game(task.game), task.recipe.budget)
+
+
 @lru_cache(maxsize=1)
-def _oracle(game: str, make_oracle: OracleMaker) -> Oracle:
-    """Return the oracle of this process, which keeps its memory from one chunk to the next."""
-    return make_oracle(parse_game(game))
+def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
+    return make_oracle(parse_game(game), UNLIMITED)
 
 
 def _play_chunk(task: _Task) -> Collected:
@@ -190,8 +206,7 @@ def _play_chunk(task: _Task) -> Collected:
     if path.exists():
         positions, about = read_positions(path, game)
         return Collected(positions, Counts(**about))
-    oracle = _oracle(task.game, task.make_oracle)
-    part = collect(game, oracle, task.recipe, _games_of(task.number))
+    part = collect(game, _oracle(task), task.recipe, _games_of(task.number))
     write_positions(path, part.positions, part.counts._asdict())
     return part
 
