@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
+from zerolab.arena.match import Match, PlayedGame
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.ratings.elo import Score
@@ -15,7 +18,7 @@ from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import Learner
 from zerolab.training.settings import GateSettings, LearnSettings, resolve
-from zerolab.training.trainer import Trainer, passes
+from zerolab.training.trainer import Trainer, elo_gained, passes
 
 
 @pytest.mark.parametrize(
@@ -29,8 +32,41 @@ from zerolab.training.trainer import Trainer, passes
     ],
 )
 def test_draws_do_not_count_at_the_gate(score, accepted):
-    assert passes(score, GateSettings(threshold=0.6)) == accepted
-    assert passes(score, GateSettings(accept="always"))
+    assert passes(score, 0.5, GateSettings(threshold=0.6)) == accepted
+    assert passes(score, 0.5, GateSettings(accept="always"))
+
+
+def test_the_likelihood_of_superiority_at_the_gate():
+    gate = GateSettings(accept="superiority", threshold=0.95)
+    assert passes(Score(12, 16, 12), 0.95, gate)
+    assert not passes(Score(40, 0, 0), 0.949, gate)
+
+
+def made_match(results):
+    """Return a match in which "new" moved first in the games of even number."""
+    names = ("new", "old"), ("old", "new")
+    games = [PlayedGame(n, *names[n % 2], (n,), result) for n, result in enumerate(results)]
+    for_new = [result * (-1) ** n for n, result in enumerate(results)]
+    return Match(Score(*(for_new.count(outcome) for outcome in (1, 0, -1))), games)
+
+
+def test_the_elo_gained_counts_true_colours():
+    """Who moves first always wins: no one is stronger, however many games."""
+    gained = elo_gained(made_match([1] * 20), "new", "old")
+    assert gained.elo == pytest.approx(0, abs=1e-6)
+    assert gained.superiority == pytest.approx(0.5)
+    better = elo_gained(made_match([1, -1] * 10), "new", "old")
+    assert better.low > 0 and better.superiority > 0.98
+    worse = elo_gained(made_match([1, -1] * 10), "old", "new")
+    assert worse.elo == pytest.approx(-better.elo)
+
+
+def test_many_draws_do_not_stretch_the_training_elo():
+    """Four wins, two losses and 94 draws are 7 points by the logistic curve, not over 50."""
+    match = made_match([1, -1, 1, -1, -1, 1, *[0] * 94])
+    assert match.score == Score(4, 94, 2)
+    logistic = 400 * math.log10(match.score.share / (1 - match.score.share))
+    assert elo_gained(match, "new", "old").elo == pytest.approx(logistic, rel=0.2)
 
 
 def made_learner(**settings):
@@ -98,6 +134,8 @@ def test_a_rejected_candidate_leaves_nothing_behind(tmp_path):
     gates = [line for line in run.metrics() if line["stage"] == "gate"]
     assert [line["accepted"] for line in gates] == [False] * 3
     assert {line["elo"] for line in gates} == {0.0}
+    for line in gates:
+        assert line["candidate_elo_low"] < line["candidate_elo"] < line["candidate_elo_high"]
     assert run.progress.best == 0
     assert run.networks() == [0]
     assert run.load_optimizer(0) == {}

@@ -71,7 +71,8 @@ def _tell_left_out(records: Records) -> None:
     """Say on standard error which games do not count."""
     for count, kind in ((records.unfinished, "unfinished"), (records.against_itself, "self-play")):
         if count:
-            print(f"zerolab: left out {count} {kind} game{'s'[: count - 1]}", file=sys.stderr)
+            games = "game" if count == 1 else "games"
+            print(f"zerolab: left out {count} {kind} {games}", file=sys.stderr)
 
 
 def run(arguments: Sequence[str]) -> None:

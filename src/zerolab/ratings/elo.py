@@ -1,4 +1,4 @@
-"""Elo differences from the result of a match."""
+"""The result of a match, and the interval of its share of points."""
 
 from __future__ import annotations
 
@@ -31,13 +31,3 @@ class Score(NamedTuple):
         centre = (p + z * z / (2 * n)) / (1 + z * z / n)
         margin = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return max(0.0, centre - margin), min(1.0, centre + margin)
-
-
-def elo_difference(score: Score) -> float:
-    """Estimate how much stronger a side is, in Elo, adding two virtual draws.
-
-    The draws are BayesElo's prior (FACTS 1); they keep the estimate finite when one side wins
-    every game.
-    """
-    share = (score.wins + 0.5 * score.draws + 1.0) / (score.games + 2.0)
-    return 400.0 * math.log10(share / (1.0 - share))

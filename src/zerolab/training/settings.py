@@ -53,8 +53,9 @@ def _require_even(games: int) -> int:
 class GateSettings(Settings):
     """When a trained candidate replaces the network in force."""
 
-    accept: Literal["threshold", "always"] = "threshold"
-    """By its arena games (W, H, L, T), or always (H's factorial part)."""
+    accept: Literal["threshold", "superiority", "always"] = "threshold"
+    """By its share of the arena games won (W, H, L, T), by how likely they show it to be stronger,
+    or always (H's factorial part)."""
 
     games: int = Field(default=40, ge=0, le=1_000_000)
     """n: arena games an iteration, half with each colour. W, H, L: 40 (H sweeps 20 to 100);
@@ -62,7 +63,8 @@ class GateSettings(Settings):
 
     threshold: float = Field(default=0.6, ge=0, le=1)
     """u: accepted when wins / (wins + losses) is at least this, draws aside. W, H, L: 0.6
-    (H sweeps 0.5 to 0.7); T: 0.55."""
+    (H sweeps 0.5 to 0.7); T: 0.55. With accept = "superiority", when the likelihood that the
+    candidate is the stronger one is at least this, such as 0.95."""
 
     sampled_plies: int = Field(default=0, ge=0)
     """Plies at the start of an arena game drawn in proportion to the visits, so that games differ.
@@ -75,10 +77,29 @@ class GateSettings(Settings):
 
     @model_validator(mode="after")
     def _decidable(self) -> GateSettings:
-        if self.games == 0 and self.accept == "threshold":
+        if self.games == 0 and self.accept != "always":
             raise ValueError(
                 "games = 0 leaves nothing to decide by: expected games of at least 2,"
                 ' or accept = "always"'
+            )
+        return self
+
+
+class EvaluateSettings(Settings):
+    """When accuracy is measured on solved positions, and on which."""
+
+    every: int = Field(default=0, ge=0, le=1_000_000)
+    """Iterations between two measurements of the network in force; 0 for none. C: 1."""
+
+    positions: str = ""
+    """A file of the run's game that `zerolab dataset` has written; it must stay as it is."""
+
+    @model_validator(mode="after")
+    def _with_positions(self) -> EvaluateSettings:
+        if self.every and not self.positions:
+            raise ValueError(
+                f"every = {self.every} needs solved positions: expected evaluate.positions=FILE,"
+                " as zerolab dataset writes them"
             )
         return self
 
@@ -106,6 +127,7 @@ class TrainSettings(Settings):
     network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     learn: LearnSettings = LearnSettings()
     gate: GateSettings = GateSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
 
     @field_validator("game")
     @classmethod

@@ -17,13 +17,16 @@ from zerolab.arena.match import Match, play_match
 from zerolab.arena.players import Entrant, RandomPlayer, mcts_entrant
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
-from zerolab.ratings.elo import Score, elo_difference
+from zerolab.ratings.bayes import Difference, rate
+from zerolab.ratings.elo import Score
+from zerolab.ratings.results import Result
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.store.games import StoredGame
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.accuracy import accuracy_metrics, solved_positions
 from zerolab.training.agents import load_evaluator, network_entrant, network_name, run_settings
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter, Silence
@@ -47,6 +50,7 @@ class Trainer:
             build_network(settings.network, self.game, settings.seed), settings.learn, self.device
         )
         self.window = Window(self.game, settings.learn.window)
+        self.solved = solved_positions(settings.evaluate, self.game)
 
     def train(self) -> None:
         """Run every stage that is still to be done, then measure what was learnt."""
@@ -141,27 +145,43 @@ class Trainer:
         if gate.games:
             candidate, champion = (self._player(n, gate.sampled_plies) for n in (iteration, best))
             match = self._arena(candidate, champion, gate.games, "gate")
-            score = match.score
-            accepted = passes(score, gate)
-            candidate_elo = elo + elo_difference(score)
-            elo = candidate_elo if accepted else elo
+            gained = elo_gained(match, candidate.name, champion.name)
+            accepted = passes(match.score, gained.superiority, gate)
             metrics = {
-                "wins": score.wins,
-                "draws": score.draws,
-                "losses": score.losses,
+                **match.score._asdict(),
                 "distinct_games": match.distinct,
-                "candidate_elo": candidate_elo,
+                "candidate_elo": elo + gained.elo,
+                "candidate_elo_low": elo + gained.low,
+                "candidate_elo_high": elo + gained.high,
+                "superiority": gained.superiority,
             }
-        head = self._head("gate", began)
+            elo = metrics["candidate_elo"] if accepted else elo
+        line = {**self._head("gate", began), **metrics, "accepted": accepted, "elo": elo}
+        best = iteration if accepted else best
         last = iteration == self.settings.iterations
         self._commit(
-            [{**head, **metrics, "accepted": accepted, "elo": elo}],
+            [line, *self._evaluate(best)],
             iteration=iteration + 1,
             stage="measure" if last else "selfplay",
-            best=iteration if accepted else best,
+            best=best,
             elo=elo,
         )
         self.run.prune_checkpoints()
+
+    def _evaluate(self, network: int) -> list[dict[str, Any]]:
+        """Measure a network's accuracy, if this is an iteration to do so."""
+        iteration = self.run.progress.iteration
+        if self.solved is None or iteration % self.settings.evaluate.every:
+            return []
+        began = perf_counter()
+        self.reporter.stage(iteration, "evaluate", len(self.solved), "positions")
+        torch.set_num_threads(1)
+        evaluator = load_evaluator(self.run, self.settings, network)
+        found = accuracy_metrics(
+            self.solved, evaluator, self._player(network), self.settings.seed,
+            self.reporter.progress,
+        )  # fmt: skip
+        return [{**self._head("evaluate", began), "network": network, **found}]
 
     def _measure(self) -> None:
         games, best = self.settings.yardstick_games, self.run.progress.best
@@ -215,13 +235,28 @@ class Trainer:
             self.reporter.finish_stage(line)
 
 
-def passes(score: Score, gate: GateSettings) -> bool:
-    """Tell whether a candidate with this arena score replaces the network in force.
+def elo_gained(match: Match, candidate: str, champion: str) -> Difference:
+    """Return how much stronger the candidate is by the games of a match, on BayesElo's scale.
 
-    Draws are ignored; without a decisive game the candidate is rejected (FACTS 1, Arena).
+    Draws stretch the model's own scale, and every match has its share of them; on BayesElo's the
+    differences of many matches can be added. The interval takes the champion's Elo as known.
+    """
+    ratings = rate(Result(game.first, game.second, game.result) for game in match.games)
+    gained = ratings.difference(candidate, champion)
+    elo, low, high = (ratings.scale * each for each in gained[:3])
+    return Difference(elo, low, high, gained.superiority)
+
+
+def passes(score: Score, superiority: float, gate: GateSettings) -> bool:
+    """Tell whether a candidate replaces the network in force.
+
+    Given are its arena score and how likely that shows it to be stronger. For the share of games
+    won draws are ignored; without a decisive game the candidate is rejected (FACTS 1, Arena).
     """
     if gate.accept == "always":
         return True
+    if gate.accept == "superiority":
+        return superiority >= gate.threshold
     decisive = score.wins + score.losses
     return decisive > 0 and score.wins / decisive >= gate.threshold
 

@@ -1,0 +1,86 @@
+"""How often 95 % intervals of ratings cover known strengths, and how long rating takes.
+
+Usage: python benchmarks/ratings.py [REPETITIONS]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zerolab.ratings.bayes import Ratings, rate
+from zerolab.ratings.synthetic import tournament
+
+
+class Setting(NamedTuple):
+    """A kind of tournament: players, games a pair, and the model's parameters in Elo."""
+
+    players: int
+    games: int
+    spread: float = 200.0
+    advantage: float = 35.0
+    draw_elo: float = 97.3
+
+
+SETTINGS = [
+    Setting(33, 20),
+    Setting(82, 10),
+    Setting(33, 20, spread=500.0),
+    Setting(33, 20, advantage=150.0),
+    Setting(33, 20, draw_elo=10.0),
+    Setting(33, 20, draw_elo=400.0),
+    Setting(8, 4),
+    Setting(2, 40, spread=50.0),
+]
+
+
+def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
+    """Return the shares of truths inside their intervals, mean errors and the time a rating."""
+    random = np.random.default_rng(1)
+    inside, errors, seconds, common = [], [], [], []
+    for _ in range(repetitions):
+        truth, results = tournament(random, *setting)
+        began = perf_counter()
+        ratings = rate(results)
+        seconds.append(perf_counter() - began)
+        for rating in ratings.players:
+            inside.append(rating.low <= truth[rating.player] <= rating.high)
+            errors.append(rating.elo - truth[rating.player])
+        common.append(_common(ratings, setting))
+    advantage, draw_elo = np.array(common).transpose(1, 0, 2)
+    return {
+        **setting._asdict(),
+        "repetitions": repetitions,
+        "covered": round(float(np.mean(inside)), 4),
+        "root_mean_square_error": round(float(np.std(errors)), 2),
+        "advantage_covered": round(float(np.mean(advantage[:, 1])), 3),
+        "advantage_error": round(float(np.mean(advantage[:, 0])), 2),
+        "draw_elo_covered": round(float(np.mean(draw_elo[:, 1])), 3),
+        "draw_elo_error": round(float(np.mean(draw_elo[:, 0])), 2),
+        "median_seconds": round(statistics.median(seconds), 4),
+    }
+
+
+def _common(ratings: Ratings, setting: Setting) -> list[list[float]]:
+    """Return the error of advantage and draw_elo, each with 1.0 if its interval holds the truth."""
+    errors = [ratings.advantage - setting.advantage, ratings.draw_elo - setting.draw_elo]
+    spreads = np.sqrt(np.diag(ratings.covariance)[-2:]).tolist()
+    return [
+        [error, float(abs(error) < 1.96 * spread)]
+        for error, spread in zip(errors, spreads, strict=True)
+    ]
+
+
+def main() -> None:
+    """Measure every setting and print the list."""
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    print(json.dumps([measure(setting, repetitions) for setting in SETTINGS], indent=1))
+
+
+if __name__ == "__main__":
+    main()

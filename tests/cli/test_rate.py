@@ -1,0 +1,127 @@
+"""`zerolab rate` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from zerolab.cli.main import main
+from zerolab.ratings.synthetic import tournament
+
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+
+
+def pgn(results):
+    return "".join(
+        f'[White "{first}"]\n[Black "{second}"]\n[Result "{RESULTS[outcome]}"]\n\n'
+        for first, second, outcome in results
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    truth, results = tournament(np.random.default_rng(4), 6, 40)
+    path = tmp_path_factory.mktemp("games") / "games.pgn"
+    path.write_text(pgn(results))
+    return truth, path
+
+
+def rated(capsys, *arguments):
+    assert main(["rate", *map(str, arguments)]) == 0
+    return capsys.readouterr()
+
+
+def test_json(played, capsys):
+    truth, path = played
+    ratings = json.loads(rated(capsys, path, "--json").out)
+    assert set(ratings) == {"advantage", "draw_elo", "players"}
+    assert {each["player"] for each in ratings["players"]} == set(truth)
+    for each in ratings["players"]:
+        assert each["low"] < each["elo"] < each["high"]
+        assert each["elo"] == pytest.approx(truth[each["player"]], abs=100)
+        assert each["games"] == 200
+    elos = [each["elo"] for each in ratings["players"]]
+    assert elos == sorted(elos, reverse=True)
+
+
+def test_given_parameters(played, capsys):
+    options = ("--advantage", "-12.5", "--draw-elo", "80", "--json")
+    ratings = json.loads(rated(capsys, played[1], *options).out)
+    assert (ratings["advantage"], ratings["draw_elo"]) == pytest.approx((-12.5, 80))
+
+
+def test_csv_agrees_with_json(played, capsys):
+    ratings = json.loads(rated(capsys, played[1], "--json").out)["players"]
+    rows = list(csv.DictReader(io.StringIO(rated(capsys, played[1], "--csv").out)))
+    assert [row["player"] for row in rows] == [each["player"] for each in ratings]
+    assert [float(row["elo"]) for row in rows] == pytest.approx(
+        [each["elo"] for each in ratings], rel=1e-4
+    )
+
+
+def test_table_and_what_was_left_out(tmp_path, capsys):
+    games = [("A [b]", "$x_B", 1), ("$x_B", "A [b]", 0), ("$x_B", "$x_B", 1)]
+    unfinished = pgn([("$x_B", "A [b]", 1)]).replace("1-0", "*")
+    (tmp_path / "games.pgn").write_text(pgn(games) + unfinished)
+    shown = rated(capsys, tmp_path / "games.pgn")
+    assert "A [b]" in shown.out
+    assert "$x_B" in shown.out
+    assert "left out 1 unfinished game\n" in shown.err
+    assert "left out 1 self-play game\n" in shown.err
+
+
+@pytest.mark.parametrize("name", ["ratings.png", "ratings.SVG"])
+def test_a_figure(name, tmp_path, capsys):
+    (tmp_path / "games.pgn").write_text(pgn([("$A_{", "B\\$", 1), ("C" * 200, "$A_{", 0)]))
+    rated(capsys, tmp_path / "games.pgn", "--figure", tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+
+
+def test_mistakes_are_told_in_one_line(tmp_path, capsys):
+    files = {
+        "apart.pgn": pgn([("A", "B", 1), ("C", "D", 0)]),
+        "one.pgn": pgn([("A", "A", 1)]),
+        "unknown.pgn": pgn([("A", "B", 1)]).replace("1-0", "2-0"),
+        "unfinished.pgn": pgn([("A", "B", 1)]).replace("1-0", "*"),
+        "empty.pgn": "",
+        "good.pgn": pgn([("A", "B", 1)]),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    mistakes = [
+        (["apart.pgn"], "2 groups without a game between them"),
+        (["one.pgn"], "no finished game between two players"),
+        (["unfinished.pgn"], "no finished game between two players"),
+        (["unknown.pgn"], 'unknown.pgn, game 1: Result "2-0"'),
+        (["empty.pgn"], "holds no games"),
+        (["none.pgn"], "does not exist"),
+        ([], "no files"),
+        (["good.pgn", "--json", "--csv"], "expected one of them"),
+        (["good.pgn", "--figure", "x.doc"], "expected an ending such as .png"),
+        (["good.pgn", "--figure", str(tmp_path / "no" / "x.png")], "cannot write"),
+        (["good.pgn", "--advantage", "nan"], "advantage = nan"),
+        (["good.pgn", "--draw-elo", "-1"], "draw_elo = -1"),
+        (["good.pgn", "--draw-elo", "many"], "many"),
+    ]
+    for arguments, message in mistakes:
+        given = [str(tmp_path / each) if each.endswith(".pgn") else each for each in arguments]
+        assert main(["rate", *given]) == 2, arguments
+        told = capsys.readouterr()
+        assert message in told.err, arguments
+        assert told.err.count("\n") == 1, told.err
+        assert not told.out
+
+
+def test_no_torch_is_imported(played):
+    script = (
+        "import sys; from zerolab.cli.main import main; main(['rate', sys.argv[1]]);"
+        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script, played[1]], check=True, capture_output=True)

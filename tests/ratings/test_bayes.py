@@ -1,0 +1,279 @@
+"""Bayesian Elo against known strengths, a closed form, BayesElo's recipe and the model's laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zerolab.core.errors import UserError
+from zerolab.ratings.bayes import ELO, Posterior, rate
+from zerolab.ratings.results import Result, groups, tally
+from zerolab.ratings.synthetic import tournament
+
+
+def elos(ratings):
+    return {rating.player: rating.elo for rating in ratings.players}
+
+
+def games(first, second, wins=0, draws=0, losses=0):
+    outcomes = [1] * wins + [0] * draws + [-1] * losses
+    return [Result(first, second, outcome) for outcome in outcomes]
+
+
+def probabilities(lead, draw_elo):
+    wins, losses = (1 / (1 + 10 ** ((draw_elo + x) / 400)) for x in (-lead, lead))
+    return wins, 1 - wins - losses, losses
+
+
+@pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 40), (82, 10, 15)])
+def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair, rounds):
+    """By chance alone the share covered would leave 92 to 98 % in fewer than 1 of 1,000 seeds."""
+    random = np.random.default_rng(players)
+    covered, errors, advantages, draw_elos = [], [], [], []
+    for _ in range(rounds):
+        truth, results = tournament(random, players, games_a_pair)
+        ratings = rate(results)
+        for rating in ratings.players:
+            covered.append(rating.low <= truth[rating.player] <= rating.high)
+            errors.append(rating.elo - truth[rating.player])
+        advantages.append(ratings.advantage)
+        draw_elos.append(ratings.draw_elo)
+    assert 0.92 <= np.mean(covered) <= 0.98
+    assert np.std(errors) < 20
+    assert np.mean(advantages) == pytest.approx(35, abs=2)
+    assert np.mean(draw_elos) == pytest.approx(97.3, abs=2)
+
+
+def test_with_endless_games_the_truth_is_found():
+    """Results in the very proportions of the model, thousands of games each way."""
+    truth = {"a": 150.0, "b": -50.0, "c": -100.0}
+    results = []
+    for first, second in itertools.permutations(truth, 2):
+        shares = probabilities(truth[first] - truth[second] + 60, 130)
+        results += games(first, second, *(round(20_000 * share) for share in shares))
+    ratings = rate(results)
+    assert elos(ratings) == pytest.approx(truth, abs=0.5)
+    assert ratings.advantage == pytest.approx(60, abs=0.5)
+    assert ratings.draw_elo == pytest.approx(130, abs=0.5)
+
+
+def test_two_players_in_closed_form():
+    """Without an advantage and with draw_elo 0 a draw is a win and a loss of Bradley and Terry."""
+    results = games("a", "b", 10, 3, 5) + games("b", "a", 4, 3, 11)
+    wins, losses, draws = 21, 9, 6 + 2
+    ratings = rate(results, advantage=0, draw_elo=0)
+    difference = ratings.difference("a", "b")
+    assert difference.elo == pytest.approx(
+        400 * math.log10((wins + draws) / (losses + draws)), abs=1e-6
+    )
+    share = (wins + draws) / (wins + losses + 2 * draws)
+    information = (wins + losses + 2 * draws) * share * (1 - share)
+    assert difference.high - difference.elo == pytest.approx(
+        1.96 * ELO / math.sqrt(information), rel=1e-4
+    )
+
+
+def bayeselo(results, rounds=20_000):
+    """Rate by BayesElo's own algorithm, minorisation-maximisation (Hunter 2004; Coulom 2005).
+
+    Its prior, draws of every player with every opponent by the games with it, is added first.
+    """
+    counted = tally(results)
+    wins, draws, losses = (each.astype(float) for each in counted[1:])
+    met = wins + draws + losses
+    met += met.T
+    for i in range(len(met)):
+        share = 0.25 * 2 / met[i].sum() * met[i]
+        draws[i] += share
+        draws[:, i] += share
+    strength, advantage, bar = np.ones(len(met)), 1.0, 1.0
+    a, b = wins + draws, losses + draws
+    for _ in range(rounds):
+        row, column = strength[:, None], strength[None]
+        win, lose = a / (advantage * row + bar * column), b / (bar * advantage * row + column)
+        gain = (advantage * win + bar * advantage * lose).sum(1) + (bar * win + lose).sum(0)
+        strength = (a.sum(1) + b.sum(0)) / gain
+        row, column = strength[:, None], strength[None]
+        win, lose = a / (advantage * row + bar * column), b / (bar * advantage * row + column)
+        advantage = a.sum() / (row * win + bar * row * lose).sum()
+        win, lose = a / (advantage * row + bar * column), b / (bar * advantage * row + column)
+        half = draws.sum() / (column * win + advantage * row * lose).sum()
+        bar = half + math.sqrt(half * half + 1)
+    shown = 400 * np.log10(strength)
+    shown -= shown.mean()
+    return dict(zip(counted.players, shown, strict=True)), *400 * np.log10([advantage, bar])
+
+
+def test_ratings_are_those_of_bayeselo():
+    _, results = tournament(np.random.default_rng(7), 8, 10)
+    reference, advantage, draw_elo = bayeselo(results)
+    ratings = rate(results)
+    assert elos(ratings) == pytest.approx(reference, abs=0.5)
+    assert ratings.advantage == pytest.approx(advantage, abs=0.5)
+    assert ratings.draw_elo == pytest.approx(draw_elo, abs=0.5)
+
+
+def test_the_scale_of_bayeselo():
+    """Its factor for its default draw_elo, and what it is for: the slope of the expected score."""
+    ratings = rate(games("a", "b", 3, 3, 3), draw_elo=97.3, advantage=0)
+    assert ratings.scale == pytest.approx(0.92550, abs=1e-5)
+    won, drawn, _ = probabilities(0.01, 97.3)
+    slope = (won + drawn / 2 - 0.5) / 0.01
+    assert slope == pytest.approx(ratings.scale / (4 * ELO), rel=1e-4)
+
+
+def test_a_player_against_itself_is_no_stronger():
+    """The mirror test: one player under two names, colours paired."""
+    results = games("x", "its mirror", 7, 4, 5) + games("its mirror", "x", 7, 4, 5)
+    ratings = rate(results)
+    assert elos(ratings) == pytest.approx({"x": 0, "its mirror": 0}, abs=1e-6)
+    assert ratings.superiority() == pytest.approx(np.full((2, 2), 0.5))
+    itself = ratings.difference("x", "x")
+    assert itself == (0.0, 0.0, 0.0, 0.5)
+
+
+outcomes = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(-1, 1)), min_size=1, max_size=60
+)
+
+
+def made_results(rows):
+    """Return results among five players whom a ring of games connects."""
+    ring = [(i, (i + 1) % 5, 0) for i in range(5)]
+    return [Result(f"p{i}", f"p{j}", outcome) for i, j, outcome in ring + rows if i != j]
+
+
+@given(outcomes, st.permutations(range(5)))
+@settings(max_examples=25)
+def test_order_and_names_do_not_matter(rows, order):
+    results = made_results(rows)
+    ratings = rate(results)
+    names = {f"p{i}": f"p{j}" for i, j in enumerate(order)}
+    renamed = rate([Result(names[r.first], names[r.second], r.outcome) for r in results[::-1]])
+    for player, elo in elos(ratings).items():
+        assert elos(renamed)[names[player]] == pytest.approx(elo, abs=1e-5)
+    assert sum(elos(ratings).values()) == pytest.approx(0, abs=1e-6)
+
+
+@given(outcomes)
+@settings(max_examples=25)
+def test_swapping_colours_turns_the_advantage(rows):
+    results = made_results(rows)
+    ratings = rate(results)
+    swapped = rate([Result(r.second, r.first, -r.outcome) for r in results])
+    assert swapped.advantage == pytest.approx(-ratings.advantage, abs=1e-5)
+    assert swapped.draw_elo == pytest.approx(ratings.draw_elo, abs=1e-5)
+    assert elos(swapped) == pytest.approx(elos(ratings), abs=1e-5)
+
+
+@given(outcomes)
+@settings(max_examples=25)
+def test_superiority_and_covariance_are_what_they_say(rows):
+    ratings = rate(made_results(rows))
+    likelihoods, n = ratings.superiority(), len(ratings.players)
+    assert likelihoods + likelihoods.T == pytest.approx(np.ones((n, n)))
+    assert (likelihoods[np.triu_indices(n, 1)] >= 0.5).all()  # strongest first
+    assert ratings.covariance[:n, :n].sum(axis=1) == pytest.approx(np.zeros(n), abs=1e-3)
+    assert np.linalg.eigvalsh(ratings.covariance).min() > -1e-6
+    rating = ratings.players[0]
+    assert rating.high - rating.elo == pytest.approx(
+        1.96 * ratings.covariance[0, 0] ** 0.5, rel=1e-3
+    )
+
+
+def test_derivatives_are_those_of_the_posterior():
+    random = np.random.default_rng(3)
+    posterior = Posterior(random.random((6, 6)) * 9, random.random((6, 6)) * 9, 17.5)
+    point = np.array([*random.normal(0, 0.7, 6), 0.2, 0.6])
+    steps = 1e-5 * np.eye(8)
+    slopes = [(posterior.value(point + s) - posterior.value(point - s)) / 2e-5 for s in steps]
+    assert posterior.gradient(point) == pytest.approx(np.array(slopes), abs=1e-4)
+    bends = [(posterior.gradient(point - s) - posterior.gradient(point + s)) / 2e-5 for s in steps]
+    assert posterior.information(point) == pytest.approx(np.array(bends), abs=1e-4)
+
+
+EXTREMES = {
+    "one wins everything": games("a", "b", 500) + games("b", "a", 0, 0, 500),
+    "whoever is first wins": games("a", "b", 50) + games("b", "a", 50),
+    "whoever is first loses": games("a", "b", 0, 0, 50) + games("b", "a", 0, 0, 50),
+    "one always first": games("a", "b", 50),
+    "all drawn": games("a", "b", 0, 500) + games("b", "a", 0, 500),
+    "one game": games("a", "b", 1),
+    "one draw": games("a", "b", 0, 1),
+    "a chain of wins": [g for i in range(30) for g in games(f"p{i:02}", f"p{i + 1:02}", 20)],
+    "one game among many": games("a", "b", 20_000, 1, 0) + games("b", "c", 1),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extreme_results_have_finite_ratings(name):
+    ratings = rate(EXTREMES[name])
+    numbers = [x for rating in ratings.players for x in rating[1:]]
+    assert np.isfinite([*numbers, ratings.advantage, ratings.draw_elo]).all()
+    assert 0 < ratings.draw_elo < 3000
+    assert abs(ratings.advantage) < 3000
+    assert all(rating.low < rating.elo < rating.high for rating in ratings.players)
+
+
+def test_what_extreme_results_mean():
+    assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
+    assert rate(EXTREMES["all drawn"]).draw_elo > 500
+    first = rate(EXTREMES["whoever is first wins"])
+    assert first.advantage > 200
+    assert elos(first) == pytest.approx({"a": 0, "b": 0}, abs=1e-6)
+
+
+def test_an_advantage_that_is_given_is_kept():
+    results = games("a", "b", 30, 5, 10) + games("b", "a", 30, 5, 10)
+    ratings = rate(results, advantage=12.5, draw_elo=50)
+    assert (ratings.advantage, ratings.draw_elo) == pytest.approx((12.5, 50))
+    assert not ratings.covariance[2:].any()
+    fitted = rate(results)
+    assert fitted.advantage > 50
+    assert fitted.covariance[2, 2] > 0
+
+
+def test_the_columns_of_a_rating():
+    results = games("a", "b", 2, 1) + games("c", "a", 0, 0, 1) + games("b", "c", 1)
+    rated = {rating.player: rating for rating in rate(results).players}
+    assert (rated["a"].games, rated["a"].score, rated["a"].draws) == (4, 3.5 / 4, 0.25)
+    assert rated["a"].opponents == pytest.approx((3 * rated["b"].elo + rated["c"].elo) / 4)
+    assert rated["c"].score == 0
+
+
+def test_virtual_games_hardly_count():
+    """1,000 games a pair: the prior moves a rating by far less than its interval."""
+    results = games("a", "b", 300, 100, 100) + games("b", "a", 100, 100, 300)
+    difference = rate(results, advantage=0).difference("a", "b")
+    expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # of 60 % wins and 20 % losses
+    assert difference.elo == pytest.approx(expected, abs=2)
+
+
+def test_who_cannot_be_compared():
+    with pytest.raises(UserError, match="no finished game between two players"):
+        rate([])
+    with pytest.raises(UserError, match="no finished game between two players"):
+        rate(games("a", "a", 3))
+    apart = games("a", "b", 3) + games("c", "d", 1) + games("d", "e", 1)
+    with pytest.raises(UserError, match=r"2 groups .*: c, d, e; a, b$"):
+        rate(apart)
+    assert groups(tally(apart)) == [["c", "d", "e"], ["a", "b"]]
+    many = [g for i in range(20) for g in games(f"x{i:02}", f"x{i + 1:02}", 1)]
+    with pytest.raises(UserError, match=r"x04 and 16 more; a, b$"):
+        rate(many + games("a", "b", 1))
+
+
+@pytest.mark.parametrize("wrong", [{"advantage": math.nan}, {"draw_elo": -1.0}, {"draw_elo": 1e9}])
+def test_parameters_out_of_range(wrong):
+    with pytest.raises(UserError, match="expected at least"):
+        rate(games("a", "b", 1), **wrong)
+
+
+def test_unknown_outcomes_are_a_mistake_of_the_program():
+    with pytest.raises(ValueError, match="an outcome is"):
+        tally([Result("a", "b", 2)])
