@@ -165,6 +165,13 @@ def _describe_gate(m: Mapping[str, Any]) -> str:
     return f"gate       {verdict}: {score}, training Elo {m['elo']:+.0f}"
 
 
+def _describe_evaluation(m: Mapping[str, Any]) -> str:
+    return (
+        f"evaluate   {m['positions']} solved positions, strong {m['network_strong']:.1%}, with"
+        f" search {m['search_strong']:.1%}; weak {m['network_weak']:.1%}, {m['search_weak']:.1%}"
+    )
+
+
 def _describe_yardstick(m: Mapping[str, Any]) -> str:
     return (
         f"against {m['opponent']}: {m['share']:.1%} (95 % interval {m['low']:.1%} to"
@@ -177,5 +184,6 @@ _DESCRIPTIONS = {
     "selfplay": _describe_self_play,
     "learn": _describe_learning,
     "gate": _describe_gate,
+    "evaluate": _describe_evaluation,
     "measure": _describe_yardstick,
 }

@@ -15,7 +15,9 @@ from rich.console import Console
 
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.progress import PlainReporter, TerminalReporter
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.accuracy import solved_positions
 from zerolab.training.settings import TrainSettings, amend, resolve
 from zerolab.training.trainer import Trainer
 
@@ -54,6 +56,7 @@ def train(
         opened, settings = _resume(folder, game, preset, set)
     else:
         settings = resolve(game, preset or DEFAULT_PRESET, set)
+        solved_positions(settings.evaluate, parse_game(settings.game))  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     _introduce(console, opened, settings)
     _train(console, opened, settings)

@@ -16,16 +16,20 @@ _STAGES = {"selfplay": "self-play", "learn": "learning", "gate": "arena"}
 
 
 def draw_curves(run: RunFolder) -> Figure:
-    """Draw losses, training Elo, game length and time of every iteration of a run.
+    """Draw losses, training Elo, game length, time and, if measured, accuracy by iteration.
 
     Raises UserError for a run without a finished iteration.
     """
     metrics = run.metrics()
+    accuracy = [line for line in metrics if line["stage"] == "evaluate"]
     by_stage = {name: [line for line in metrics if line["stage"] == name] for name in _STAGES}
     if not by_stage["gate"]:
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    losses, elo, length, seconds = figure.subplots(2, 2).flat
+    rows = 3 if accuracy else 2
+    figure = Figure(figsize=(9, 3 * rows), layout="constrained")
+    losses, elo, length, seconds, *others = figure.subplots(rows, 2).flat
+    for axes, measure in zip(others, ("strong", "weak"), strict=False):
+        _draw_accuracy(axes, accuracy, measure)
     _plot(losses, by_stage["learn"], "loss_policy", "policy")
     _plot(losses, by_stage["learn"], "loss_value", "value")
     losses.set(title="loss in the last epoch", xlabel="iteration")
@@ -37,6 +41,18 @@ def draw_curves(run: RunFolder) -> Figure:
     _stack_seconds(seconds, by_stage)
     figure.suptitle(f"{run.config['game']}, preset {run.config['preset']}")
     return figure
+
+
+def _draw_accuracy(axes: Axes, lines: Sequence[dict[str, Any]], measure: str) -> None:
+    """Draw the accuracy of the network alone and with search, with intervals."""
+    x = [line["iteration"] for line in lines]
+    for player in ("network", "search"):
+        key = f"{player}_{measure}"
+        _plot(axes, lines, key, player)
+        low, high = ([line[f"{key}_{end}"] for line in lines] for end in ("low", "high"))
+        axes.fill_between(x, low, high, alpha=0.2)
+    axes.set(title=f"{measure} accuracy on solved positions", xlabel="iteration")
+    axes.legend()
 
 
 def save_curves(run: RunFolder, path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Accuracy measured in the course of training."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from evaluation.exhaustive import exhaustive
+from zerolab.cli.main import main
+from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.positions import write_positions
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.curves import draw_curves
+
+GAME = parse_game("gobang:3x3:3")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("positions") / "solved.parquet"
+    write_positions(path, collect_in_memory(GAME, 60, Recipe(), exhaustive(GAME)), {})
+    return path
+
+
+def command(folder, file, *others):
+    settings = ["iterations=4", "evaluate.every=2", f"evaluate.positions={file}", *others]
+    words = ["train", "--run", str(folder), "--preset", "smoke"]
+    return words + [f"--set={each}" for each in settings]
+
+
+def lines(folder):
+    """Return the metrics without what was read off a clock."""
+    return [
+        {key: value for key, value in json.loads(line).items() if not key.startswith("wall_")}
+        for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main(command(folder, file)) == 0
+    return folder
+
+
+def test_every_second_iteration_has_a_line(trained, capsys):
+    found = [line for line in lines(trained) if line["stage"] == "evaluate"]
+    assert [line["iteration"] for line in found] == [2, 4]
+    for line in found:
+        assert line["positions"] == 60
+        for player in ("network", "search"):
+            for measure in ("strong", "weak"):
+                key = f"{player}_{measure}"
+                assert line[f"{key}_low"] <= line[key] <= line[f"{key}_high"]
+            assert line[f"{player}_strong"] <= line[f"{player}_weak"]
+            assert 0 < line[f"{player}_value_error"] < 4
+    best = RunFolder.open(trained).progress.best
+    assert found[-1]["network"] == best
+    arguments = ["evaluate", str(trained), "--json"]
+    positions = RunFolder.open(trained).config["evaluate"]["positions"]
+    capsys.readouterr()
+    assert main([*arguments, "--positions", positions]) == 0
+    players = json.loads(capsys.readouterr().out)["accuracy"]["players"]
+    assert players[0]["all"]["strong"]["mean"] == found[-1]["network_strong"]
+    assert players[1]["all"]["weak"]["mean"] == found[-1]["search_weak"]
+
+
+def test_a_run_killed_while_it_evaluates_ends_the_same(trained, file, tmp_path):
+    folder = tmp_path / "run"
+    script = (
+        "import os, signal, sys, zerolab.training.trainer as trainer\n"
+        "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "trainer.accuracy_metrics = die\n"
+        "from zerolab.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    process = [sys.executable, "-c", script, *command(folder, file)]
+    assert subprocess.run(process, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert lines(folder)[-1]["stage"] == "learn"  # the gate is repeated, with what follows it
+    assert main(command(folder, file)) == 0
+    assert lines(folder) == lines(trained)
+    for path in (trained / "checkpoints").iterdir():
+        assert (folder / "checkpoints" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_the_curves_have_it(trained):
+    titles = [axes.get_title() for axes in draw_curves(RunFolder.open(trained)).axes]
+    assert "strong accuracy on solved positions" in titles
+    assert "weak accuracy on solved positions" in titles
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (["evaluate.positions="], "every = 2 needs solved positions"),
+        (["evaluate.positions=nowhere.parquet"], "is not a file"),
+        (["game=gobang:4x4:3"], "has positions of gobang:3x3:3, not of gobang:4x4:3"),
+        (["evaluate.every=-1"], "evaluate.every = -1: expected at least 0"),
+    ],
+)
+def test_mistakes_are_told_before_there_is_a_run(settings, expected, file, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main(command(folder, file, *settings)) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+    assert not folder.exists()
+
+
+def test_no_positions_are_too_few(tmp_path, capsys):
+    path = tmp_path / "none.parquet"
+    write_positions(path, collect(GAME, exhaustive(GAME), Recipe(), range(0)).positions, {})
+    assert main(command(tmp_path / "run", path)) == 2
+    assert "has no positions" in capsys.readouterr().err
