@@ -5,7 +5,7 @@ VENV ?= .venv
 RUN ?= runs/demo
 BIN := $(VENV)/bin
 
-.PHONY: train test check bench clean
+.PHONY: train test check bench grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -22,6 +22,10 @@ check: $(VENV)/developer
 
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
+
+# The Othello program that tests of GTP play against; needs Debian and the rights of root.
+grhino:
+	apt-get install --yes --no-install-recommends grhino
 
 clean:
 	rm -rf $(VENV)

@@ -70,8 +70,10 @@ class Client:
         """Ask the engine to quit, and end it and its own child processes if it does not."""
         if not self._end.alive:
             return
+        assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._write("quit")
+            self._process.stdin.close()
             deadline = time.monotonic() + _SECONDS_TO_QUIT
             while self._read(deadline) and time.monotonic() < deadline:
                 pass

@@ -1,0 +1,78 @@
+"""`zerolab gtp` as its users meet it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from zerolab.cli.main import main
+
+
+def converse(monkeypatch, capfdbinary, script, *arguments):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(script)))
+    code = main(["gtp", *arguments])
+    return code, capfdbinary.readouterr()
+
+
+def test_a_player_answers(monkeypatch, capfdbinary):
+    script = b"1 name\n2 boardsize 3\n3 genmove black\n4 zerolab-game\nplay\xff\n5 quit\n6 name\n"
+    code, captured = converse(monkeypatch, capfdbinary, script, "random", "--game", "gobang:5x5:3")
+    assert code == 0
+    name, size, move, game, nonsense, end, nothing = captured.out.split(b"\n\n")
+    assert (name, size, game) == (b"=1 zerolab random", b"=2", b"=4 gobang:3x3:3")
+    assert move[:3] == b"=3 "
+    assert (nonsense, end, nothing) == (b"? unknown command", b"=5", b"")
+    assert captured.err == b""
+
+
+def test_a_seed_decides_the_moves(monkeypatch, capfdbinary):
+    arguments = "random", "--game", "gobang:8x8"
+    script = b"genmove b\ngenmove w\ngenmove b\ngenmove w\n"
+    games = [
+        converse(monkeypatch, capfdbinary, script, *arguments, "--seed", seed)[1].out
+        for seed in ("1", "1", "2")
+    ]
+    assert games[0] == games[1] != games[2]
+
+
+def test_without_input_there_is_nothing_to_answer(monkeypatch, capfd):
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["gtp", "random", "--game", "gobang:3x3:3"]) == 0
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["random"], "expected --game"),
+        (["nobody"], "neither a run nor"),
+        (["random", "--game", "go:9x9"], 'unknown game "go"'),
+        (["random", "--game", "gobang:5x5", "--seed", "-1"], "seed = -1: expected at least 0"),
+        (['gtp:"no-such-engine"', "--game", "gobang:5x5"], "no-such-engine cannot be started"),
+    ],
+)
+def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+    assert main(["gtp", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_controller_that_leaves_ends_the_engine():
+    words = [sys.executable, "-m", "zerolab.cli.main", "gtp", "random", "--game", "gobang:3x3:3"]
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"name\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"= zerolab random\n"
+    process.stdout.close()
+    process.stdin.write(b"list_commands\n" * 2)
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == b""

@@ -1,0 +1,70 @@
+"""A small engine for tic-tac-toe, in one file without imports of zerolab, that misbehaves on order.
+
+The fault shows as soon as the move C3 stands on the board, or from the first command on where the
+second argument is "always". Every start appends a line to the file that the third one names.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FAULT, WHEN, LOG = sys.argv[1:4]
+CELLS = [column + row for row in "123" for column in "ABC"]
+
+
+def misbehave():
+    """Do something no engine should do; return an answer where the fault is one."""
+    if FAULT == "hang":
+        time.sleep(600)
+    elif FAULT == "crash":
+        sys.exit("out of luck")
+    elif FAULT == "flood":
+        while True:
+            sys.stdout.write("= " + "x" * 1000)
+    return {
+        "occupied": "= C3",
+        "outside": "= J99",
+        "nonsense": "= \x01\xff what?",
+        "resign": "= resign",
+        "garbage": "Segmentation fault, just joking",
+        "refuse": "? not today",
+        "windows": "= B1\r\n\r",
+        "twice": "= B1\n\n= B1",
+    }[FAULT]
+
+
+def serve():
+    board = []
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        if command == "boardsize" and arguments != ["3"]:
+            reply = "? unacceptable size"
+        elif command in ("boardsize", "clear_board"):
+            board, reply = [], "="
+        elif command == "play":
+            board.append(arguments[1])
+            reply = "="
+        elif command == "genmove":
+            if "C3" in board or WHEN == "always":
+                reply = misbehave()
+            else:
+                board.append(next(cell for cell in CELLS if cell not in board))
+                reply = f"= {board[-1]}"
+        else:
+            reply = "= " + command
+        if FAULT == "chatty":
+            sys.stderr.write("thinking...\n" * 20_000)
+        sys.stdout.write(reply + "\n\n")
+        sys.stdout.flush()
+
+
+with Path(LOG).open("a") as log:
+    if FAULT == "family":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        log.write(f"{child.pid}\n")
+    else:
+        log.write("started\n")
+serve()

@@ -1,0 +1,122 @@
+"""Outside engines that misbehave, one process each."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from zerolab.gtp.client import Client, EngineError, EngineRefusedError
+
+FAKE = Path(__file__).with_name("fake_engine.py")
+
+
+def command(fault, log, when="always"):
+    return shlex.join([sys.executable, str(FAKE), fault, when, str(log)])
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log"
+
+
+def test_answers_and_refusals(log):
+    client = Client(command("refuse", log), timeout=10)
+    assert client.ask("boardsize 3") == ""
+    with pytest.raises(
+        EngineRefusedError, match='answered "\\? unacceptable size" to "boardsize 9"'
+    ):
+        client.ask("boardsize 9")
+    assert client.ask("name") == "name"
+    client.close()
+    with pytest.raises(EngineError, match="has ended"):
+        client.ask("name")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("hang", 'no answer to "genmove b" within 0.5 seconds'),
+        ("crash", 'it has ended, saying "out of luck"'),
+        ("flood", 'its answer to "genmove b" does not end'),
+        ("garbage", 'it printed "Segmentation fault, just joking" in place of an answer'),
+    ],
+)
+def test_failures_say_what_happened(fault, reason, log):
+    client = Client(command(fault, log), timeout=10)
+    client.ask("name")
+    client._timeout = 0.5
+    with pytest.raises(EngineError) as failure:
+        client.ask("genmove b")
+    assert str(failure.value) == reason
+    with pytest.raises(EngineError, match="has ended"):
+        client.ask("name")
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        ("no-such-engine --fast", "no-such-engine cannot be started: No such file"),
+        ("/etc", "/etc cannot be started: Permission denied"),
+        ("", "the command is empty"),
+        ("'open quote", "the command cannot be read: No closing quotation"),
+        ("bad\0byte", "cannot be started: embedded null byte"),
+    ],
+)
+def test_what_cannot_be_started(missing, reason):
+    with pytest.raises(EngineError, match=reason):
+        Client(missing, timeout=1)
+
+
+def test_answers_nobody_asked_for(log):
+    client = Client(command("twice", log), timeout=10)
+    assert client.ask("genmove b") == "B1"
+    with pytest.raises(EngineError, match='printed "= B1" without being asked'):
+        client.ask("name")
+
+
+def test_other_newlines(log):
+    client = Client(command("windows", log), timeout=10)
+    assert client.ask("genmove b") == "B1"
+    assert client.ask("name") == "name"
+
+
+def test_complaints_do_not_block(log):
+    client = Client(command("chatty", log), timeout=10)
+    assert [client.ask("name") for _ in range(5)] == ["name"] * 5
+
+
+def test_child_processes_of_an_engine_end_with_it(log):
+    client = Client(command("family", log), timeout=10)
+    client.ask("name")
+    child = int(log.read_text())
+    assert _runs(child)
+    client.close()
+    _wait_until_gone(child)
+
+
+def test_an_engine_ends_with_its_client(log):
+    client = Client(command("hang", log), timeout=10)
+    client.ask("name")
+    process = client._process
+    assert process.returncode is None
+    del client
+    assert process.returncode is not None
+
+
+def _runs(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    if not Path("/proc/self").exists():
+        pytest.skip("only Linux lists processes in /proc")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def _wait_until_gone(pid):
+    deadline = time.monotonic() + 10
+    while _runs(pid):
+        assert time.monotonic() < deadline, f"process {pid} goes on, a child of {os.getpid()}"
+        time.sleep(0.01)

@@ -1,0 +1,299 @@
+"""Conversations with our engine."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gtp.games import SMALL_GAMES
+from zerolab.arena.perfect import PerfectPlayer
+from zerolab.arena.players import FORFEIT, RandomPlayer, mcts_player
+from zerolab.core.errors import UserError
+from zerolab.gtp.engine import Engine
+from zerolab.gtp.protocol import LONGEST_LINE
+from zerolab.oracles.interface import ILLEGAL
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+
+def make_engine(game="gobang:5x5", make_player=RandomPlayer):
+    return Engine(parse_game(game), make_player)
+
+
+def tell(engine, *commands):
+    """Return the text of the last answer, with its mark."""
+    for command in commands:
+        answer = engine.respond(command.encode() + b"\n")
+    assert answer.endswith(b"\n\n")
+    return answer.decode()[:-2]
+
+
+def test_a_conversation():
+    output = io.BytesIO()
+    script = (
+        b"1 boardsize 3\n2 clear_board\n3 komi 6.5\n4 play black A1\n5 play white B2\n"
+        b"6 play black B2\n7 showboard\n8 undo\n9 play w a2\n10 final_score\n11 quit\n12 name\n"
+    )
+    make_engine("gobang:3x3:3").serve(io.BytesIO(script), output)
+    board = "   A B C\n 1 X . . 1\n 2 . O . 2\n 3 . . . 3\n   A B C"
+    assert output.getvalue().decode() == (
+        "=1\n\n=2\n\n=3\n\n=4\n\n=5\n\n?6 illegal move\n\n"
+        f"=7\n{board}\n\n=8\n\n=9\n\n?10 cannot score\n\n=11\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (b"protocol_version\n", b"= 2\n\n"),
+        (b"  17\tprotocol_version\r\n", b"=17 2\n\n"),
+        (b"proto\x00col_\x07version # 5 name\n", b"= 2\n\n"),
+        (b"5 known_command genmove\n", b"=5 true\n\n"),
+        (b"known_command castle\n", b"= false\n\n"),
+        (b"2147483647 komi 0\n", b"=2147483647\n\n"),
+        (b"3 castle\n", b"?3 unknown command\n\n"),
+        (b"3\n", b"?3 unknown command\n\n"),
+        (b"-1 name\n", b"? unknown command\n\n"),
+        (b"\n", b""),
+        (b" \t\r\n", b""),
+        (b"   # only a comment\n", b""),
+        (b"play\n", b"? syntax error\n\n"),
+        (b"play black\n", b"? syntax error\n\n"),
+        (b"play red A1\n", b"? syntax error\n\n"),
+        (b"play black A99\n", b"? illegal move\n\n"),
+        (b"play white A1\n", b"? illegal move\n\n"),
+        (b"play first A1\n", b"=\n\n"),
+        (b"genmove\n", b"? syntax error\n\n"),
+        (b"genmove white\n", b"? illegal move\n\n"),
+        (b"komi\n", b"? syntax error\n\n"),
+        (b"komi much\n", b"? syntax error\n\n"),
+        (b"komi -7.5\n", b"=\n\n"),
+        (b"undo\n", b"? cannot undo\n\n"),
+        (b"boardsize\n", b"? syntax error\n\n"),
+        (b"boardsize five\n", b"? syntax error\n\n"),
+        (b"boardsize 4 5 6\n", b"? syntax error\n\n"),
+        (b"boardsize 19\n", b"? unacceptable size\n\n"),
+        (b"boardsize 0\n", b"? unacceptable size\n\n"),
+        (b"boardsize 4 6\n", b"=\n\n"),
+        (b"time_settings 600 30 1\n", b"=\n\n"),
+        (b"time_settings 600\n", b"? syntax error\n\n"),
+        (b"time_left w 30 0\n", b"=\n\n"),
+        (b"time_left 30 0\n", b"? syntax error\n\n"),
+        (b"zerolab-game\n", b"= gobang:5x5\n\n"),
+        (b"list_games\n", b"= gobang\n\n"),
+        (b"set_game Gobang\n", b"=\n\n"),
+        (b"set_game Go\n", b"? unsupported game\n\n"),
+        (b"zerolab-analyze\n", b"? Random has nothing to tell about moves\n\n"),
+    ],
+)
+def test_answers(line, answer):
+    assert make_engine().respond(line) == answer
+
+
+def test_every_listed_command_is_known():
+    engine = make_engine()
+    commands = tell(engine, "list_commands")[2:].split("\n")
+    required = (
+        "protocol_version name version known_command list_commands quit boardsize clear_board komi"
+        " play genmove undo showboard time_settings time_left final_score"
+    )
+    assert set(required.split()) <= set(commands)
+    assert {tell(engine, f"known_command {name}") for name in commands} == {"= true"}
+
+
+def test_input_may_end_within_a_line():
+    output = io.BytesIO()
+    make_engine().serve(io.BytesIO(b"komi 1\nprotocol_ver"), output)
+    assert output.getvalue() == b"=\n\n? unknown command\n\n"
+
+
+def test_a_line_without_end_is_one_command():
+    output = io.BytesIO()
+    script = b"play black " + b"A1 " * LONGEST_LINE + b"\n2 undo\n" + b"#" * 3 * LONGEST_LINE
+    make_engine().serve(io.BytesIO(script), output)
+    assert output.getvalue() == b"=\n\n=2\n\n"
+
+
+@pytest.mark.parametrize("game", SMALL_GAMES)
+def test_whole_games(game):
+    engine = make_engine(game)
+    position = Position.start(game)
+    while position.outcome is None:
+        text = tell(engine, f"genmove {'bw'[position.ply % 2]}")
+        assert text.startswith("= ")
+        position = _follow(position, text[2:])
+    assert tell(engine, "genmove b") == "= pass"
+    assert tell(engine, "play w pass") == "="
+    _check_score(position, tell(engine, "final_score")[2:])
+    for _ in position.history:
+        assert tell(engine, "undo") == "="
+    assert tell(engine, "undo") == "? cannot undo"
+    assert tell(engine, "showboard") == tell(make_engine(game), "showboard")
+
+
+def _follow(position, name):
+    """Play the move that an independent reading of its name gives."""
+    rows, columns = position.game[:2]
+    if name == "pass":
+        return position.play("pass")
+    row, column = int(name[1:]) - 1, ord(name[0]) - ord("A")
+    if len(position.legal_mask) == columns:
+        landing = rows - 1 - int(np.count_nonzero(position.board()[:, column]))
+        assert row == rows - 1 - landing
+        return position.play(column)
+    return position.play(row * columns + column)
+
+
+def _check_score(position, score):
+    winner = {1: "B+", 0: "0", -1: "W+"}[position.first_player_outcome]
+    assert score.startswith(winner)
+    if "Othello" in type(position.game).__name__:
+        assert int(score.lstrip("BW+")) == abs(position.board().sum())
+
+
+def test_regression_moves_are_not_played():
+    engine = make_engine()
+    before = tell(engine, "showboard")
+    assert re.fullmatch("= [A-E][1-5]", tell(engine, "reg_genmove black"))
+    assert tell(engine, "showboard") == before
+
+
+def _moves_until_forced_pass():
+    """Return a game of Othello 4x4 up to a position where a pass is the only action."""
+    random = np.random.default_rng(5)
+    while True:
+        position = Position.start("othello:4x4")
+        while position.outcome is None:
+            if position.legal_moves == ["pass"]:
+                return position
+            position = position.play(int(random.choice(position.legal_actions)))
+
+
+def test_controllers_may_leave_passes_out():
+    position = _moves_until_forced_pass()
+    mine, other = ("bw", "wb")[position.ply % 2]
+    engines = [make_engine("othello:4x4") for _ in range(2)]
+    path = Position.start("othello:4x4")
+    for action in position.history:
+        for engine in engines:
+            tell(engine, f"play {'bw'[path.ply % 2]} {path.name(action)}")
+        path = path.play(action)
+    assert tell(engines[0], f"genmove {mine}") == "= pass"
+    reply = position.play("pass").legal_moves[0]
+    for engine in engines:
+        assert tell(engine, f"play {other} {reply}") == "="
+    told, untold = (tell(engine, "showboard") for engine in engines)
+    assert told == untold
+    before = [tell(engine, "undo", "showboard") for engine in engines]
+    assert before[0] == before[1]
+    assert tell(engines[1], "undo", "undo") == "="
+
+
+def test_the_player_follows_what_is_undone():
+    """An engine whose game went astray and back plays as one that came straight."""
+    engines = [make_engine("gobang:4x4", lambda game: mcts_player(game, 30)) for _ in range(2)]
+    tell(engines[0], "play b a1", "genmove w", "genmove b", "undo", "undo", "undo")
+    for engine in engines:
+        tell(engine, "play b b2")
+    analyses = [tell(engine, "zerolab-analyze") for engine in engines]
+    assert analyses[0] == analyses[1]
+
+
+def test_analysis_of_a_search():
+    engine = make_engine("gobang:3x3:3", lambda game: mcts_player(game, 300))
+    tell(engine, "play b a1", "play w c3", "play b b1", "play w c2")
+    best, *others = tell(engine, "zerolab-analyze black")[2:].split("\n")
+    name, *facts = best.split()
+    assert (name, facts[0::2]) == ("C1", ["visits", "prior", "value"])
+    assert float(facts[5]) == 1.0
+    assert len(others) == 4
+    assert int(facts[1]) + sum(int(line.split()[2]) for line in others) >= 300
+
+
+def test_analysis_of_perfect_play():
+    class Oracle:
+        def action_values(self, states):
+            return np.where(states[:, :1] == 0, [[-3, 0, 5, ILLEGAL, -1, -1, -1, -1, -2]], ILLEGAL)
+
+    engine = make_engine("gobang:3x3:3", lambda game: PerfectPlayer(Oracle()))
+    lines = tell(engine, "play b a2", "zerolab-analyze")[2:].split("\n")
+    assert lines[:2] == ["C1 value 5", "B1 value 0"]
+    assert lines[-2:] == ["C3 value -2", "A1 value -3"]
+    assert len(lines) == 8
+
+
+def test_games_are_not_all_alike():
+    engine = make_engine("gobang:5x5")
+    openings = {tell(engine, "clear_board", "genmove b") for _ in range(20)}
+    assert len(openings) > 5
+
+
+def test_a_player_may_play_one_size_only():
+    def make_player(game):
+        if game[:2] != (5, 5):
+            raise UserError("this network plays gobang:5x5")
+        return RandomPlayer(game)
+
+    engine = make_engine(make_player=make_player)
+    tell(engine, "play b a1")
+    assert tell(engine, "boardsize 6") == "? unacceptable size"
+    assert " 1 X . . . . 1" in tell(engine, "showboard")
+    assert tell(engine, "boardsize 5") == "="
+    assert " 1 . . . . . 1" in tell(engine, "showboard")
+
+
+class _Failing(RandomPlayer):
+    def choose(self, slots, states, keys):
+        if len(self.names) == 1:
+            return np.array([FORFEIT])
+        raise self.names.pop()
+
+    names: tuple = ()
+
+
+@pytest.mark.parametrize(
+    ("errors", "answer"),
+    [
+        (["given up"], "= resign"),
+        (["", UserError("not solved within a second")], "? not solved within a second"),
+        (["", ZeroDivisionError("oh")], "? internal error: ZeroDivisionError"),
+    ],
+)
+def test_a_player_that_fails_is_answered_for(errors, answer):
+    engine = make_engine(make_player=_Failing)
+    _Failing.names = errors
+    assert tell(engine, "genmove b") == answer
+    assert tell(engine, "play b a1") == "="
+
+
+_COMMANDS = (
+    "play genmove reg_genmove undo clear_board boardsize showboard final_score time_left"
+    " known_command set_game zerolab-analyze"
+)
+_ARGUMENTS = "b w black white first a1 C3 d4 pass 3 4 5 6 99999999999999999999 # resign \xff ² -1"
+_WORDS = st.sampled_from([*_COMMANDS.split(), *_ARGUMENTS.split(), "\t", ""])
+_SENTENCES = st.lists(_WORDS, max_size=4).map(lambda words: " ".join(words).encode())
+_LINES = st.lists(_SENTENCES | st.binary(max_size=30).filter(lambda line: b"quit" not in line))
+
+
+@pytest.mark.parametrize("game", ["othello:4x4", "connect_four:4x5"])
+@given(lines=_LINES)
+def test_nonsense_is_answered(game, lines):
+    engine = make_engine(game)
+    output = io.BytesIO()
+    engine.serve(io.BytesIO(b"\n".join([*lines, b"77 name"])), output)
+    answers = output.getvalue().split(b"\n\n")
+    assert answers[-2:] == [b"=77 zerolab Random", b""]
+    # What a line without its comment and control characters is to say, read in another way.
+    texts = (
+        re.sub(rb"[\x00-\x08\x0b-\x1f\x7f]", b"", line) for line in b"\n".join(lines).split(b"\n")
+    )
+    asked = [line for line in texts if line.split(b"#")[0].strip(b" \t")]
+    assert len(answers) == len(asked) + 2
+    assert all(re.fullmatch(rb"[=?]\d*( .*|\n.*)?", each, re.DOTALL) for each in answers[:-1])
+    assert b"internal error" not in output.getvalue()
