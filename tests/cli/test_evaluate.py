@@ -104,7 +104,9 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
         "zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(parse_game("othello:4x4"), 3)
     )
     assert main(["evaluate", "random", "--game", "othello:4x4", "--games", "2"]) == 0
-    assert "zerolab dataset othello:4x4" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "zerolab dataset othello:4x4" in output
+    assert "against mcts:100: " in output
 
 
 @pytest.mark.parametrize(

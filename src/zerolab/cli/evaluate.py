@@ -28,7 +28,7 @@ from zerolab.evaluation.figure import check_ending, save_accuracy
 from zerolab.evaluation.perfection import challenge, summarise
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import Oracle
+from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import Budget
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
@@ -37,6 +37,7 @@ _YARDSTICKS = ("random", "mcts:100")
 _QUICK_POSITIONS = 200
 _QUICK_BUDGET = Budget(nodes=2_000_000)
 _MOST_GAMES = 1_000_000
+_PLAIN_WIDTH = 140  # of tables in a file or a pipe
 
 
 def evaluate(
@@ -86,7 +87,7 @@ def evaluate(
     agent = parse_player(player, chosen)
     torch.set_num_threads(1)  # each thread that plays has a core of its own
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
-    console = Console(quiet=json, width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = _console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
         result["against_perfect"] = _challenge(
@@ -111,6 +112,17 @@ def _check(games: int, openings: int, nodes: int, seed: int) -> None:
         raise UserError(f"nodes = {nodes}: expected at least 1")
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
+
+
+def _console(quiet: bool) -> Console:
+    return Console(
+        quiet=quiet,
+        width=None if sys.stdout.isatty() else _PLAIN_WIDTH,
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+        emoji=False,  # which "mcts:100:" would be taken for
+    )
 
 
 def _own_game(player: str) -> Game | None:
@@ -164,12 +176,14 @@ def _solve_some(console: Console, agent: Agent, seed: int) -> Positions | None:
         return collect_in_memory(
             agent.game, _QUICK_POSITIONS, Recipe(seed=seed, one_per_game=True), oracle
         )
-    except UserError:
+    except NotSolvedError:
         console.print(
             f"{game_name(agent.game)} is not solved fast: for accuracy, make positions with"
             f" zerolab dataset {game_name(agent.game)} and pass them with --positions"
         )
-        return None
+    except UserError as error:  # a missing extra
+        console.print(f"accuracy is not measured: {error}")
+    return None
 
 
 def _assess(

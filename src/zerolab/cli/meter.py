@@ -27,18 +27,18 @@ Update = Callable[[int, str], None]
 @contextmanager
 def meter(title: str, total: int, unit: str) -> Iterator[Update]:
     """Show progress on standard error, and about how much time is left, while the work is done."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield _Lines(console, title, total, unit).update
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        TextColumn(unit, markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total, note="")

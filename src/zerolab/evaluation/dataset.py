@@ -30,7 +30,7 @@ from zerolab.evaluation.positions import (
 )
 from zerolab.evaluation.workers import in_order
 from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import Oracle
+from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, Budget
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
@@ -111,7 +111,10 @@ def make_dataset(
 
 
 def collect_in_memory(game: Game, positions: int, recipe: Recipe, oracle: Oracle) -> Positions:
-    """Return so many solved positions, fewer if no more are found; see `make_dataset`."""
+    """Return so many solved positions, fewer if no more are found; see `make_dataset`.
+
+    Raises NotSolvedError where the oracle's budget is too small from the first ply on.
+    """
     _probe(game, recipe, oracle)
     merge = _Merge(game, positions)
     for number in count():
@@ -169,11 +172,11 @@ class _Merge:
 
 
 def _probe(game: Game, recipe: Recipe, oracle: Oracle) -> None:
-    """Raise UserError if the oracle's budget is too small where collecting begins."""
+    """Raise NotSolvedError if the oracle's budget is too small where collecting begins."""
     first = recipe.model_copy(update={"last_ply": recipe.first_ply, "one_per_game": False})
     counts = collect(game, oracle, first, _PROBES).counts
     if counts.unsolved == counts.games:
-        raise UserError(
+        raise NotSolvedError(
             f"{game_name(game)} is not solved within the budget from ply {recipe.first_ply} on:"
             f" expected later plies, as in --plies {recipe.first_ply + 10}:, or a larger --nodes"
         )
