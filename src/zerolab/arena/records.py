@@ -161,7 +161,7 @@ def _games(text: str, source: str) -> Iterator[dict[str, str]]:
         if name:
             tags[name] = _unescaped(token["value"] or token["loose_value"] or "")
         elif token["comment"].startswith("{") and not token["closed"]:
-            number = games + bool(tags)
+            number = max(1, games + bool(tags))
             raise UserError(f"{source}, game {number}: a comment {{ is never closed")
     if tags:
         yield tags
