@@ -71,10 +71,14 @@ def dataset(
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     if not path.absolute().parent.is_dir():
         raise UserError(f"{path}: the folder {path.parent} does not exist")
-    with meter(f"solving {name}", positions, "positions") as update:
-        manifest = make_dataset(
-            chosen, positions, recipe, path, workers, lambda done: _show(update, done)
-        )
+    try:
+        with meter(f"solving {name}", positions, "positions") as update:
+            manifest = make_dataset(
+                chosen, positions, recipe, path, workers, lambda done: _show(update, done)
+            )
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        raise
     if json:
         json_format.dump(manifest, sys.stdout, indent=1)
         print()
