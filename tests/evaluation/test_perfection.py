@@ -99,7 +99,7 @@ def test_giving_up_gives_away_what_is_not_lost():
 
 def test_too_hard_beginnings_are_answered_by_later_ones():
     hard = Exhaustive(GAME, hardest=6)
-    with pytest.raises(UserError, match="as in --openings 4"):
+    with pytest.raises(UserError, match="as in --openings 10"):
         challenge(GAME, RandomPlayer(GAME), hard, 2, 0, seed=1)
     games, moves = challenge(GAME, RandomPlayer(GAME), hard, 4, 3, seed=1)
     assert len(games) == 4

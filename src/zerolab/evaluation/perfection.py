@@ -74,8 +74,8 @@ def challenge(
         return match.games, examine(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(
-            f"perfect play from ply {openings} on is too hard ({error}): expected a larger budget,"
-            f" or games that begin later, as in --openings {openings + 4}"
+            f"perfect play from ply {openings} on is too hard ({error}): expected a larger --nodes,"
+            f" or games that begin later, as in --openings {openings + 10}"
         ) from None
 
 
