@@ -1,8 +1,8 @@
 """Many games between many players in lockstep: the one way in which games are played here.
 
 A game occupies a lane, and a slot of each of its two players. A game that ends makes room for the
-next one. In every round all players that are to move think about all their games at once; those
-that search go on with what they were asked before, so that batches of a network stay large.
+next one. Players that are to move think about all their games at once; one that searches goes on
+with what it was asked before, so that the batches of its network stay large.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ Ints = NDArray[np.int64]
 _FREE = -1
 _SPARE = 2
 """A player gets this times the slots it needs if all have equally many games in progress."""
+_PATIENCE = 4
+"""A player's turn to search ends when another has more than this times its games to think about."""
 
 
 class Fixture(NamedTuple):
@@ -78,9 +80,15 @@ def play_fixtures(
     lanes = _Lanes(task, fixtures, finish)
     lanes.open()
     while lanes.busy and not stop.is_set():
-        lanes.ask()
-        lanes.think()
+        lanes.play([*lanes.ask(), *lanes.think()])
         lanes.open()
+
+
+class _Choice(NamedTuple):
+    """What a player chose in some lanes."""
+
+    lanes: Ints
+    actions: Ints
 
 
 class _Seats:
@@ -88,6 +96,7 @@ class _Seats:
 
     def __init__(self, player: Player, slots: int) -> None:
         self.player = player
+        self.thinker = player if isinstance(player, Thinker) else None
         self.lanes = np.full(slots, _FREE, np.int64)
         self.free = list(range(slots))
         self.thinking = 0
@@ -115,6 +124,7 @@ class _Lanes:
         self._finish = finish
         self._waiting = list(fixtures)
         self._seats = _make_seats(task.entrants, fixtures, lanes)
+        self._current: _Seats | None = None
         self._free = list(range(lanes))
         self._fixtures: list[Fixture | None] = [None] * lanes
         self._moves: list[list[int]] = [[] for _ in range(lanes)]
@@ -169,8 +179,8 @@ class _Lanes:
             self._play(lanes[longer], np.array([openings[at][ply] for at in longer]))
         self._to_ask[lanes] = True
 
-    def ask(self) -> None:
-        """Ask the players that are to move; play what they answer at once."""
+    def ask(self) -> Iterator[_Choice]:
+        """Ask the players that are to move; yield what they answer at once."""
         asked = np.flatnonzero(self._to_ask)
         if not asked.size:
             return
@@ -184,22 +194,31 @@ class _Lanes:
         for number in np.unique(movers):
             mine = movers == number
             seats, lanes = self._seats[number], asked[mine]
-            if isinstance(seats.player, Thinker):
-                seats.player.ask(slots[mine], self._states[lanes], keys[mine])
-                seats.thinking += len(lanes)
+            question = slots[mine], self._states[lanes], keys[mine]
+            if seats.thinker is None:
+                yield _Choice(lanes, seats.player.choose(*question))
             else:
-                self._move(lanes, seats.player.choose(slots[mine], self._states[lanes], keys[mine]))
+                seats.thinker.ask(*question)
+                seats.thinking += len(lanes)
 
-    def think(self) -> None:
-        """Let players that search go on a little; play what they have decided."""
-        for seats in self._seats.values():
-            if seats.thinking and isinstance(seats.player, Thinker):
-                slots, actions = seats.player.think()
-                seats.thinking -= len(slots)
-                self._move(seats.lanes[slots], actions)
+    def think(self) -> Iterator[_Choice]:
+        """Let one player that searches go on a little; yield what it has decided.
 
-    def _move(self, lanes: Ints, actions: Ints) -> None:
-        """Play the players' choices; end the games that they end."""
+        It is the one with most games to think about, and stays so for a while. Meanwhile games
+        gather at the others: if all took turns, their batches would be half as large.
+        """
+        fullest = max(self._seats.values(), key=lambda seats: seats.thinking)
+        if self._current is None or _PATIENCE * self._current.thinking < fullest.thinking:
+            self._current = fullest
+        seats = self._current
+        if seats.thinker is not None and seats.thinking:
+            slots, actions = seats.thinker.think()
+            seats.thinking -= len(slots)
+            yield _Choice(seats.lanes[slots], actions)
+
+    def play(self, choices: Sequence[_Choice]) -> None:
+        """Play what players chose; end the games that end by it."""
+        lanes, actions = (np.concatenate(column) for column in zip(*choices, strict=True))
         given_up = actions == FORFEIT
         for lane in lanes[given_up]:
             self._moves[lane].append(FORFEIT)

@@ -182,6 +182,8 @@ class SearchPlayer:
         return slots, self._decide(slots)
 
     def _decide(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not slots.size:
+            return slots
         sample = self._plies[slots] < self._sampled_plies
         return choose_actions(self.search.visits(slots), self._keys[slots], sample)
 

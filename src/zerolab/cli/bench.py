@@ -13,6 +13,7 @@ from rich.table import Table
 from zerolab.bench.learning import measure_learning
 from zerolab.bench.measure import Measurement
 from zerolab.bench.selfplay import measure_self_play
+from zerolab.bench.tournament import measure_tournament
 from zerolab.bench.training import measure_training
 from zerolab.bench.trees import measure_trees
 from zerolab.cli.parse import call
@@ -23,6 +24,7 @@ SUITES: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "selfplay": measure_self_play,
     "learn": measure_learning,
     "train": measure_training,
+    "tournament": measure_tournament,
 }
 
 
@@ -31,7 +33,8 @@ def bench(
 ) -> None:
     """Measure speed; every figure stands beside the limit measured in the same run.
 
-    The suites are tree, selfplay, learn and train; all of them take about a quarter of an hour.
+    The suites are tree, selfplay, learn, train and tournament; all of them take about a quarter of
+    an hour.
 
     Example: zerolab bench tree selfplay --json
 

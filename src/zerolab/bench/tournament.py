@@ -1,0 +1,109 @@
+"""A tournament of networks beside plain self-play of one of them, by simulations a second."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from zerolab.arena.players import Entrant, SearchPlayer, search_bytes
+from zerolab.arena.tournament import Tournament, TournamentSettings
+from zerolab.bench.measure import GAMES, Measurement, in_turns
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.episodes import play_episodes
+from zerolab.selfplay.settings import SelfPlaySettings
+
+_NETWORK = {"blocks": 4, "filters": 32}
+_NETWORKS = 4
+_GAMES_A_PAIR = 170
+_SIMULATIONS = 16
+_SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games are alike
+
+
+def measure_tournament(rounds: int) -> Iterator[Measurement]:
+    """Measure a tournament of every game, without and with merging and cache."""
+    for name in GAMES:
+        evaluators = [_evaluator(name, seed) for seed in range(_NETWORKS)]
+        for merged in (False, True):
+            cache = {} if merged else {"cache": 0}
+            search = SearchSettings(simulations=_SIMULATIONS, merge=merged, **cache)
+            subject = _Tournament(name, evaluators, search)
+            limit = _SelfPlay(name, evaluators[0], search)
+            rate, best = in_turns(subject.play, limit.play, rounds)
+            yield Measurement(
+                f"tournament/resnet4x32/{name}/{'merged' if merged else 'plain'}",
+                "simulations/s",
+                rate,
+                best,
+                "self-play of one of the networks",
+            )
+
+
+def _evaluator(name: str, seed: int) -> NetworkEvaluator:
+    game = parse_game(name)
+    settings = NETWORKS["resnet"].model_validate(_NETWORK)
+    return NetworkEvaluator(build_network(settings, game, seed), game)
+
+
+class _Tournament:
+    """A whole tournament, stored in a folder."""
+
+    def __init__(
+        self, name: str, evaluators: Sequence[NetworkEvaluator], search: SearchSettings
+    ) -> None:
+        self._game = parse_game(name)
+        self._players: list[SearchPlayer] = []
+        self._entrants = [self._entrant(n, each, search) for n, each in enumerate(evaluators)]
+        self._settings = TournamentSettings(
+            game=name,
+            games=_GAMES_A_PAIR,
+            players={entrant.name: "" for entrant in self._entrants},
+        )
+
+    def _entrant(self, number: int, evaluator: NetworkEvaluator, search: SearchSettings) -> Entrant:
+        name = f"network {number}"
+
+        def player() -> SearchPlayer:
+            made = SearchPlayer(self._game, name, search, evaluator, _SAMPLED_PLIES)
+            self._players.append(made)
+            return made
+
+        return Entrant(name, player, search_bytes(self._game, search))
+
+    def play(self) -> float:
+        """Play all games; return the simulations done."""
+        torch.set_num_threads(1)
+        self._players.clear()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Tournament.locked(Path(folder), self._settings) as tournament,
+        ):
+            tournament.play(self._game, self._entrants)
+        return float(sum(player.search.counts["simulations"] for player in self._players))
+
+
+class _SelfPlay:
+    """As many games of one network against itself."""
+
+    def __init__(self, name: str, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
+        self._game = parse_game(name)
+        self._evaluator = evaluator
+        self._search = search
+        episodes = _GAMES_A_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
+        self._settings = SelfPlaySettings(episodes=episodes, threads=os.cpu_count() or 1)
+        self._iteration = 0
+
+    def play(self) -> float:
+        """Play all games; return the simulations done."""
+        torch.set_num_threads(1)
+        self._iteration += 1
+        played = play_episodes(
+            self._game, self._settings, self._search, self._evaluator, 0, self._iteration
+        )
+        return played.counts["simulations"]
