@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined, kernel
-from zerolab.oracles.table import HIGHEST, LOWEST, NO_MOVE, keep, look_up
+from zerolab.oracles.table import HIGHEST, LOWEST, NO_MOVE, copy_state, keep, look_up
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
 
@@ -91,13 +91,13 @@ def _precedes(one, other):
 def _canonical(game, path, state, symmetric_from):
     """Write the state or its first symmetric image into image[0]; return the symmetry."""
     first = path.image[0]
-    first[:] = state
+    copy_state(state, first)
     chosen = 0
     if rules.remaining(game, state) >= symmetric_from:
         for symmetry in range(1, rules.symmetries(game)):
             rules.transform(game, state, symmetry, path.image[1])
             if _precedes(path.image[1], first):
-                first[:] = path.image[1]
+                copy_state(path.image[1], first)
                 chosen = symmetry
     return chosen
 
@@ -183,7 +183,7 @@ def _try_next(game, path, ply):
             if path.keys[ply, i] > path.keys[ply, chosen]:
                 chosen = i
         _exchange(path, ply, first, chosen)
-        below[:] = path.children[ply, first]
+        copy_state(path.children[ply, first], below)
     else:
         rules.apply(game, path.states[ply], path.moves[ply, chosen], below)
     path.bound[ply + 1] = 1 - path.bound[ply]

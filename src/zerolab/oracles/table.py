@@ -48,6 +48,13 @@ def empty_table(words: int, mebibytes: int) -> Table:
 
 
 @inlined
+def copy_state(state, out):
+    """Copy a state; a loop compiles to far less code than assigning a slice."""
+    for word in range(state.shape[0]):
+        out[word] = state[word]
+
+
+@inlined
 def _pair_of(table, state):
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
@@ -109,8 +116,8 @@ def keep(table, state, low, high, move, effort):
         if move == NO_MOVE:
             move = known.move
     elif effort >= _unpack(table.bounds[pair]).effort:
-        table.keys[pair + 1] = table.keys[pair]
+        copy_state(table.keys[pair], table.keys[pair + 1])
         table.bounds[pair + 1] = table.bounds[pair]
         entry = pair
-    table.keys[entry] = state
+    copy_state(state, table.keys[entry])
     table.bounds[entry] = _pack(low, high, move, effort)
