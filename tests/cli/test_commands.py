@@ -152,7 +152,7 @@ def test_a_game_against_a_run(smoke_run, monkeypatch, capsys):
 
 def test_the_second_side_and_another_network(smoke_run, monkeypatch, capsys):
     output = converse(monkeypatch, capsys, [f"{smoke_run}@0", "--side", "second"], ["quit"])
-    assert "network 0 plays" in output
+    assert f"{smoke_run}@0 plays" in output
     assert main(["play", f"{smoke_run}@77"]) == 2
     assert "has no network 77" in capsys.readouterr().err
 

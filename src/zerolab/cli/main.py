@@ -27,7 +27,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command("train", "train an agent, or go on with a run that was stopped"),
-    "play": Command("play", "play in the terminal against a run or Random"),
+    "play": Command("play", "play in the terminal against a run or another player"),
+    "match": Command("match", "let two players play, with a sequential test if wanted"),
+    "tournament": Command("tournament", "let everybody play everybody, and rate them"),
     "gtp": Command("gtp", "let a player answer the Go Text Protocol, for other programs"),
     "solve": Command("solve", "find the exact value of every move in a position"),
     "dataset": Command("dataset", "collect solved positions to evaluate players on"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -12,19 +11,17 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zerolab.arena.players import Player, RandomPlayer, SearchPlayer
+from zerolab.agents.specs import parse_player
+from zerolab.arena.players import FORFEIT, Player, SearchPlayer
 from zerolab.cli.parse import call
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.store.run_folder import is_run
-from zerolab.training.agents import load_agent
 
 _SLOT = np.zeros(1, np.int64)
 _HELP = "a move, or: hint, undo, moves, new, help, quit"
 _HINTS = 8
-_MOST_DIGITS = 10
 
 
 def play(
@@ -34,43 +31,28 @@ def play(
     game: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Play in the terminal against a run's agent or against Random.
+    """Play in the terminal against a run's agent or another player.
 
     Type moves such as c2 or 3; hint shows what the agent thinks, undo takes back your last move.
 
     Examples:
       zerolab play runs/demo --side second
       zerolab play runs/demo@12
-      zerolab play random --game othello:6x6
+      zerolab play mcts:1000 --game othello:6x6
+      zerolab play perfect --game connect_four:4x4
 
     Args:
-        opponent: A run's folder, FOLDER@ITERATION for one of its networks, or random.
+        opponent: A run such as runs/demo or runs/demo@12, random, mcts:N, perfect, gtp:"COMMAND".
         side: Which player you are.
-        game: What to play against random.
+        game: What to play; a run brings its own game.
         seed: Decides equal moves of the opponent, and Random's.
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
-    console = Console()
-    player, chosen = _find_opponent(opponent, game)
-    _Table(console, player, Position.start(chosen), side, seed).play()
-
-
-def _find_opponent(name: str, game: str | None) -> tuple[Player, object]:
-    folder, at, iteration = name.rpartition("@") if "@" in name else (name, "", "")
-    if at and not (iteration.isdecimal() and len(iteration) < _MOST_DIGITS):
-        raise UserError(f'"{name}": expected a whole number after @, as in {folder}@12')
-    if is_run(Path(folder)):
-        if game is not None:
-            raise UserError(f"--game {game}: a run brings its own game; leave it out")
-        chosen, agent = load_agent(Path(folder), int(iteration) if at else None)
-        return agent, chosen
-    if name != "random":
-        raise UserError(f'"{name}" is neither a run nor "random"; `zerolab runs` lists runs')
-    if game is None:
-        raise UserError("random plays every game: expected --game, as in --game othello:6x6")
-    chosen = parse_game(game)
-    return RandomPlayer(chosen), chosen
+    agent = parse_player(opponent, parse_game(game) if game is not None else None)
+    _Table(
+        Console(markup=False, emoji=False), agent.player(), Position.start(agent.game), side, seed
+    ).play()
 
 
 class _Table:
@@ -85,6 +67,7 @@ class _Table:
         self.human_first = side == "first"
         self.seed = seed
         self.games = 0
+        self._given_up = False
         self.opponent.start(1)
 
     def play(self) -> None:
@@ -92,7 +75,7 @@ class _Table:
         self.console.print(f"you play {'X' if self.human_first else 'O'}; {_HELP}")
         self._show()
         while True:
-            if self.position.outcome is None and not self._human_to_move:
+            if self.position.outcome is None and not self._human_to_move and not self._given_up:
                 self._reply()
                 continue
             try:
@@ -128,6 +111,10 @@ class _Table:
         states = self.position.state[None]
         with self.console.status(f"{self.opponent.name} is thinking"):
             action = int(self.opponent.choose(_SLOT, states, self._keys())[0])
+        if action == FORFEIT:
+            self._given_up = True
+            self.console.print(f"{self.opponent.name} gives up; new starts another game")
+            return
         self.console.print(f"{self.opponent.name} plays {self.position.name(action)}")
         self._make(action)
 
@@ -136,6 +123,8 @@ class _Table:
         return streams.streams(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
 
     def _make(self, action: int) -> None:
+        if self._given_up:
+            raise UserError("the game is over: new starts another game")
         self.position = self.position.play(action)
         self.opponent.advance(_SLOT, np.array([action]))
         self._show()
@@ -152,6 +141,7 @@ class _Table:
         self._replay(())
 
     def _replay(self, history: tuple[int, ...]) -> None:
+        self._given_up = False
         self.opponent.start(1)
         self.position = Position.start(self.position.game)
         for action in history:
@@ -162,7 +152,9 @@ class _Table:
     def _hint(self) -> None:
         """Show what the agent's network and search make of the position."""
         if not isinstance(self.opponent, SearchPlayer):
-            raise UserError(f"{self.opponent.name} has no opinion: hints need a run as opponent")
+            raise UserError(
+                f"{self.opponent.name} has no opinion: hints need a player that searches"
+            )
         if self.position.outcome is not None:
             raise UserError("the game is over")
         self.opponent.choose(_SLOT, self.position.state[None], self._keys())

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from zerolab.arena.players import Entrant, SearchPlayer, search_bytes
 from zerolab.core.config import validate
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.weights import load_weights
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.settings import TrainSettings
 
@@ -44,13 +41,3 @@ def network_name(iteration: int) -> str:
 def run_settings(run: RunFolder) -> TrainSettings:
     """Return a run's saved settings."""
     return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
-
-
-def load_agent(path: Path, iteration: int | None = None) -> tuple[Game, SearchPlayer]:
-    """Return a run's game and its network in force, or another iteration's, as a player."""
-    run = RunFolder.open(path)
-    settings = run_settings(run)
-    chosen = run.progress.best if iteration is None else iteration
-    player = network_entrant(run, settings, chosen).player()
-    assert isinstance(player, SearchPlayer)
-    return parse_game(settings.game), player

@@ -1,0 +1,218 @@
+"""The results of a tournament: for a terminal, as JSON, and as files in its folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zerolab.arena.figure import draw_cross_table, save_figure
+from zerolab.arena.report import (
+    Floats,
+    Overview,
+    PairResult,
+    cross_table,
+    overview,
+    pair_results,
+    results,
+)
+from zerolab.arena.tournament import Tournament
+from zerolab.arena.transitivity import Cycles, Fit, find_cycles, fit
+from zerolab.core.files import write_text
+from zerolab.ratings.bayes import Ratings, rate
+from zerolab.ratings.elo import Score
+from zerolab.ratings.figure import save_ratings
+from zerolab.ratings.report import as_csv, as_json, as_table
+
+_MOST_IN_TABLE = 12  # players of a cross table that fits a terminal
+_MOST_PAIRS = 30
+_MOST_CYCLES = 10
+_MOST_RESIDUALS = 5
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Everything that is derived from the games of a tournament."""
+
+    tournament: Tournament
+    ratings: Ratings
+    overview: Overview
+    pairs: list[PairResult]
+    table: Floats  # [n, n] points a game, players from the strongest to the weakest
+    cycles: Cycles
+    fit: Fit
+
+    @classmethod
+    def of(cls, tournament: Tournament) -> Standings:
+        """Compute the standings from the games that are stored."""
+        games = tournament.games()
+        ratings, pairs = rate(results(games)), pair_results(games)
+        table = cross_table([each.player for each in ratings.players], pairs)
+        return cls(
+            tournament, ratings, overview(games), pairs, table, find_cycles(pairs),
+            fit(pairs, ratings),
+        )  # fmt: skip
+
+    @property
+    def players(self) -> list[str]:
+        """The names from the strongest to the weakest."""
+        return [rating.player for rating in self.ratings.players]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON; the ratings are as `zerolab rate --json` gives them."""
+        return {
+            "folder": str(self.tournament.path),
+            **self.tournament.settings.model_dump(exclude={"players"}),
+            **as_json(self.ratings),
+            "games_played": self.overview.games,
+            "distinct_games": self.overview.distinct,
+            "moving_first": _score_dict(self.overview.moving_first),
+            "forfeits": self.overview.forfeits,
+            "pairs": [_pair_dict(pair) for pair in self.pairs],
+            "cycles": {
+                **self.cycles._asdict(),
+                "share": self.cycles.share,
+                "significant": [cycle._asdict() for cycle in self.cycles.significant],
+            },
+            "fit": {
+                "chi_square": self.fit.chi_square,
+                "freedom": self.fit.freedom,
+                "p_value": self.fit.p_value,
+                "residuals": [each._asdict() for each in self.fit.residuals],
+            },
+        }
+
+    def save(self) -> None:
+        """Write tables and figures into the tournament's folder."""
+        folder = self.tournament.path
+        title = f"{self.tournament.settings.game}, {self.overview.games} games"
+        write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
+        write_text(folder / "ratings.csv", as_csv(self.ratings))
+        write_text(folder / "crosstable.csv", self._cross_table_csv())
+        write_text(folder / "pairs.csv", self._pairs_csv())
+        figure = draw_cross_table(self.players, self.table, title)
+        for ending in ("png", "svg"):
+            save_ratings(self.ratings, folder / f"ratings.{ending}", title)
+            save_figure(figure, folder / f"crosstable.{ending}")
+
+    def _cross_table_csv(self) -> str:
+        rows = [
+            [name, *("" if math.isnan(share) else f"{share:.6g}" for share in row)]
+            for name, row in zip(self.players, self.table.tolist(), strict=True)
+        ]
+        return _csv([["player", *self.players], *rows])
+
+    def _pairs_csv(self) -> str:
+        rows = [_pair_dict(pair) for pair in self.pairs]
+        return _csv([list(rows[0]), *(list(row.values()) for row in rows)])
+
+    def show(self, console: Console) -> None:
+        """Print everything."""
+        console.print(as_table(self.ratings), highlight=False)
+        if len(self.players) <= _MOST_IN_TABLE:
+            console.print(self._cross_table())
+        if len(self.pairs) <= _MOST_PAIRS:
+            console.print(self._pair_table())
+        lines = [*self._describe_games(), *self._describe_cycles(), *self._describe_fit()]
+        for line in lines:
+            console.print(Text(line), highlight=False)
+
+    def _cross_table(self) -> Table:
+        table = Table(box=None, header_style="bold", title="points a game", title_justify="left")
+        table.add_column("")
+        table.add_column("player")
+        for number in range(1, len(self.players) + 1):
+            table.add_column(str(number), justify="right")
+        for number, row in enumerate(self.table.tolist(), start=1):
+            cells = ["" if math.isnan(share) else f"{share:.0%}" for share in row]
+            table.add_row(str(number), Text(self.players[number - 1]), *cells)
+        return table
+
+    def _pair_table(self) -> Table:
+        table = Table(box=None, header_style="bold", title="pairs", title_justify="left")
+        table.add_column("player")
+        table.add_column("opponent")
+        headings = ("won", "drawn", "lost", "share", "95 % interval", "distinct games")
+        for heading in headings:
+            table.add_column(heading, justify="right")
+        for pair in self.pairs:
+            low, high = pair.score.interval()
+            numbers = [*map(str, pair.score), f"{pair.score.share:.1%}", f"{low:.1%} to {high:.1%}"]
+            distinct = f"{pair.distinct.games} of {pair.score.games}"
+            table.add_row(Text(pair.first), Text(pair.second), *numbers, distinct)
+        return table
+
+    def _describe_games(self) -> list[str]:
+        counts = self.overview
+        low, high = counts.moving_first.interval()
+        lines = [
+            f"{counts.games} games, {counts.distinct} of them distinct",
+            f"moving first: {counts.moving_first.share:.1%} of the points"
+            f" (95 % interval {low:.1%} to {high:.1%})",
+        ]
+        if counts.distinct < counts.games:
+            lines[0] += (
+                ": play repeats itself, so intervals are too narrow;"
+                " --openings 4, or ?sampled_plies=4 after a player, makes games differ"
+            )
+        for name, games in counts.forfeits.items():
+            lines.append(f"{name} forfeited {games} {'game' if games == 1 else 'games'}")
+        return lines
+
+    def _describe_cycles(self) -> list[str]:
+        found = self.cycles
+        if not found.triples:
+            return []
+        share = "" if found.share is None else f" ({found.share:.1%}; 25 % if pairs threw coins)"
+        count = len(found.significant)
+        lines = [
+            f"cycles: {found.triples} triples of players looked at, {found.decided} without an"
+            f" even pair, {found.cyclic} of these a cycle by points{share}",
+            f"significant cycles: {count} (three exact tests at 95 % each, equal games counted"
+            f" once; at most {found.by_chance:.2g} expected by chance among equal players)",
+        ]
+        for players, values in found.significant[:_MOST_CYCLES]:
+            chain = " beats ".join([*players, players[0]])
+            lines.append(f"  {chain} (p = {', '.join(f'{value:.2g}' for value in values)})")
+        if count > _MOST_CYCLES:
+            lines.append(f"  and {count - _MOST_CYCLES} more in ratings.json")
+        return lines
+
+    def _describe_fit(self) -> list[str]:
+        if self.fit.p_value is None:
+            return []
+        lines = [
+            f"fit of the ratings to the pairs: chi-square {self.fit.chi_square:.1f} with"
+            f" {self.fit.freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
+            " largest deviations:"
+        ]
+        for each in self.fit.residuals[:_MOST_RESIDUALS]:
+            lines.append(
+                f"  {each.first} against {each.second}: {each.points:g} points,"
+                f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"
+            )
+        return lines
+
+
+def _score_dict(score: Score) -> dict[str, Any]:
+    low, high = score.interval()
+    return {**score._asdict(), "share": score.share, "low": low, "high": high}
+
+
+def _pair_dict(pair: PairResult) -> dict[str, Any]:
+    names = {"first": pair.first, "second": pair.second}
+    return {**names, **_score_dict(pair.score), "distinct_games": pair.distinct.games}
+
+
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

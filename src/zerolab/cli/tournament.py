@@ -1,0 +1,132 @@
+"""`zerolab tournament`: everybody plays everybody."""
+
+from __future__ import annotations
+
+import json as json_format
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+
+from zerolab.agents.interface import Agent
+from zerolab.agents.specs import parse_players
+from zerolab.arena.tournament import Tournament, TournamentSettings
+from zerolab.cli.meter import meter
+from zerolab.cli.parse import call
+from zerolab.cli.standings import Standings
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.store.checks import digest
+
+_FOLDERS = Path("tournaments")
+_WIDTH = 160
+
+
+def tournament(
+    players: tyro.conf.Positional[tuple[str, ...]] = (),
+    *,
+    game: str | None = None,
+    games: int | None = None,
+    openings: int | None = None,
+    seed: int | None = None,
+    folder: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Let everybody play everybody: ratings, cross table, and whether strength is one number.
+
+    Games are stored as pairs of players finish them. A tournament that was stopped or killed goes
+    on when the same command is given again, or its folder alone; players may be added to one.
+
+    Examples:
+      zerolab tournament runs/demo@0 runs/demo random mcts:100 --openings 4
+      zerolab tournament random mcts:25 mcts:100 mcts:400 --game connect_four:6x7 --games 40
+      zerolab tournament --folder tournaments/first runs/other
+
+    Args:
+        players: Runs such as runs/demo or runs/demo@12, random, mcts:N, perfect, gtp:"COMMAND".
+        game: What to play, where no run brings its game.
+        games: Games of every pair, half with each colour; 20 by default.
+        openings: Random plies at the start, the same for both colours of a pair; 0 by default.
+        seed: What all draws derive from; 0 by default.
+        folder: Where games and results are kept; named after players and settings by default.
+        json: Print everything as JSON.
+    """
+    asked = {"games": games, "openings": openings, "seed": seed}
+    given = {key: value for key, value in asked.items() if value is not None}
+    saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
+    former = saved.settings.model_dump() if saved else {}
+    agents = _gather(players, former.pop("players", {}), game or former.get("game"))
+    identities = {agent.name: agent.identity for agent in agents}
+    named = {"game": game_name(agents[0].game), "players": identities}
+    settings = validate(TournamentSettings, {**former, **named, **given})
+    standings = _play(folder or _default_folder(settings), settings, agents)
+    if json:
+        json_format.dump(standings.as_dict(), sys.stdout, indent=1)
+        print()
+        return
+    console = Console(width=_WIDTH, soft_wrap=True)
+    standings.show(console)
+    console.print(f"tables and figures: {standings.tournament.path}", highlight=False)
+
+
+def _gather(specs: Sequence[str], former: Mapping[str, str], game: str | None) -> list[Agent]:
+    """Return the players of the folder and those named now; raise UserError for fewer than two."""
+    chosen = parse_game(game) if game is not None else None
+    # Names are specs, but for the numbers of those that take part twice.
+    kept = [re.sub(r" #\d+$", "", name) for name in former]
+    agents: dict[str, Agent] = {}
+    for some in (kept, specs):
+        agents |= {agent.name: agent for agent in parse_players(some, chosen)} if some else {}
+        chosen = next(iter(agents.values())).game if agents else chosen
+    if len(agents) < 2:
+        raise UserError(
+            f"{len(agents)} of at least two players: expected more,"
+            " as in zerolab tournament runs/demo random mcts:100"
+        )
+    return list(agents.values())
+
+
+def _default_folder(settings: TournamentSettings) -> Path:
+    """Return a folder that the same command finds again."""
+    fields: dict[str, Any] = settings.model_dump()
+    fields["players"] = sorted(fields["players"].items())
+    mark = digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
+    return _FOLDERS / f"{settings.game.replace(':', '-')}-{mark}"
+
+
+def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> Standings:
+    """Play what is left, and write the results."""
+    torch.set_num_threads(1)  # each thread that plays has a core of its own
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with Tournament.locked(folder, settings) as tournament:
+            total = sum(len(leg.numbers(settings.games)) for leg in tournament.left())
+            if total:
+                with meter(str(folder), total, "games") as update:
+                    tournament.play(agents[0].game, agents, lambda done: update(done, ""))
+            standings = Standings.of(tournament)
+            standings.save()
+    except KeyboardInterrupt:
+        print(
+            "zerolab: stopped; finished games are stored, go on with: zerolab tournament"
+            f" --folder {folder}",
+            file=sys.stderr,
+        )
+        raise
+    return standings
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and play."""
+    call(tournament, "tournament", arguments)
