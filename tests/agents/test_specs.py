@@ -1,0 +1,177 @@
+"""Players by their specs, and every way to get one wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zerolab.agents.interface import KINDS
+from zerolab.agents.specs import parse_player, parse_players
+from zerolab.arena.greedy import GreedyPlayer
+from zerolab.arena.players import RandomPlayer, SearchPlayer
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.rules import calls
+from zerolab.rules.catalogue import parse_game
+
+GAME = parse_game("gobang:3x3:3")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(tmp_path_factory):
+    """A run in runs/demo, and one of another game in runs/other."""
+    folder = tmp_path_factory.mktemp("work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", "--preset", "smoke", "--run", "runs/demo"]) == 0
+        smaller = ["--set", "iterations=1", "--set", "selfplay.episodes=2"]
+        train = ["train", "connect_four:4x4", "--preset", "smoke", "--run", "runs/other"]
+        assert main([*train, *smaller]) == 0
+        yield folder
+
+
+def test_every_kind_makes_the_player_it_names():
+    assert isinstance(parse_player("random", GAME).player(), RandomPlayer)
+    for spec in ("mcts:20", "runs/demo", "runs/demo@0", "runs/demo?simulations=3"):
+        assert isinstance(parse_player(spec, GAME).player(), SearchPlayer)
+    greedy = parse_player("runs/demo?simulations=0", GAME)
+    assert isinstance(greedy.player(), GreedyPlayer)
+    assert greedy.evaluator is not None
+
+
+def test_a_run_brings_its_game_and_others_take_it():
+    agents = parse_players(["random", "runs/other", "mcts:5"])
+    assert {agent.game for agent in agents} == {parse_game("connect_four:4x4")}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("runs/demo", "./runs/demo/"),
+        ("runs/demo", "run:runs/demo"),
+        ("runs/demo?simulations=7&selection.c=2", "runs/demo?selection.c=2.0&simulations=7"),
+        ("mcts:60", "mcts:50?simulations=60"),
+        ("runs/demo?sampled_plies=0", "runs/demo"),
+        ("runs/demo?selection=uct", "runs/demo?selection.name=uct"),
+    ],
+)
+def test_equal_players_have_one_name(one, other):
+    first, second = parse_player(one, GAME), parse_player(other, GAME)
+    assert first.name == second.name
+    assert first.identity == second.identity
+
+
+def test_different_players_have_different_names_which_name_them_again():
+    specs = [
+        "random", "mcts:50", "mcts:51", "mcts:50?selection.c=2", "mcts:50?sampled_plies=2",
+        "runs/demo@0", "runs/demo@1", "runs/demo@1?simulations=0", "runs/demo@1?simulations=3",
+        "runs/demo@1?selection.c=3", "runs/demo@1?simulations=3&selection.c=3",
+        "runs/demo@1?reuse_tree=false", "runs/demo@1?selection=uct",
+        "runs/demo@1?simulations=0&sampled_plies=3",
+    ]  # fmt: skip
+    agents = parse_players(specs, GAME)
+    names = [agent.name for agent in agents]
+    assert len(set(names)) == len({agent.identity for agent in agents}) == len(specs)
+    assert [agent.name for agent in parse_players(names, GAME)] == names
+
+
+def test_a_player_named_twice_takes_part_twice():
+    agents = parse_players(["random", "mcts:5", "random", "random"], GAME)
+    assert [agent.name for agent in agents] == ["random", "mcts:5", "random #2", "random #3"]
+
+
+def test_the_network_in_force_is_named_by_its_iteration(runs):
+    name = parse_player("runs/demo").name
+    assert name.startswith("runs/demo@")
+    assert name != "runs/demo@"
+
+
+def test_players_of_one_network_share_it():
+    agents = parse_players(["runs/demo@1", "runs/demo@1?simulations=2", "runs/demo@0"])
+    one, other, earlier = (agent.evaluator() for agent in agents)
+    assert one is other
+    assert one is not earlier
+
+
+def test_options_change_the_search():
+    agent = parse_player("runs/demo?simulations=9&selection.c=2.5&first_play=parent&cache=0")
+    player = agent.player()
+    settings = player.search.settings
+    assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
+    assert settings.first_play.name == "parent"
+    player.start(1)
+    state = calls.start_state(GAME)[None]
+    player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))
+    assert player.search.visits(np.zeros(1, int)).sum() == 9
+
+
+def test_self_play_noise_stays_at_home(runs):
+    settings = parse_player("runs/demo").player().search.settings
+    assert settings.noise.fraction == 0
+
+
+def test_a_command_loses_its_quotes_once():
+    names = [parse_player(f"gtp:{text}", GAME).name for text in ("a -b", '"a -b"', "'a -b'")]
+    assert names == ['gtp:"a -b"'] * 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("rnadom", '"rnadom" is neither a run nor one of'),
+        ("rnadom", 'did you mean "random"?'),
+        ("mtcs:100", 'did you mean "mcts"?'),
+        ("runs/dmeo", 'did you mean "runs/demo"?'),
+        ("", "neither a run nor"),
+        ("random?x=1", "expected random alone"),
+        ("random:3", "expected random alone"),
+        ("mcts", "expected a number of playouts from 1"),
+        ("mcts:ten", "as in mcts:100"),
+        ("mcts:0", "from 1 to 1000000"),
+        (f"mcts:{'9' * 5000}", "from 1 to 1000000"),
+        ("mcts:50?simulations=0", "expected at least 1"),
+        ("mcts:50?leaf=network", "mcts has no network"),
+        ("mcts:50?selection=ucb", 'did you mean "uct"?'),
+        ("gtp:", "expected a command"),
+        ('gtp:""', "expected a command"),
+        ("runs/demo@77", "has no network 77: expected one of 0, 1"),
+        ("runs/demo@one", "expected a whole number after @, as in runs/demo@12"),
+        ("runs/demo@-1", "expected a whole number after @"),
+        ("nowhere@12", "neither a run nor"),
+        ("runs/demo?simulatons=9", 'unknown setting "simulatons"; did you mean "simulations"?'),
+        ("runs/demo?selection.d=9", 'did you mean "selection.c"?'),
+        ("runs/demo?simulations=many", 'simulations = "many": expected a whole number'),
+        ("runs/demo?simulations=-1", "expected at least 0"),
+        ("runs/demo?simulations", "expected KEY=VALUE after ?"),
+        ("runs/demo?", "as in ?simulations=400"),
+        ("runs/demo?simulations=4&&cache=0", "expected KEY=VALUE"),
+        ("runs/demo?sampled_plies=1.5", "expected a whole number"),
+        ("runs/demo?noise.fraction=0.5", "noise is for self-play"),
+        ("runs/demo?simulations=0&selection.c=2", "has no effect without a search"),
+        ("runs/demo?simulations.x=2", "has no keys of its own"),
+    ],
+)
+def test_mistakes_name_the_value_and_what_was_expected(spec, expected):
+    with pytest.raises(UserError) as error:
+        parse_player(spec, GAME)
+    message = str(error.value)
+    assert expected in message
+    assert len(message.splitlines()) == 1
+    assert len(message) < 6000
+
+
+def test_two_games_do_not_meet():
+    with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo is of"):
+        parse_players(["random", "runs/demo", "runs/other"])
+    with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but --game is of"):
+        parse_player("runs/demo", parse_game("othello:6x6"))
+
+
+def test_somebody_must_bring_the_game():
+    with pytest.raises(UserError, match="expected --game, as in --game othello:6x6"):
+        parse_players(["random", "mcts:5"])
+
+
+def test_every_registered_kind_says_how_it_is_written():
+    assert all(kind.form for kind in KINDS.values())
+    assert {"random", "mcts", "perfect", "gtp", "run"} <= set(KINDS)
