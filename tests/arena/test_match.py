@@ -5,43 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from arena.scripted import Scripted, highest, lowest, quitter
 from search.naive import HashEvaluator
 from zerolab.arena.match import play_match
-from zerolab.arena.players import RandomPlayer, SearchPlayer, mcts_player
+from zerolab.arena.openings import random_openings
+from zerolab.arena.players import (
+    FORFEIT,
+    Entrant,
+    RandomPlayer,
+    SearchPlayer,
+    mcts_entrant,
+    mcts_player,
+)
+from zerolab.core.errors import UserError
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.results import Result
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.settings import SearchSettings
 
 
-class Scripted:
-    """Plays the legal action of the lowest or highest number, and keeps a diary."""
-
-    def __init__(self, name, pick):
-        self.name = name
-        self.pick = pick
-        self.heard = []
-
-    def start(self, games):
-        self.positions = [Position.start("gobang:3x3:3")] * games
-
-    def reset(self, slots):
-        for slot in slots:
-            self.positions[slot] = Position.start("gobang:3x3:3")
-
-    def choose(self, slots, states, keys):
-        for slot, state in zip(slots, states, strict=True):
-            assert (self.positions[slot].state == state).all()
-        return np.array([self.pick(self.positions[slot].legal_actions) for slot in slots])
-
-    def advance(self, slots, actions):
-        for slot, action in zip(slots, actions, strict=True):
-            self.positions[slot] = self.positions[slot].play(int(action))
-            self.heard.append(int(action))
-
-
 def test_colours_alternate_and_results_are_the_games():
     game = parse_game("gobang:3x3:3")
-    match = play_match(game, Scripted("low", min), Scripted("high", max), 5, seed=1)
+    match = play_match(
+        game, Scripted(game, "low", lowest), Scripted(game, "high", highest), 5, seed=1
+    )
     assert [g.first for g in match.games] == ["low", "high", "low", "high", "low"]
     for played in match.games:
         position = Position.start(game)
@@ -57,7 +45,7 @@ def test_colours_alternate_and_results_are_the_games():
 
 def test_both_players_hear_every_move():
     game = parse_game("gobang:3x3:3")
-    a, b = Scripted("low", min), Scripted("high", max)
+    a, b = Scripted(game, "low", lowest), Scripted(game, "high", highest)
     match = play_match(game, a, b, 2, seed=1)
     assert sorted(a.heard) == sorted(b.heard)
     assert len(a.heard) == sum(len(played.actions) for played in match.games)
@@ -128,3 +116,79 @@ def test_small_matches(games):
     game = parse_game("gobang:3x3:3")
     match = play_match(game, RandomPlayer(game), RandomPlayer(game), games, seed=1)
     assert match.score.games == games
+
+
+def test_whoever_gives_up_loses():
+    game = parse_game("gobang:3x3:3")
+    match = play_match(
+        game, Scripted(game, "quitter", quitter(3)), Scripted(game, "low", lowest), 4, seed=1
+    )
+    # Moving first, the quitter is asked at plies 0, 2 and 4; moving second, at plies 1 and 3.
+    assert [played.actions for played in match.games] == [
+        (0, 1, 2, 3, FORFEIT),
+        (0, 1, 2, FORFEIT),
+    ] * 2
+    assert [played.result for played in match.games] == [-1, 1, -1, 1]
+    assert match.score == (0, 0, 4)
+
+
+def test_both_colours_share_an_opening():
+    game = parse_game("connect_four:6x7")
+    match = play_match(game, RandomPlayer(game), RandomPlayer(game), 40, seed=1, openings=5)
+    begins = [played.actions[:5] for played in match.games]
+    assert begins[::2] == begins[1::2]
+    assert len(set(begins)) > 15
+    assert all(len(played.actions) > 5 for played in match.games)
+    afterwards = [played.actions[5:] for played in match.games]
+    assert all(one != other for one, other in zip(afterwards[::2], afterwards[1::2], strict=True))
+
+
+def test_players_hear_the_opening():
+    game = parse_game("gobang:3x3:3")
+    low, high = Scripted(game, "low", lowest), Scripted(game, "high", highest)
+    match = play_match(game, low, high, 6, seed=3, openings=2)
+    assert len(low.heard) == sum(len(played.actions) for played in match.games)
+
+
+def test_openings_longer_than_games_are_refused():
+    game = parse_game("gobang:3x3:3")
+    with pytest.raises(UserError, match="openings of 9 plies"):
+        play_match(game, RandomPlayer(game), RandomPlayer(game), 2, seed=1, openings=9)
+
+
+def test_no_opening_is_an_ended_game():
+    """Of the games of 3x3, many are over after 6 or 7 plies."""
+    game = parse_game("gobang:3x3:3")
+    keys = np.arange(500, dtype=np.uint64)
+    for opening in random_openings(game, 7, keys):
+        position = Position.start(game)
+        for action in opening:
+            position = position.play(int(action))
+        assert position.outcome is None
+
+
+def test_threads_and_players_given_themselves_play_the_same_games():
+    game = parse_game("connect_four:5x5")
+    entrants = mcts_entrant(game, 20), Entrant("Random", lambda: RandomPlayer(game))
+    players = mcts_player(game, 20), RandomPlayer(game)
+    assert play_match(game, *entrants, 12, seed=2) == play_match(game, *players, 12, seed=2)
+
+
+def test_a_match_in_two_parts_is_the_whole_match():
+    game = parse_game("connect_four:5x5")
+    a, b = mcts_entrant(game, 10), mcts_entrant(game, 20)
+    whole = play_match(game, a, b, 12, seed=2, openings=2)
+    parts = [play_match(game, a, b, 6, seed=2, openings=2, begin=n) for n in (0, 6)]
+    assert parts[0].games + parts[1].games == whole.games
+
+
+def test_a_player_against_itself_is_its_own_equal():
+    """Both sides search; neither may see or reuse what the other draws."""
+    game = parse_game("connect_four:5x5")
+    match = play_match(game, mcts_entrant(game, 15), mcts_entrant(game, 15), 1200, seed=7)
+    low, high = match.score.interval()
+    assert low < 0.5 < high
+    results = [Result("ab"[g.number % 2], "ba"[g.number % 2], g.result) for g in match.games]
+    difference = rate(results).difference("a", "b")
+    assert difference.low < 0 < difference.high
+    assert match.distinct > 1100
