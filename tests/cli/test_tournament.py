@@ -1,0 +1,173 @@
+"""`zerolab tournament`, `match` and `play` as a user meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from zerolab.cli.main import main
+from zerolab.store.games import GameStore
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SOME = ["random", "mcts:5", "mcts:40", "--game", "connect_four:4x4", "--games", "10"]
+
+
+def output(capsys, *arguments):
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_a_tournament_prints_ratings_pairs_and_the_three_reports(capsys):
+    printed = output(capsys, "tournament", *SOME, "--openings", "2")
+    ranks = [line.split()[1] for line in printed.splitlines()[1:4]]
+    assert ranks[0] == "mcts:40"
+    assert "points a game" in printed
+    assert "30 games, " in printed
+    assert "moving first: " in printed
+    assert "cycles: 1 triples of players looked at" in printed
+    assert "significant cycles: 0" in printed
+
+
+def test_its_folder_holds_everything(capsys, here):
+    printed = json.loads(output(capsys, "tournament", *SOME, "--folder", "t", "--json"))
+    saved = json.loads(Path("t/ratings.json").read_text())
+    assert saved == printed
+    assert saved["players"][0]["player"] == "mcts:40"
+    assert {"advantage", "draw_elo", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
+    assert sum(pair["wins"] + pair["draws"] + pair["losses"] for pair in saved["pairs"]) == 30
+    for pair in saved["pairs"]:
+        assert pair["low"] < pair["share"] < pair["high"]
+        assert pair["distinct_games"] <= 10
+    rows = list(csv.reader(io.StringIO(Path("t/crosstable.csv").read_text())))
+    assert rows[0][1:] == [row[0] for row in rows[1:]]
+    assert float(rows[1][2]) + float(rows[2][1]) == 1
+    for name in ("ratings", "crosstable"):
+        assert Path(f"t/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert Path(f"t/{name}.svg").read_text().startswith("<?xml")
+    assert len(Path("t/ratings.csv").read_text().splitlines()) == 4
+    assert len(Path("t/pairs.csv").read_text().splitlines()) == 4
+
+
+def test_the_same_command_plays_nothing_again_and_the_folder_alone_will_do(capsys):
+    first = output(capsys, "tournament", *SOME)
+    (folder,) = Path("tournaments").iterdir()
+    written = (folder / "games.sqlite").stat().st_mtime_ns
+    assert output(capsys, "tournament", *SOME) == first
+    assert output(capsys, "tournament", "--folder", str(folder)) == first
+    assert (folder / "games.sqlite").stat().st_mtime_ns == written
+
+
+def test_players_are_added_to_a_folder(capsys):
+    output(capsys, "tournament", *SOME, "--folder", "t")
+    printed = json.loads(output(capsys, "tournament", "mcts:9", "--folder", "t", "--json"))
+    assert len(printed["players"]) == 4
+    assert printed["games_played"] == 60
+    assert len(GameStore(Path("t/games.sqlite")).stages()) == 6
+
+
+def test_one_player_twice(capsys):
+    twice = ["random", "random", "--game", "gobang:3x3:3", "--games", "200", "--json"]
+    printed = json.loads(output(capsys, "tournament", *twice))
+    names = {player["player"]: player for player in printed["players"]}
+    assert set(names) == {"random", "random #2"}
+    low, high = (names["random"][key] for key in ("low", "high"))
+    assert low < 0 < high
+    (folder,) = Path("tournaments").iterdir()
+    again = json.loads(output(capsys, "tournament", "--folder", str(folder), "--json"))
+    assert again == printed
+
+
+def test_repeated_games_are_told(capsys):
+    """Perfectly predictable players cannot play ten different games."""
+    train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
+    output(capsys, *train, "--set", "selfplay.episodes=2")
+    two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
+    printed = output(capsys, "tournament", *two, "--games", "40")
+    assert "40 games, " in printed
+    assert "play repeats itself, so intervals are too narrow" in printed
+
+
+def test_a_match(capsys):
+    played = ["mcts:60", "random", "--game", "connect_four:4x4", "--games", "60"]
+    result = json.loads(output(capsys, "match", *played, "--openings", "2", "--json"))
+    assert result["players"] == ["mcts:60", "random"]
+    assert result["games"] == result["wins"] + result["draws"] + result["losses"] == 60
+    assert result["low"] > 0.5
+    assert result["elo_low"] > 0
+    assert result["superiority"] > 0.975
+    turned = ["random", "mcts:60", *played[2:], "--json"]
+    lost = json.loads(output(capsys, "match", *turned))
+    assert lost["elo_high"] < 0
+    assert lost["losses"] > lost["wins"]
+
+
+def test_a_sequential_test_stops_early(capsys):
+    played = ["mcts:60", "random", "--game", "connect_four:4x4", "--games", "1000"]
+    result = json.loads(output(capsys, "match", *played, "--sprt", "0", "100", "--json"))
+    assert result["sprt"]["state"] == "accept H1"
+    assert result["games"] < 200
+    assert result["games"] % 2 == 0
+    printed = output(capsys, "match", *played, "--sprt", "0", "100")
+    assert "sequential test ended: the larger difference" in printed
+
+
+def test_an_undecided_test_says_so(capsys):
+    played = ["mcts:9", "mcts:9", "--game", "connect_four:4x4", "--games", "4"]
+    printed = output(capsys, "match", *played, "--sprt", "0", "10")
+    assert "sequential test undecided" in printed
+    assert "mcts:9 against mcts:9 #2" in printed
+
+
+def test_play_takes_every_player(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hint\n0\nquit\n"))
+    printed = output(capsys, "play", "mcts:50", "--game", "connect_four:4x4")
+    assert "value of the position" in printed
+    assert "mcts:50 plays" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tournament"], "0 of at least two players"),
+        (["tournament", "random", "--game", "othello:6x6"], "1 of at least two players"),
+        (["tournament", "random", "mcts:5"], "expected --game, as in --game othello:6x6"),
+        (["tournament", *SOME, "--games", "11"], "such as 12"),
+        (["tournament", *SOME, "--games", "0"], "expected at least 2"),
+        (["tournament", *SOME, "--seed", "-1"], "expected at least 0"),
+        (["tournament", *SOME, "--openings", "16"], "is nearly always over by then"),
+        (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
+        (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
+        (["tournament", *SOME, "--folder", "."], "is no tournament and not empty"),
+        (["match", "random"], "Missing from zerolab match"),
+        (["match", "random", "mcts:5", "--game", "othello:6x6", "--games", "7"], "such as 8"),
+        (["match", *SOME[:2], *SOME[3:], "--sprt", "50", "0"], "the smaller one first"),
+        (["match", *SOME[:2], *SOME[3:], "--sprt", "50"], "sprt"),
+        (["play", "mcts:x", "--game", "othello:6x6"], "as in mcts:100"),
+    ],
+)
+def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+    Path("something").write_text("")
+    assert main(arguments) == 2
+    errors = capsys.readouterr().err
+    assert expected in errors
+    lines = [line for line in errors.splitlines() if line.startswith("zerolab: ")]
+    assert len(lines) == 1
+
+
+def test_other_settings_for_a_folder_are_refused(capsys):
+    output(capsys, "tournament", *SOME, "--folder", "t")
+    assert main(["tournament", "--folder", "t", "--games", "12"]) == 2
+    assert "games = 12 differs from 10 in t" in capsys.readouterr().err
+    assert main(["tournament", "--folder", "t", "--game", "connect_four:5x5"]) == 2
+    assert "game = connect_four:5x5 differs" in capsys.readouterr().err
