@@ -11,7 +11,7 @@ import torch
 
 from zerolab.arena.players import Entrant, SearchPlayer, search_bytes
 from zerolab.arena.tournament import Tournament, TournamentSettings
-from zerolab.bench.measure import GAMES, Measurement, in_turns
+from zerolab.bench.measure import Measurement, in_turns
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.rules.catalogue import parse_game
@@ -19,34 +19,29 @@ from zerolab.search.settings import SearchSettings
 from zerolab.selfplay.episodes import play_episodes
 from zerolab.selfplay.settings import SelfPlaySettings
 
+_NAME = "connect_four:6x7"
 _NETWORK = {"blocks": 4, "filters": 32}
 _NETWORKS = 4
-_GAMES_A_PAIR = 170
-_SIMULATIONS = 16
+_GAMES_A_PAIR = 340
+_SIMULATIONS = 8
 _SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games are alike
 
 
 def measure_tournament(rounds: int) -> Iterator[Measurement]:
-    """Measure a tournament of every game, without and with merging and cache."""
-    for name in GAMES:
-        evaluators = [_evaluator(name, seed) for seed in range(_NETWORKS)]
-        for merged in (False, True):
-            cache = {} if merged else {"cache": 0}
-            search = SearchSettings(simulations=_SIMULATIONS, merge=merged, **cache)
-            subject = _Tournament(name, evaluators, search)
-            limit = _SelfPlay(name, evaluators[0], search)
-            rate, best = in_turns(subject.play, limit.play, rounds)
-            yield Measurement(
-                f"tournament/resnet4x32/{name}/{'merged' if merged else 'plain'}",
-                "simulations/s",
-                rate,
-                best,
-                "self-play of one of the networks",
-            )
+    """Measure a tournament without and with merging and cache."""
+    evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
+    for merged in (False, True):
+        cache = {} if merged else {"cache": 0}
+        search = SearchSettings(simulations=_SIMULATIONS, merge=merged, **cache)
+        subject = _Tournament(evaluators, search)
+        limit = _SelfPlay(evaluators[0], search)
+        rate, best = in_turns(subject.play, limit.play, rounds)
+        label = f"tournament/resnet4x32/{_NAME}/{'merged' if merged else 'plain'}"
+        yield Measurement(label, "simulations/s", rate, best, "self-play of one of the networks")
 
 
-def _evaluator(name: str, seed: int) -> NetworkEvaluator:
-    game = parse_game(name)
+def _evaluator(seed: int) -> NetworkEvaluator:
+    game = parse_game(_NAME)
     settings = NETWORKS["resnet"].model_validate(_NETWORK)
     return NetworkEvaluator(build_network(settings, game, seed), game)
 
@@ -54,14 +49,12 @@ def _evaluator(name: str, seed: int) -> NetworkEvaluator:
 class _Tournament:
     """A whole tournament, stored in a folder."""
 
-    def __init__(
-        self, name: str, evaluators: Sequence[NetworkEvaluator], search: SearchSettings
-    ) -> None:
-        self._game = parse_game(name)
+    def __init__(self, evaluators: Sequence[NetworkEvaluator], search: SearchSettings) -> None:
+        self._game = parse_game(_NAME)
         self._players: list[SearchPlayer] = []
         self._entrants = [self._entrant(n, each, search) for n, each in enumerate(evaluators)]
         self._settings = TournamentSettings(
-            game=name,
+            game=_NAME,
             games=_GAMES_A_PAIR,
             players={entrant.name: "" for entrant in self._entrants},
         )
@@ -91,8 +84,8 @@ class _Tournament:
 class _SelfPlay:
     """As many games of one network against itself."""
 
-    def __init__(self, name: str, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
-        self._game = parse_game(name)
+    def __init__(self, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
+        self._game = parse_game(_NAME)
         self._evaluator = evaluator
         self._search = search
         episodes = _GAMES_A_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
