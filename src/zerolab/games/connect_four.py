@@ -156,6 +156,10 @@ class ConnectFourRules(Rules):
         return 0
 
     @staticmethod
+    def is_race(game):
+        return True
+
+    @staticmethod
     def score_bounds(game, state):
         board = boards.full_board(game.rows, game.columns)
         left = remaining(game, state)

@@ -49,6 +49,10 @@ class GobangRules(SquareRules):
         return 0
 
     @staticmethod
+    def is_race(game):
+        return True
+
+    @staticmethod
     def score_bounds(game, state):
         board = boards.full_board(game.rows, game.columns)
         left = remaining(game, state)

@@ -185,7 +185,7 @@ class OthelloRules(SquareRules):
 
     @staticmethod
     def promise(game, state):
-        """See `interface.promise`: few replies, few corners and few cells that could become some."""
+        """See `interface.promise`: few replies, few corners, a small frontier."""
         moves = _moves(game.rows, game.columns, state[0], state[1])
         corner_moves = moves & _CORNERS[game.rows, game.columns]
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])

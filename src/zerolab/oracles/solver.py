@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import kernel
 from zerolab.oracles import kernels
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.table import empty_table
@@ -97,7 +96,7 @@ class Solver:
         self._report = report
         self._table = empty_table(rules.words(game), memory)
         self._path = kernels.empty_path(_PLIES, rules.words(game), rules.actions(game))
-        cells = _remaining(game, calls.start_state(game))
+        cells = calls.remaining_of(game, calls.start_state(game))
         self._symmetric_from = cells if cells == MANY else cells - _SYMMETRIC_PLIES
 
     @property
@@ -132,14 +131,34 @@ class Solver:
         """Return the legal actions, those that look best first: the others profit from them."""
         actions = np.flatnonzero(calls.legal_mask(self.game, state))
         after = [calls.next_state(self.game, state, int(action)) for action in actions]
-        promises = [_promise(self.game, each) for each in after]
+        promises = [calls.promise_of(self.game, each) for each in after]
         return [int(action) for action in actions[np.argsort(promises, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
-        """Corner the value with tests that leave the guess in growing steps."""
+        """Corner the value with tests, each of which moves its lower or upper bound."""
         if calls.outcome_of(self.game, state) != ONGOING:
-            return int(_score(self.game, state))
-        low, high = map(int, _score_bounds(self.game, state))
+            return calls.score_of(self.game, state)
+        low, high = calls.score_bounds_of(self.game, state)
+        if rules.is_race(self.game):
+            return self._close_in(state, low, high, watch)
+        return self._gallop(state, low, high, guess, watch)
+
+    def _close_in(self, state: State, low: int, high: int, watch: _Watch) -> int:
+        """Look for the fastest win and the fastest loss in turns, then for slower ones.
+
+        A test for a fast win or loss ends early in every line, so that this is iterative deepening
+        on the value's window; what the shallow tests leave in the table sorts the deeper ones.
+        """
+        for_win = True
+        while low < high:
+            bound = high if for_win else low + 1
+            found = self._test(state, bound, watch)
+            low, high = (max(low, found), high) if found >= bound else (low, min(high, found))
+            for_win = not for_win
+        return low
+
+    def _gallop(self, state: State, low: int, high: int, guess: int, watch: _Watch) -> int:
+        """Leave the guess in growing steps."""
         bound, stride = min(max(guess, low + 1), high), 1
         went_up = None
         while low < high:
@@ -161,23 +180,3 @@ class Solver:
                 self._path = kernels.grown_path(self._path, 2 * len(self._path.states))
             watch.check(self.nodes)
         return int(self._path.control[kernels.VALUE])
-
-
-@kernel
-def _remaining(game, state):
-    return rules.remaining(game, state)
-
-
-@kernel
-def _promise(game, state):
-    return rules.promise(game, state)
-
-
-@kernel
-def _score(game, state):
-    return rules.score(game, state)
-
-
-@kernel
-def _score_bounds(game, state):
-    return rules.score_bounds(game, state)

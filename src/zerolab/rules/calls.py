@@ -108,6 +108,48 @@ def score_of(game: Game, state: State) -> int:
     return int(_score(game, state))
 
 
+@kernel
+def _score_bounds(game, state):
+    return rules.score_bounds(game, state)
+
+
+@kernel
+def _remaining(game, state):
+    return rules.remaining(game, state)
+
+
+@kernel
+def _promise(game, state):
+    return rules.promise(game, state)
+
+
+@kernel
+def _candidates(game, state, out):
+    return rules.candidates(game, state, out)
+
+
+def score_bounds_of(game: Game, state: State) -> tuple[int, int]:
+    """Return the lowest and highest final score of an ongoing state."""
+    low, high = _score_bounds(game, state)
+    return int(low), int(high)
+
+
+def remaining_of(game: Game, state: State) -> int:
+    """Return how many stones can still be put at most."""
+    return int(_remaining(game, state))
+
+
+def promise_of(game: Game, state: State) -> int:
+    """Return how good a state looks for the player who has just moved."""
+    return int(_promise(game, state))
+
+
+def candidates_of(game: Game, state: State) -> list[int]:
+    """Return actions of an ongoing state one of which has the highest value."""
+    out = np.empty(rules.actions(game), np.int16)
+    return [int(action) for action in out[: _candidates(game, state, out)]]
+
+
 def image_of(game: Game, state: State, symmetry: int) -> State:
     """Return the image of a state under a symmetry."""
     out = np.empty_like(state)

@@ -159,6 +159,12 @@ def score(game: Game, state: State) -> int:
 
 
 @GAMES.function
+def is_race(game: Game) -> bool:
+    """Return whether scores tell how fast a game was won, rather than how high."""
+    raise AssertionError
+
+
+@GAMES.function
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
     """Return the lowest and highest score that an ongoing game can end with for the mover."""
     raise AssertionError
@@ -218,6 +224,10 @@ class Rules:
     @staticmethod
     def score(game, state):
         return outcome(game, state)
+
+    @staticmethod
+    def is_race(game):
+        return False
 
     @staticmethod
     def score_bounds(game, state):

@@ -17,6 +17,7 @@ from zerolab.testing.laws import (
     check_registration,
     check_start,
 )
+from zerolab.testing.scores import check_candidates, check_remaining, check_scores
 from zerolab.testing.symmetry import (
     check_symmetric_positions,
     check_symmetries_invert,
@@ -39,6 +40,9 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_random_action,
     check_playout,
     check_playout_mean,
+    check_remaining,
+    check_scores,
+    check_candidates,
 )
 """The laws, the more fundamental ones first; each raises AssertionError where a game breaks it."""
 

@@ -1,0 +1,171 @@
+"""The solver against published values, exhaustive search, BitBully and the laws of its values."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from oracles.exhaustive import move_values, random_position
+from zerolab.core.errors import UserError
+from zerolab.oracles import kernels
+from zerolab.oracles.catalogue import oracle_for
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.solver import Budget, Solver
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.position import Position
+
+
+def solve(position, solver=None):
+    """Return the values of the legal actions of a position."""
+    solver = solver or Solver(position.game, memory=16)
+    values = solver.action_values(position.state[None])[0]
+    assert (values == ILLEGAL).tolist() == (~position.legal_mask).tolist()
+    return {action: int(values[action]) for action in position.legal_actions}
+
+
+# DESIGN 8, rows by columns.
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("connect_four:4x4", 0),
+        ("connect_four:4x5", 0),
+        ("connect_four:5x5", 0),
+        ("connect_four:4x6", -1),
+        ("gobang:5x6:4", 1),
+        ("gobang:6x6:4", 1),
+        ("gobang:3x3:3", 0),
+        ("gobang:4x4:4", 0),
+        ("gobang:5x5:4", 0),
+        ("othello:4x4", -8),
+    ],
+)
+def test_published_values(name, expected):
+    position = Position.start(name)
+    value = Solver(position.game, memory=128).value(position.state)
+    assert value == expected if name.startswith("othello") else np.sign(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "most_left"),
+    [
+        ("gobang:3x3:3", 9),
+        ("gobang:4x3:3", 8),
+        ("connect_four:4x4", 11),
+        ("connect_four:4x5:3", 11),
+        ("connect_four:6x7", 9),
+        ("othello:4x4", 10),
+        ("othello:5x6", 7),
+        ("othello:8x8", 6),
+    ],
+)
+def test_every_move_has_the_value_of_exhaustive_search(name, most_left):
+    random = np.random.default_rng(7)
+    solver = Solver(Position.start(name).game, memory=1)  # and what it remembers stays right
+    for _ in range(12):
+        position = random_position(name, random, most_left)
+        assert solve(position, solver) == move_values(position), position
+
+
+def test_a_game_that_says_nothing_more_is_solved_too():
+    position = Position.start("hex:3x3")
+    assert set(solve(position).values()) <= {-1, 1}
+    assert max(solve(position).values()) == 1  # the first player wins Hex (Nash)
+
+
+@pytest.mark.parametrize("name", ["othello:6x6", "gobang:4x4:3", "connect_four:5x5"])
+def test_symmetric_positions_have_symmetric_values(name):
+    random = np.random.default_rng(3)
+    for _ in range(3):
+        position = random_position(name, random, 10)
+        own = solve(position)
+        for symmetry in range(1, rules.symmetries(position.game)):
+            image = calls.image_of(position.game, position.state, symmetry)
+            values = Solver(position.game, memory=4).action_values(image[None])[0]
+            for action, value in own.items():
+                assert values[rules.action_image(position.game, symmetry, action)] == value
+
+
+def test_values_follow_from_those_one_ply_later():
+    random = np.random.default_rng(5)
+    for name in ("othello:6x6", "connect_four:6x7", "gobang:5x5:4"):
+        position = random_position(name, random, 12)
+        for action, value in solve(position).items():
+            after = position.play(action)
+            if after.outcome is None:
+                assert value == -max(solve(after).values())
+            else:
+                assert value == -calls.score_of(after.game, after.state)
+
+
+def test_late_positions_have_the_scores_of_bitbully():
+    pytest.importorskip("bitbully", reason="the extra oracle is not installed")
+    random = np.random.default_rng(11)
+    position = Position.start("connect_four:6x7")
+    bitbully, solver = oracle_for(position.game), Solver(position.game)
+    states = [random_position("connect_four:6x7", random, left).state for left in range(6, 24)]
+    expected = bitbully.action_values(np.array(states))
+    assert np.array_equal(solver.action_values(np.array(states)), expected)
+    opening = bitbully.action_values(position.state[None])[0]
+    assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
+
+
+def test_the_standard_board_without_its_extra_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bitbully", None)
+    with pytest.raises(UserError, match=r"zerolab\[oracle\]"):
+        oracle_for(Position.start("connect_four:6x7").game)
+
+
+@pytest.mark.parametrize("budget", [Budget(nodes=1000), Budget(seconds=1e-9)])
+def test_a_spent_budget_is_told_and_the_solver_lives_on(budget):
+    position = Position.start("othello:6x6")
+    solver = Solver(position.game, memory=4, budget=budget)
+    with pytest.raises(NotSolvedError, match="not solved within"):
+        solver.action_values(position.state[None])
+    if budget.nodes:
+        assert solver.nodes <= 1000 + 1
+        late = random_position("othello:6x6", np.random.default_rng(1), 4)
+        assert solve(late, solver) == move_values(late)
+
+
+def test_progress_is_reported():
+    heard = []
+    position = Position.start("gobang:5x5:4")
+    Solver(position.game, memory=64, report=heard.append).value(position.state)
+    assert [each.nodes for each in heard] == sorted({each.nodes for each in heard})
+    assert all((each.move, each.moves) == (0, 1) for each in heard)
+
+
+def test_a_path_that_is_full_grows_and_goes_on():
+    position = Position.start("othello:4x4")
+    solver = Solver(position.game, memory=4)
+    solver._path = kernels.empty_path(3, 2, 17)
+    assert solver.value(position.state) == -8
+    assert len(solver._path.states) > 11  # the shortest games have more plies than that
+
+
+def test_plain_python_finds_the_same_values_and_visits_the_same_positions():
+    program = (
+        "import json; from zerolab.rules.position import Position;"
+        "from zerolab.oracles.solver import Solver; p = Position.start('othello:4x4');"
+        "s = Solver(p.game, memory=1);"
+        "print(json.dumps([s.action_values(p.state[None])[0].tolist(), s.nodes]))"
+    )
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for disabled in ("0", "1")
+    ]
+    compiled, plain = (json.loads(answer.stdout) for answer in answers)
+    assert compiled == plain
+    assert answers[1].stderr == ""
