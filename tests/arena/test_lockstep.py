@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from zerolab.arena.greedy import GreedyPlayer
 from zerolab.arena.lockstep import Fixture, Task, play_fixtures
 from zerolab.arena.perfect import PerfectPlayer
 from zerolab.arena.players import Entrant, RandomPlayer, SearchPlayer, mcts_entrant
+from zerolab.core.errors import UserError
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules import calls
 from zerolab.rules.catalogue import parse_game
@@ -98,6 +100,24 @@ def test_a_player_never_has_more_games_than_slots():
     play_fixtures(task, schedule, finished.append, threading.Event())
     assert most == [2, 2]
     assert len(finished) == 20
+
+
+def test_players_are_closed_when_games_are_over_or_fail():
+    closed = []
+
+    def fail(position):
+        raise UserError("no more moves")
+
+    class Program(Scripted):
+        def close(self):
+            closed.append(self.name)
+
+    for pick in (lowest, fail):
+        some = [Entrant(name, lambda n=name, p=pick: Program(GAME, n, p)) for name in "ab"]
+        task = Task(GAME, some, seed=0, iteration=0, lanes=2)
+        with nullcontext() if pick is lowest else pytest.raises(UserError, match="no more"):
+            play_fixtures(task, [Fixture(0, 0, 1, 0)], lambda _: None, threading.Event())
+    assert closed == ["a", "b"] * 2
 
 
 def test_a_stop_ends_early():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.arena.players import FORFEIT, Entrant, Player, Thinker
+from zerolab.arena.players import FORFEIT, Closable, Entrant, Player, Thinker
 from zerolab.core import streams
 from zerolab.rules import calls
 from zerolab.rules.interface import LOSS, ONGOING, Game
@@ -78,10 +78,13 @@ def play_fixtures(
     lanes nor on the order of the fixtures.
     """
     lanes = _Lanes(task, fixtures, finish)
-    lanes.open()
-    while lanes.busy and not stop.is_set():
-        lanes.play([*lanes.ask(), *lanes.think()])
+    try:
         lanes.open()
+        while lanes.busy and not stop.is_set():
+            lanes.play([*lanes.ask(), *lanes.think()])
+            lanes.open()
+    finally:
+        lanes.close()
 
 
 class _Choice(NamedTuple):
@@ -248,6 +251,12 @@ class _Lanes:
         for number in np.unique(players):
             rows, sides = np.nonzero(players == number)
             yield self._seats[number], slots[rows, sides], rows
+
+    def close(self) -> None:
+        """Let players that hold more than memory, such as outside programs, give it up."""
+        for seats in self._seats.values():
+            if isinstance(seats.player, Closable):
+                seats.player.close()
 
     def _end(self, lane: int, outcome: int) -> None:
         """Report a game, `outcome` being the mover's, and leave its lane and slots."""

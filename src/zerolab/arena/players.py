@@ -75,6 +75,15 @@ class Thinker(Player, Protocol):
         ...
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """A player that holds what outlives its games, such as a process."""
+
+    def close(self) -> None:
+        """Give it up; called when its games are over."""
+        ...
+
+
 @dataclass(frozen=True)
 class Entrant:
     """Someone who takes part in matches: `player` makes a player for one thread.
