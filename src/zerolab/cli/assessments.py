@@ -43,15 +43,28 @@ def print_assessments(console: Console, assessments: Sequence[Assessment]) -> No
 
 
 def _print_by_ply(console: Console, assessments: Sequence[Assessment]) -> None:
-    names = [each.name for each in assessments]
-    heads = [f"{name}: {kind}" for name in names for kind in ("strong", "weak")]
+    """Print a line a ply, without what is known exactly: --json and the figure have that, too."""
+    measured = [each for each in assessments if _is_measured(each)] or assessments
+    heads = [f"{each.name}, {kind} %" for each in measured for kind in ("strong", "weak")]
     table = Table("ply", "positions", *heads, box=None)
-    for ply in assessments[0].by_ply:
-        accuracies = [each.by_ply[ply] for each in assessments]
+    for ply in measured[0].by_ply:
+        accuracies = [each.by_ply[ply] for each in measured]
         count = accuracies[0].strong.positions if accuracies[0].strong else 0
-        cells = [percent(each, "") for accuracy in accuracies for each in accuracy[:2]]
+        cells = [_short(each) for accuracy in accuracies for each in accuracy[:2]]
         table.add_row(str(ply), str(count), *cells)
     console.print(table)
+
+
+def _is_measured(assessment: Assessment) -> bool:
+    strong = assessment.all.strong
+    return strong is not None and strong.low < strong.high
+
+
+def _short(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    mean, low, high, _ = estimate
+    return f"{100 * mean:.0f}" + (f" ({100 * low:.0f}-{100 * high:.0f})" if low < high else "")
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -84,10 +97,10 @@ def describe_score(score: Score) -> str:
     )
 
 
-def percent(estimate: Estimate | None, unknown: str = "unknown") -> str:
+def percent(estimate: Estimate | None) -> str:
     """Return a share in percent, with its interval where there is one."""
     if estimate is None:
-        return unknown
+        return "unknown"
     mean, low, high, _ = estimate
     return f"{mean:.1%}" + (f" ({low:.1%} to {high:.1%})" if low < high else "")
 

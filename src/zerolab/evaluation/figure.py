@@ -11,6 +11,9 @@ from matplotlib.figure import Figure
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import Assessment
 
+FEWEST = 10
+"""Plies with fewer positions are not drawn: their intervals say nothing."""
+
 
 def draw_accuracy(title: str, assessments: Sequence[Assessment]) -> Figure:
     """Draw strong and weak accuracy by ply, with intervals, one line a player."""
@@ -18,9 +21,10 @@ def draw_accuracy(title: str, assessments: Sequence[Assessment]) -> Figure:
     for axes, kind in zip(figure.subplots(1, 2), ("strong", "weak"), strict=True):
         for assessment in assessments:
             _draw(axes, assessment, kind)
-        axes.set(title=f"{kind} accuracy", xlabel="ply", ylim=(0, 1.02))
+        axes.set(title=f"{kind} accuracy", ylim=(0, 1.02))
+        axes.set_xlabel(f"ply (where there are at least {FEWEST} positions)")
         axes.grid(alpha=0.3)
-        axes.legend()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.suptitle(title)
     return figure
 
@@ -44,7 +48,7 @@ def _draw(axes: Axes, assessment: Assessment, kind: str) -> None:
     known = {
         ply: estimate
         for ply, accuracy in assessment.by_ply.items()
-        if (estimate := getattr(accuracy, kind)) is not None
+        if (estimate := getattr(accuracy, kind)) is not None and estimate.positions >= FEWEST
     }
     means = [each.mean for each in known.values()]
     # A share of 0 or 1 may lie outside its interval by the last bit.
