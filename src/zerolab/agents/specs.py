@@ -26,6 +26,7 @@ from zerolab.store.run_folder import is_run
 import_modules("zerolab.agents.kinds")
 
 _RUNS = Path("runs")
+_MOST_DIGITS = 10
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
 
@@ -56,12 +57,13 @@ def _find(text: str) -> _Spec:
     if head and head[1] in KINDS:
         return _Spec(text, KINDS[head[1]], text[head.end() :])
     folder = text.partition("?")[0]
-    if is_run(Path(folder)) or ("@" in folder and is_run(Path(folder.rpartition("@")[0]))):
+    before, at, iteration = folder.rpartition("@")
+    is_number = iteration.isdecimal() and len(iteration) < _MOST_DIGITS
+    too_long = iteration.isdecimal() and not is_number  # for a file's name, too
+    if not too_long and (is_run(Path(folder)) or (at and is_run(Path(before)))):
         return _Spec(text, KINDS["run"], text)
-    if re.search(r"@[^/]*$", folder) and not re.search(r"@\d{1,9}$", folder):
-        raise UserError(
-            f'"{text}": expected a whole number after @, as in {folder.rpartition("@")[0]}@12'
-        )
+    if at and "/" not in iteration and not is_number:
+        raise UserError(f'"{text}": expected a whole number after @, as in {before}@12')
     forms = ", ".join(kind.form for name, kind in KINDS.items() if name != "run")
     known = [*(name for name in KINDS if name != "run"), *_known_runs()]
     hint = nearest(text.partition(":")[0], known) or nearest(text, known)
