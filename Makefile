@@ -37,4 +37,6 @@ $(VENV)/user: pyproject.toml examples/pyproject.toml
 
 $(VENV)/developer: $(VENV)/user
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable examples
+	$(BIN)/python -m pip install --quiet --editable '.[oracle]' || \
+		echo "BitBully cannot be installed here: its tests will be skipped"
 	touch $@

@@ -26,6 +26,8 @@ class Measurement:
     """What the limit is the speed of."""
     shares: dict[str, float] = field(default_factory=dict)
     """Where the subject's time goes."""
+    note: str = ""
+    """What else is worth saying."""
 
     @property
     def ratio(self) -> float:
@@ -43,7 +45,8 @@ class Measurement:
             "limit_of": self.limit_of,
         }
         shares = {part: round(share, 3) for part, share in self.shares.items()}
-        return entry | ({"shares": shares} if shares else {})
+        note = {"note": self.note} if self.note else {}
+        return entry | ({"shares": shares} if shares else {}) | note
 
 
 def timed(work: Work) -> float:

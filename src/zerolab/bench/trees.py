@@ -27,7 +27,7 @@ _POSITIONS = 200_000
 def measure_trees(rounds: int) -> Iterator[Measurement]:
     """Measure each game beside the rules without a tree."""
     for name in GAMES:
-        subject, limit = _Trees(name), _Rules(name)
+        subject, limit = _Trees(name), RulesWalk(name)
         rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
         yield Measurement(f"tree/{name}", "simulations/s", rate, best, "rules without a tree")
 
@@ -50,7 +50,9 @@ class _Trees:
         return float(_REPEATS * _TREES * _SIMULATIONS)
 
 
-class _Rules:
+class RulesWalk:
+    """The rules alone, one random game after the other: what a search cannot be faster than."""
+
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
         self._start = calls.start_state(self._game)

@@ -13,6 +13,7 @@ from rich.table import Table
 from zerolab.bench.learning import measure_learning
 from zerolab.bench.measure import Measurement
 from zerolab.bench.selfplay import measure_self_play
+from zerolab.bench.solving import measure_solving
 from zerolab.bench.tournament import measure_tournament
 from zerolab.bench.training import measure_training
 from zerolab.bench.trees import measure_trees
@@ -21,6 +22,7 @@ from zerolab.core.errors import UserError, nearest
 
 SUITES: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "tree": measure_trees,
+    "solve": measure_solving,
     "selfplay": measure_self_play,
     "learn": measure_learning,
     "train": measure_training,
@@ -33,8 +35,8 @@ def bench(
 ) -> None:
     """Measure speed; every figure stands beside the limit measured in the same run.
 
-    The suites are tree, selfplay, learn, train and tournament; all of them take about a quarter of
-    an hour.
+    The suites are tree, solve, selfplay, learn, train and tournament; all of them take about 20
+    minutes.
 
     Example: zerolab bench tree selfplay --json
 
@@ -64,11 +66,12 @@ def bench(
 
 
 def _print_table(measured: Sequence[Measurement]) -> None:
-    table = Table("name", "median", "limit", "ratio", "time goes to", box=None)
+    table = Table("name", "median", "limit", "ratio", "time goes to, remarks", box=None)
     for each in measured:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
+        remarks = ", ".join(filter(None, (shares, each.note)))
         rates = f"{each.median:,.0f} {each.unit}", f"{each.limit:,.0f}"
-        table.add_row(each.name, *rates, f"{each.ratio:.2f}", shares)
+        table.add_row(each.name, *rates, f"{each.ratio:.2f}", remarks)
     Console(width=160, soft_wrap=True).print(table)
 
 
