@@ -205,6 +205,41 @@ class PlayoutAlwaysWon(GobangRules):
         return WIN
 
 
+@_broken("check_remaining")
+class RemainingCountsStones(GobangRules):
+    @staticmethod
+    def remaining(game, state):
+        return boards.popcount(state[0] | state[1])
+
+
+@_broken("check_scores")
+class ScoreSeenByTheWinner(GobangRules):
+    @staticmethod
+    def score(game, state):
+        return -GobangRules.score(game, state)
+
+
+@_broken("check_scores")
+class BoundsForgetFastLosses(GobangRules):
+    @staticmethod
+    def score_bounds(game, state):
+        return 0, GobangRules.score_bounds(game, state)[1]
+
+
+@_broken("check_candidates")
+class CandidatesNotLegal(GobangRules):
+    @staticmethod
+    def candidates(game, state, out):
+        return boards.list_cells(boards.full_board(3, 3), out)
+
+
+@_broken("check_candidates")
+class DefenceForgotten(GobangRules):
+    @staticmethod
+    def candidates(game, state, out):
+        return min(1, GobangRules.candidates(game, state[::-1], out))
+
+
 @_broken("check_twin")
 class TieScoredAsALoss(GobangRules):
     @staticmethod
