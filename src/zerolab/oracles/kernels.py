@@ -201,6 +201,15 @@ def _exchange(path, ply, i, j):
 
 
 @inlined
+def _reward(path, side, move, left):
+    """Count a cutoff in the history, which decides only among moves of equal promise."""
+    path.history[side, move] += np.int64(min(left, 64)) ** 2
+    if path.history[side, move] >= _PROMISE:
+        for action in range(path.history.shape[1]):
+            path.history[side, action] >>= 1
+
+
+@inlined
 def _note(game, table, path, ply, symmetric_from):
     """Keep what a searched position turned out to be."""
     state = path.states[ply]
@@ -208,7 +217,7 @@ def _note(game, table, path, ply, symmetric_from):
     best = path.best[ply]
     is_cut = best >= path.bound[ply]
     if is_cut:
-        path.history[ply & 1, path.best_move[ply]] += np.int64(min(left, 64)) ** 2
+        _reward(path, ply & 1, path.best_move[ply], left)
     if left < TABLE_FROM:
         return
     symmetry = _canonical(game, path, state, symmetric_from)
