@@ -44,6 +44,8 @@ _STEPS = 200
 _NEAR = 1e-6
 """Squared standard errors within which whole steps converge, and values differ by rounding."""
 _THERE = 1e-18
+_LONGEST = 4.0
+"""Of a step, in any parameter: whole ones are wild where the posterior is nearly linear."""
 
 
 class Rating(NamedTuple):
@@ -157,7 +159,9 @@ class Posterior(NamedTuple):
         lead, bar = _lead(point), point[-1]
         value = -(self.wins * np.logaddexp(0.0, bar - lead)).sum()
         value -= (self.losses * np.logaddexp(0.0, bar + lead)).sum()
-        return float(value + (self.draws * math.log(math.expm1(2.0 * bar)) if bar else 0.0))
+        # The logarithm of expm1(2 * bar), which itself may be too large for a number.
+        by_draw = 2.0 * bar + math.log(-math.expm1(-2.0 * bar)) if bar else 0.0
+        return float(value + self.draws * by_draw)
 
     def gradient(self, point: Floats) -> Floats:
         """Return float64[n + 2]."""
@@ -202,16 +206,19 @@ def _posterior(counted: Tally) -> Posterior:
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Climb by Newton's steps, halved while far away until they rise and draw_elo is positive."""
+    """Climb by Newton's steps, cut while far away until they rise and draw_elo is positive."""
     for _ in range(_STEPS):
         gradient = posterior.gradient(point) * free
         step = _inverse(posterior.information(point), free) @ gradient
         gain = float(gradient @ step)  # the squared distance to go, in standard errors
         if gain > _NEAR:
-            step *= _length(posterior, point, step, gain)
+            step *= min(1.0, _LONGEST / float(np.abs(step).max()))
+            step *= _length(posterior, point, step, float(gradient @ step))
         point = point + step
         if gain < _THERE:
             return point
+    if gain < _NEAR:  # rounding keeps it from coming nearer
+        return point
     raise ArithmeticError(f"ratings did not converge: gain {gain}")
 
 
