@@ -8,9 +8,9 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.rules import boards
+from zerolab.rules import boards, lines
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules, remaining
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
 
 
 class ConnectFour(NamedTuple):
@@ -151,9 +151,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def score(game, state):
-        if boards.has_run(state[1], game.columns, game.rows, game.length):
-            return -boards.swiftness(remaining(game, state))
-        return 0
+        return lines.score(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def is_race(game):
@@ -161,15 +159,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def score_bounds(game, state):
-        board = boards.full_board(game.rows, game.columns)
-        left = remaining(game, state)
-        low = 0
-        high = 0
-        if boards.has_run(board & ~state[1], game.columns, game.rows, game.length):
-            high = boards.swiftness(left - 1)
-        if boards.has_run(board & ~state[0], game.columns, game.rows, game.length):
-            low = -boards.swiftness(left - 2)
-        return low, high
+        return lines.score_bounds(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def candidates(game, state, out):
@@ -195,8 +185,4 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def promise(game, state):
-        taken = state[0] | state[1]
-        threats = boards.completing_cells(state[1], game.columns, game.rows, game.length)
-        made = 8 * boards.popcount(threats & ~taken)
-        free = boards.full_board(game.rows, game.columns) & ~state[1]
-        return made - boards.count_lines(free, game.columns, game.rows, game.length)
+        return lines.promise(state, game.columns, game.rows, game.length)

@@ -6,9 +6,9 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from zerolab.rules import boards
+from zerolab.rules import boards, lines
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, remaining
+from zerolab.rules.interface import DRAW, LOSS, ONGOING
 from zerolab.rules.squares import SquareRules
 
 
@@ -44,9 +44,7 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def score(game, state):
-        if boards.has_run(state[1], game.rows, game.columns, game.length):
-            return -boards.swiftness(remaining(game, state))
-        return 0
+        return lines.score(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def is_race(game):
@@ -54,20 +52,12 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def score_bounds(game, state):
-        board = boards.full_board(game.rows, game.columns)
-        left = remaining(game, state)
-        low = 0
-        high = 0
-        if boards.has_run(board & ~state[1], game.rows, game.columns, game.length):
-            high = boards.swiftness(left - 1)
-        if boards.has_run(board & ~state[0], game.rows, game.columns, game.length):
-            low = -boards.swiftness(left - 2)
-        return low, high
+        return lines.score_bounds(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def candidates(game, state, out):
         """See `interface.candidates`: a win at once, or a cell where the other would win."""
-        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
+        empty = lines.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.completing_cells(state[0], game.rows, game.columns, game.length)
         if wins:
             out[0] = boards.lowest_bit(wins)
@@ -80,8 +70,4 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def promise(game, state):
-        empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
-        threats = boards.completing_cells(state[1], game.rows, game.columns, game.length)
-        free = boards.full_board(game.rows, game.columns) & ~state[1]
-        made = 8 * boards.popcount(threats & empty)
-        return made - boards.count_lines(free, game.rows, game.columns, game.length)
+        return lines.promise(state, game.rows, game.columns, game.length)

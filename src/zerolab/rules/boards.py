@@ -41,6 +41,28 @@ _RUN_STARTS = _run_starts()
 
 
 @inlined
+def _step(direction, columns):
+    """Return how many bits lie between neighbours: right, down, down-right, down-left."""
+    if direction == 0:
+        return 1
+    if direction == 1:
+        return columns
+    return columns + 1 if direction == 2 else columns - 1
+
+
+@inlined
+def _runs(board, step, length):
+    """Return the cells from which `length` set bits follow at this step, wrapping included."""
+    run = board
+    covered = 1
+    while covered < length:
+        more = min(covered, length - covered)
+        run &= run >> np.uint64(more * step)
+        covered += more
+    return run
+
+
+@inlined
 def has_run(board, rows, columns, length):
     """Tell whether `length` or more stones of a board stand in one line, in any direction.
 
@@ -48,21 +70,8 @@ def has_run(board, rows, columns, length):
     apart may wrap around the edge; the table of possible starts removes those.
     """
     for direction in range(4):
-        if direction == 0:
-            step = 1
-        elif direction == 1:
-            step = columns
-        elif direction == 2:
-            step = columns + 1
-        else:
-            step = columns - 1
-        run = board
-        covered = 1
-        while covered < length:
-            more = min(covered, length - covered)
-            run &= run >> np.uint64(more * step)
-            covered += more
-        if run & _RUN_STARTS[rows, columns, length, direction]:
+        step = _step(direction, columns)
+        if _runs(board, step, length) & _RUN_STARTS[rows, columns, length, direction]:
             return True
     return False
 
@@ -72,14 +81,7 @@ def completing_cells(board, rows, columns, length):
     """Return the cells, empty or not, that complete a run of `length` with the board's stones."""
     found = ZERO
     for direction in range(4):
-        if direction == 0:
-            step = 1
-        elif direction == 1:
-            step = columns
-        elif direction == 2:
-            step = columns + 1
-        else:
-            step = columns - 1
+        step = _step(direction, columns)
         starts = _RUN_STARTS[rows, columns, length, direction]
         if length == 4:
             found |= _completing_four(board, starts, np.uint64(step))
@@ -118,21 +120,10 @@ def count_lines(board, rows, columns, length):
     """Return how many lines of `length` cells, in all directions, lie within a board."""
     lines = 0
     for direction in range(4):
-        if direction == 0:
-            step = 1
-        elif direction == 1:
-            step = columns
-        elif direction == 2:
-            step = columns + 1
-        else:
-            step = columns - 1
-        run = board
-        covered = 1
-        while covered < length:
-            more = min(covered, length - covered)
-            run &= run >> np.uint64(more * step)
-            covered += more
-        lines += popcount(run & _RUN_STARTS[rows, columns, length, direction])
+        step = _step(direction, columns)
+        lines += popcount(
+            _runs(board, step, length) & _RUN_STARTS[rows, columns, length, direction]
+        )
     return lines
 
 
