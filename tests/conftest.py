@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from importlib.metadata import entry_points
@@ -29,3 +30,8 @@ def pytest_configure() -> None:
     sys.path[:0] = added
     paths = [*added, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+# Tests that run in the background of a shell ignore Ctrl-C, and would hand that on to programs they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
