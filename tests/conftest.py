@@ -32,6 +32,6 @@ def pytest_configure() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
-# Tests that run in the background of a shell ignore Ctrl-C, and would hand that on to programs they start.
+# A shell lets programs in its background ignore Ctrl-C, and those that tests start would, too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
