@@ -277,3 +277,12 @@ def test_parameters_out_of_range(wrong):
 def test_unknown_outcomes_are_a_mistake_of_the_program():
     with pytest.raises(ValueError, match="an outcome is"):
         tally([Result("a", "b", 2)])
+
+
+def test_lopsided_chains_of_players_are_rated():
+    results = []
+    for number, games in enumerate([37280, 35056, 1252, 175, 1]):
+        results += [Result(f"p{number}", f"p{number + 1}", 1)] * games
+    ratings = rate(results)
+    assert [each.player for each in ratings.players] == [f"p{number}" for number in range(6)]
+    assert np.isfinite([[each.elo, each.low, each.high] for each in ratings.players]).all()

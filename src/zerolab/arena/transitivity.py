@@ -156,13 +156,18 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
+_LEAST_VARIANCE = 1e-12
+"""Of players so far apart that the result is certain to the last bit."""
+
+
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
     """Return mean and variance of the points of a first player so much stronger, one game."""
     lead = difference + ratings.advantage
     win = 1.0 / (1.0 + math.exp((ratings.draw_elo - lead) / ELO))
     loss = 1.0 / (1.0 + math.exp((ratings.draw_elo + lead) / ELO))
     mean = win + 0.5 * (1.0 - win - loss)
-    return mean, win + 0.25 * (1.0 - win - loss) - mean * mean
+    variance = win + 0.25 * (1.0 - win - loss) - mean * mean
+    return mean, max(variance, _LEAST_VARIANCE)
 
 
 def chi_square_tail(value: float, freedom: int) -> float:

@@ -26,6 +26,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.games import StoredGame
 
 _TEST_EVERY = 64  # games that a sequential test plays at once
+_TEST_OPENINGS = 4
 
 
 def match(
@@ -34,7 +35,7 @@ def match(
     *,
     games: int = 100,
     sprt: tuple[float, float] | None = None,
-    openings: int = 0,
+    openings: int | None = None,
     seed: int = 0,
     game: str | None = None,
     json: bool = False,
@@ -54,12 +55,15 @@ def match(
         b: The opponent.
         games: Games, half with each colour; with --sprt, at most so many.
         sprt: Two Elo differences: A is stronger by the first one, or by the second one.
-        openings: Random plies at the start of a game, the same for both colours.
+        openings: Random plies at the start of a game, the same for both colours; 0 by default, and
+            4 with --sprt, which would take repeated games for evidence.
         seed: What all draws derive from.
         game: What to play, where no run brings its game.
         json: Print JSON.
     """
     agents = parse_players([a, b], parse_game(game) if game is not None else None)
+    if openings is None:
+        openings = 0 if sprt is None else _TEST_OPENINGS
     settings = validate(
         TournamentSettings,
         {"game": game_name(agents[0].game), "games": games, "openings": openings, "seed": seed},

@@ -61,6 +61,11 @@ def tournament(
     asked = {"games": games, "openings": openings, "seed": seed}
     given = {key: value for key, value in asked.items() if value is not None}
     saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
+    if folder is not None and saved is None and not players:
+        raise UserError(
+            f"{folder} holds no tournament to go on with: expected players, as in"
+            f" zerolab tournament random mcts:100 --game othello:6x6 --folder {folder}"
+        )
     former = saved.settings.model_dump() if saved else {}
     agents = _gather(players, former.pop("players", {}), game or former.get("game"))
     identities = {agent.name: agent.identity for agent in agents}
@@ -81,6 +86,7 @@ def _gather(specs: Sequence[str], former: Mapping[str, str], game: str | None) -
     chosen = parse_game(game) if game is not None else None
     # Names are specs, but for the numbers of those that take part twice.
     kept = [re.sub(r" #\d+$", "", name) for name in former]
+    _require_programs_named(kept, specs)
     agents: dict[str, Agent] = {}
     for some in (kept, specs):
         agents |= {agent.name: agent for agent in parse_players(some, chosen)} if some else {}
@@ -91,6 +97,16 @@ def _gather(specs: Sequence[str], former: Mapping[str, str], game: str | None) -
             " as in zerolab tournament runs/demo random mcts:100"
         )
     return list(agents.values())
+
+
+def _require_programs_named(kept: Sequence[str], specs: Sequence[str]) -> None:
+    """Refuse to run a program only because a folder, perhaps a stranger's, names it."""
+    for name in kept:
+        if name.startswith("gtp:") and name not in specs:
+            raise UserError(
+                f"the folder names the program {name}: expected it on the command line, too, before"
+                f" it is run, as in zerolab tournament '{name}' --folder FOLDER"
+            )
 
 
 def _default_folder(settings: TournamentSettings) -> Path:

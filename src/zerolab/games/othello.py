@@ -103,7 +103,10 @@ def _turned(columns, disc, own, other):
 
 @inlined
 def _neighbours(columns, discs):
-    """Return the cells next to any of the discs, and cells beyond the board."""
+    """Return cells next to the discs, of those on the left and right edge only up and down.
+
+    Bits beyond the board may be set.
+    """
     row = boards.word(columns)
     inner = discs & _INNER_COLUMNS[columns]
     beside = (inner << boards.ONE) | (inner >> boards.ONE) | inner

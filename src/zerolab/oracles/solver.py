@@ -172,6 +172,7 @@ class Solver:
 
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
         """Return a lower bound of the value that is at least `bound`, or an upper one below it."""
+        watch.check(self.nodes)
         kernels.begin(self._path, state, bound)
         while not kernels.proceed(
             self.game, self._table, self._path, self._symmetric_from, watch.allows(self.nodes)

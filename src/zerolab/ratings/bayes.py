@@ -40,6 +40,7 @@ ELO = 400.0 / math.log(10.0)
 
 _START_DRAW_ELO = 97.3  # BayesElo's default
 _Z95 = 1.959963984540054
+_LEAST_DRAW_ELO = 0.1  # smaller ones drown in rounding
 _STEPS = 200
 _NEAR = 1e-6
 """Squared standard errors within which whole steps converge, and values differ by rounding."""
@@ -127,7 +128,8 @@ def rate(
     between two players, where groups of players never met, and for parameters out of range.
     """
     _require_within("advantage", advantage, -LARGEST)
-    _require_within("draw_elo", draw_elo, 0.0)
+    if draw_elo:  # 0 is right where no game is drawn
+        _require_within("draw_elo", draw_elo, _LEAST_DRAW_ELO)
     counted = tally(results)
     require_comparable(counted)
     n = len(counted.players)

@@ -11,8 +11,13 @@ from zerolab.agents.interface import KINDS, Agent
 from zerolab.agents.options import refuse_options
 from zerolab.arena.perfect import PerfectPlayer
 from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import Oracle
+from zerolab.oracles.interface import NotSolvedError, Oracle
+from zerolab.oracles.solver import Budget
+from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
+
+_BUDGET = Budget(nodes=50_000_000)
+"""For each position: some 20 seconds. A player that thinks for hours helps nobody."""
 
 
 class _Perfect:
@@ -24,21 +29,28 @@ class _Perfect:
     def agent(self, argument: str, game: Game) -> Agent:
         """See `Kind.agent`."""
         refuse_options(argument, "perfect")
-        oracle = _InTurns(oracle_for(game))
+        oracle = _InTurns(game, oracle_for(game, _BUDGET))
         return Agent("perfect", lambda: PerfectPlayer(oracle), game=game, identity="perfect")
 
 
 class _InTurns:
     """An oracle that players in several threads share, with its table of what it has solved."""
 
-    def __init__(self, oracle: Oracle) -> None:
+    def __init__(self, game: Game, oracle: Oracle) -> None:
+        self._game = game
         self._oracle = oracle
         self._lock = threading.Lock()
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """See `Oracle.action_values`."""
-        with self._lock:
-            return self._oracle.action_values(states)
+        try:
+            with self._lock:
+                return self._oracle.action_values(states)
+        except NotSolvedError as error:
+            raise NotSolvedError(
+                f"{game_name(self._game)} is too hard for perfect play from here on ({error}):"
+                " expected a smaller board, or games that begin later, as with --openings 16"
+            ) from error
 
 
 KINDS.add("perfect", _Perfect())
