@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -104,6 +105,20 @@ def test_counting_ends_at_ctrl_c():
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == -signal.SIGINT
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["games"], ["--help"], ["rate", "--help"]])
+def test_output_that_cannot_be_written_is_told(arguments, unbuffered):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "zerolab.cli.main", *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr == "zerolab: cannot write the output: No space left on device\n"
 
 
 def test_runs_lists_status(smoke_run, tmp_path, capsys):

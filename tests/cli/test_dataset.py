@@ -49,6 +49,13 @@ def test_too_few_positions_are_told(capsys):
     assert "of 1000 positions found: further games brought no new ones" in capsys.readouterr().out
 
 
+def test_a_file_without_a_position_is_not_written(tmp_path, capsys):
+    path = tmp_path / "none.parquet"
+    assert run("gobang:3x3:3", "--positions", "5", "--plies", "50:", "--out", str(path)) == 2
+    assert "may be over before ply 50" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -117,6 +117,7 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
         (["random", "--positions", "FILE", "--game", "othello:6x6"], "not of othello:6x6"),
         (["random", "--positions", "nowhere.parquet"], "is not a file"),
         (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an ending"),
+        (["random", "--positions", "FILE", "--figure", "no/x.png"], "cannot write no/x.png"),
         (["random", "--game", "gobang:3x3:3", "--games", "3"], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--games", "0"], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--openings", "-1"], "expected at least 0"),
@@ -135,6 +136,14 @@ def test_mistakes_are_one_line(arguments, expected, file, capsys):
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
+
+
+def test_a_file_without_positions_is_refused(tmp_path, capsys):
+    nothing = collect_in_memory(GAME, 1, Recipe(), exhaustive(GAME)).take(np.empty(0, np.int64))
+    path = tmp_path / "none.parquet"
+    write_positions(path, nothing, {})
+    assert main(["evaluate", "random", "--positions", str(path)]) == 2
+    assert "holds no positions" in capsys.readouterr().err
 
 
 def test_positions_of_another_game_than_the_run(smoke_run, tmp_path, capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder, replacing, write_text
+from zerolab.core.files import check_target, make_folder, replacing, write_text
 
 
 def test_text_is_replaced_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -92,3 +92,17 @@ def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
         make_folder(tmp_path / "file" / "run")
     with pytest.raises(UserError, match=r"cannot make the folder .*file: File exists"):
         make_folder(tmp_path / "file")
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(UserError, match=r"cannot write .*: Not a directory"):
+        write_text(tmp_path / "file" / "state.json", "new")
+
+
+def test_targets_are_checked_before_the_work(tmp_path: Path) -> None:
+    check_target(tmp_path / "new.png")
+    for wrong in (tmp_path, tmp_path / "no" / "new.png"):
+        with pytest.raises(UserError, match="cannot write"):
+            check_target(wrong)
+    assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,7 @@ def split_options(argument: str) -> tuple[str, str | None]:
 def refuse_options(argument: str, player: str) -> None:
     """Raise UserError if anything follows the name of a player that takes nothing."""
     if argument:
-        raise UserError(f'"{player}{argument}": expected {player} alone, it has no options')
+        raise UserError(f"expected {player} alone, it has no options")
 
 
 def parse_options(model: type[_Options], text: str | None, base: SearchSettings) -> _Options:

@@ -23,6 +23,7 @@ from zerolab.arena.workers import cores, lanes_for, play_batches
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
+from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.store import lock
 from zerolab.store.checks import reading
@@ -88,6 +89,8 @@ class Tournament:
         Raises UserError if another process is at work on it, if it is played otherwise, or if the
         folder holds something else.
         """
+        if settings.openings:  # too many are refused before there is a folder
+            paired_openings(parse_game(settings.game), settings.openings, settings.seed, 0, [0])
         make_folder(path)
         _require_ours(path)  # before the lock's file is put into a folder that is not ours
         with lock.exclusive(path):

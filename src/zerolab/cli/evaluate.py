@@ -20,6 +20,7 @@ from zerolab.cli.assessments import as_plain, describe_score, print_assessments,
 from zerolab.cli.meter import meter
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
+from zerolab.core.files import check_target
 from zerolab.evaluation.accuracy import Assessment, assess, assess_random
 from zerolab.evaluation.choices import network_choices, player_choices
 from zerolab.evaluation.collecting import Recipe
@@ -79,10 +80,13 @@ def evaluate(
     _check(games, openings, nodes, seed)
     if figure is not None:
         check_ending(figure)
+        check_target(figure)
     chosen = parse_game(game) if game is not None else None
     solved = None
     if positions is not None:
         solved, _ = read_positions(positions, chosen or _own_game(player))
+        if not len(solved):
+            raise UserError(f"{positions} holds no positions: expected at least one")
         chosen = solved.game
     agent = parse_player(player, chosen)
     torch.set_num_threads(1)  # each thread that plays has a core of its own

@@ -5,6 +5,7 @@ Subcommands are imported only when they are called, so that help is there at onc
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -16,6 +17,8 @@ from zerolab.core.errors import UserError, nearest
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
@@ -55,14 +58,12 @@ _EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code: 0, 2 for a user's mistake, 130 if interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0
-    if words[0] in ("-V", "--version"):
-        print(f"zerolab {__version__}")
-        return 0
     try:
-        return _run(words[0], words[1:])
+        try:
+            return _answer(words)
+        finally:
+            if sys.stdout is not None:  # it is None where the shell has closed it
+                sys.stdout.flush()
     except UserError as error:
         for line in str(error).splitlines():
             print(f"zerolab: {line}", file=sys.stderr)
@@ -71,9 +72,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("zerolab: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing may be written when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it has gone
         return 0
+    except OSError as error:
+        if error.errno not in _OUTPUT_LOST:
+            raise
+        _drop_output()
+        print(f"zerolab: cannot write the output: {error.strerror}", file=sys.stderr)
+        return USAGE_ERROR
+
+
+def _answer(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"zerolab {__version__}")
+        return 0
+    return _run(words[0], words[1:])
+
+
+def _drop_output() -> None:
+    """Let nothing more be written, not even when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(name: str, arguments: list[str]) -> int:

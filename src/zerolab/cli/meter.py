@@ -18,7 +18,8 @@ from rich.progress import (
 
 from zerolab.cli.progress import duration
 
-_PLAIN_SECONDS = 15.0
+PLAIN_SECONDS = 15.0
+"""Between lines, where there is no terminal."""
 
 Update = Callable[[int, str], None]
 """Takes the units done so far, and what else is worth saying."""
@@ -60,7 +61,7 @@ class _Lines:
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
-        if now - self._last < _PLAIN_SECONDS:
+        if now - self._last < PLAIN_SECONDS:
             return
         self._last = now
         extras = [note] if note else []

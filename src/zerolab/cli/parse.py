@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -40,9 +41,20 @@ def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -
     except SystemExit as ended:
         if not ended.code:
             raise
-        message = _first_paragraph(errors.getvalue())
+        message = _plain(_first_paragraph(errors.getvalue()))
         raise UserError(f"{message} (see zerolab {command} --help)") from None
     bound()
+
+
+def _plain(message: str) -> str:
+    """Say in few words what does not fit an option that may be left out; drop markup."""
+    message = re.sub(r"\[/?bold\]", "", message)
+    return re.sub(
+        r"^(Error parsing \S+): no type matching \{None\}\|\{?(.+?)\}? could be instantiated from"
+        r" \[(.*?)\]\. .*",
+        r"\1: expected \2, not \3",
+        message,
+    )
 
 
 def _first_paragraph(box: str) -> str:

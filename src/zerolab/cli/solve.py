@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from zerolab.cli.meter import PLAIN_SECONDS
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
@@ -59,8 +60,10 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
-    with Console(stderr=True).status(f"solving {game}") as status:
-        solution = _Solution(position, Budget(nodes, seconds), memory, generic, status)
+    console = Console(stderr=True, markup=False, emoji=False)
+    with console.status(f"solving {game}") as status:
+        show = _teller(console, status)
+        solution = _Solution(position, Budget(nodes, seconds), memory, generic, show)
     if json:
         print(json_format.dumps(solution.as_dict()))
     else:
@@ -76,15 +79,34 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
         raise UserError(f"memory = {memory}: expected at least 1 and at most {_MOST_MEMORY} MiB")
 
 
+def _teller(console: Console, status: Status) -> Callable[[str], None]:
+    """Return what shows how far it has come: beside a spinner, or now and then as a line."""
+    told = perf_counter()
+
+    def tell(text: str) -> None:
+        nonlocal told
+        status.update(text)
+        if not console.is_terminal and perf_counter() - told >= PLAIN_SECONDS:
+            told = perf_counter()
+            console.print(text, highlight=False, soft_wrap=True)
+
+    return tell
+
+
 class _Solution:
     """The values of a position's moves, and what they cost."""
 
     def __init__(
-        self, position: Position, budget: Budget, memory: int, generic: bool, status: Status
+        self,
+        position: Position,
+        budget: Budget,
+        memory: int,
+        generic: bool,
+        show: Callable[[str], None],
     ) -> None:
         def report(solving: Solving) -> None:
             rate = solving.nodes / max(solving.seconds, 1e-9)
-            status.update(
+            show(
                 f"solving {game_name(position.game)}: {solving.nodes:,} positions,"
                 f" {rate:,.0f} a second, {solving.seconds:.0f} s,"
                 f" move {solving.move + 1} of {solving.moves}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from zerolab.core.errors import UserError
@@ -26,13 +26,28 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made, it cannot always be removed either
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a text file in one step."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def check_target(path: Path) -> None:
+    """Raise UserError if a file cannot be written there, before the work that leads to it."""
+    try:
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise UserError(f"cannot write {path}: the folder {path.parent} does not exist")
+        if path.is_dir():
+            raise UserError(f"cannot write {path}: it is a folder")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UserError(f"cannot write {path}: no permission for the folder {path.parent}")
+    except OSError as error:  # such as a name that is too long
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def make_folder(path: Path) -> None:

@@ -104,6 +104,12 @@ def make_dataset(
                 break
     about = {**wanted, **merge.progress.counts._asdict(), "duplicates": merge.duplicates}
     merged = merge.positions()
+    if not len(merged):
+        shutil.rmtree(folder)
+        raise UserError(
+            f"no position of {merge.progress.counts.games} games fits: games of {game_name(game)}"
+            f" may be over before ply {recipe.first_ply}, or every move is a best one"
+        )
     write_positions(path, merged, about)
     manifest = _write_manifest(path, merged, about)
     shutil.rmtree(folder)

@@ -181,7 +181,8 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
                 raise damaged(path, "its metadata are not those of solved positions")
             if not file.schema_arrow.equals(_COLUMNS):
                 raise damaged(path, "its columns are not those of solved positions")
-            return head, file.read()
+            # Threads that are still reading when another finds damage would abort the process.
+            return head, file.read(use_threads=False)
     except (pa.ArrowException, OSError) as error:  # nothing is read from a disk here
         raise damaged(path, error) from error
 

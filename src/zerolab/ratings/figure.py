@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -38,7 +39,8 @@ def save_ratings(ratings: Ratings, path: Path, title: str = "") -> None:
     ending = path.suffix[1:].lower()
     if ending not in figure.canvas.get_supported_filetypes():
         raise UserError(f'"{path}": expected an ending such as .png, .svg or .pdf')
-    with replacing(path) as temporary:
+    with replacing(path) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
         figure.savefig(temporary, dpi=120, format=ending)
 
 
