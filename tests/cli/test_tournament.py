@@ -149,6 +149,8 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
         (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
         (["tournament", *SOME, "--folder", "."], "is no tournament and not empty"),
+        (["tournament", "--folder", "nowhere"], "nowhere holds no tournament to go on with"),
+        (["match", "random:5", "mcts:5", *SOME[3:]], "random:5: expected random alone"),
         (["match", "random"], "Missing from zerolab match"),
         (["match", "random", "mcts:5", "--game", "othello:6x6", "--games", "7"], "such as 8"),
         (["match", *SOME[:2], *SOME[3:], "--sprt", "50", "0"], "the smaller one first"),
@@ -163,6 +165,11 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
     assert expected in errors
     lines = [line for line in errors.splitlines() if line.startswith("zerolab: ")]
     assert len(lines) == 1
+
+
+def test_a_refused_tournament_leaves_no_folder(capsys):
+    assert main(["tournament", *SOME, "--openings", "16", "--folder", "t"]) == 2
+    assert not Path("t").exists()
 
 
 def test_other_settings_for_a_folder_are_refused(capsys):
