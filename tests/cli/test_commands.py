@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +35,9 @@ def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    assert "usage: zerolab " + command in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "usage: zerolab " + command in told
+    assert re.search(rf"Examples?:\s+zerolab {command}\b", told)
 
 
 def test_help_and_perft_import_no_torch():

@@ -17,6 +17,8 @@ from zerolab.rules.catalogue import Registration, registered_games
 def games(*, json: bool = False) -> None:
     """List the registered games: sizes, actions, symmetries and an example of each.
 
+    Example: zerolab games --json
+
     Args:
         json: Print a JSON list instead of a table.
     """

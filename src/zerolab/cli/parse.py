@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -
                 bind,
                 args=list(arguments),
                 prog=f"zerolab {command}",
+                description=_description(function),
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
             )
     except SystemExit as ended:
@@ -44,6 +46,18 @@ def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -
         message = _plain(_first_paragraph(errors.getvalue()))
         raise UserError(f"{message} (see zerolab {command} --help)") from None
     bound()
+
+
+def _description(function: Callable[..., Any]) -> str:
+    """Return a docstring up to its arguments, each paragraph in a line, and its examples.
+
+    Left to itself, tyro leaves out what stands under "Examples:".
+    """
+    text = (inspect.getdoc(function) or "").partition("\nArgs:\n")[0].strip()
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        each if each.startswith("Examples:") else each.replace("\n", " ") for each in paragraphs
+    )
 
 
 def _plain(message: str) -> str:
