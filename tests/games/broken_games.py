@@ -193,15 +193,34 @@ class LopsidedRandomAction(GobangRules):
 @_broken("check_playout")
 class PlayoutForgetsWhoseResult(GobangRules):
     @staticmethod
-    def playout(game, state, key, out):
-        GobangRules.playout(game, state, key, out)
+    def playout(game, state, key, out, trace):
+        GobangRules.playout(game, state, key, out, trace)
         return rules.outcome(game, out)
+
+
+@_broken("check_playout")
+class PlayoutPrefersTheFirstHalf(GobangRules):
+    @staticmethod
+    def playout(game, state, key, out, trace):
+        first = GobangRules.playout(game, state, key, out, trace)
+        if trace[0] > 0 and trace[1] < game.rows * game.columns // 2:
+            return first
+        return GobangRules.playout(game, state, key + boards.ONE, out, trace)
+
+
+@_broken("check_playout")
+class PlayoutTracesNothing(GobangRules):
+    @staticmethod
+    def playout(game, state, key, out, trace):
+        result = GobangRules.playout(game, state, key, out, trace)
+        trace[0] = 0
+        return result
 
 
 @_broken("check_playout_mean")
 class PlayoutAlwaysWon(GobangRules):
     @staticmethod
-    def playout(game, state, key, out):
+    def playout(game, state, key, out, trace):
         return WIN
 
 

@@ -13,15 +13,16 @@ from zerolab.core.compiled import kernel
 from zerolab.rules import calls
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import MOST_PLIES
 from zerolab.rules.perft import perft
 from zerolab.testing.samples import random_games
 
 
 @kernel
-def _chance(game: Any, state: Any, keys: Any, out: Any, found: Any) -> None:
+def _chance(game: Any, state: Any, keys: Any, out: Any, trace: Any, found: Any) -> None:
     for i in range(keys.shape[0]):
         found[i, 0] = rules.random_action(game, state, streams.bits(keys[i], 0))
-        found[i, 1] = rules.playout(game, state, keys[i], out)
+        found[i, 1] = rules.playout(game, state, keys[i], out, trace)
         found[i, 2] = streams.gamma(keys[i], 0.3)
 
 
@@ -39,7 +40,9 @@ def fingerprint(name: str) -> list[Any]:
         zeros = np.zeros(2, np.int64)
         keys = streams.streams(7, 1, np.arange(2), zeros, streams.PLAYOUT)
         found = np.empty((2, 3))
-        _chance(game, sample.state, keys, sample.state.copy(), found)
+        trace = np.zeros(1 + MOST_PLIES, np.int32)
+        _chance(game, sample.state, keys, sample.state.copy(), trace, found)
+        numbers.append(trace.tolist())
         numbers.append(found.tobytes().hex())
     return json.loads(json.dumps(numbers))  # type: ignore[no-any-return]
 

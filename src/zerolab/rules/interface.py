@@ -36,6 +36,9 @@ LOSS = -1
 MANY = 1 << 14
 """More stones than any game puts: what `remaining` answers where a game does not say."""
 
+MOST_PLIES = 1000
+"""No game lasts longer, a pass counted as a ply."""
+
 Game = Any
 """A game is any NamedTuple whose type is registered."""
 
@@ -130,10 +133,12 @@ def random_action(game: Game, state: State, random: int) -> int:
 
 
 @GAMES.function
-def playout(game: Game, state: State, key: int, out: State) -> int:
+def playout(game: Game, state: State, key: int, out: State, trace: NDArray[np.int32]) -> int:
     """Play uniformly at random to the end; return the outcome for the mover of `state`.
 
-    Draws come from the stream `key`, draw i choosing ply i; `out` is overwritten.
+    Every ply is uniform over the legal actions, and all of them depend on the state and the stream
+    `key` alone. `out` is overwritten; `trace` is int32[1 + MOST_PLIES] and receives the number of
+    plies, then the actions.
     """
     raise AssertionError
 
@@ -207,15 +212,18 @@ class Rules:
         return -1
 
     @staticmethod
-    def playout(game, state, key, out):
+    def playout(game, state, key, out, trace):
         out[:] = state
-        ply = 0
-        while True:
+        for ply in range(MOST_PLIES):
             result = outcome(game, out)
             if result != ONGOING:
+                trace[0] = ply
                 return result if ply % 2 == 0 else -result
-            apply(game, out, random_action(game, out, streams.bits(key, ply)), out)
-            ply += 1
+            action = random_action(game, out, streams.bits(key, ply))
+            apply(game, out, action, out)
+            trace[1 + ply] = action
+        trace[0] = MOST_PLIES
+        return DRAW
 
     @staticmethod
     def remaining(game, state):

@@ -22,7 +22,6 @@ from zerolab.search.interface import leaf_value, prepare, score, update
 from zerolab.search.tree import UNSEEN
 
 NO_LEAF = -1
-_TRACE_LENGTH = 1024
 
 
 class Wave(NamedTuple):
@@ -157,7 +156,7 @@ def _add_root_noise(tree, b, key, fraction, concentration):
 @inlined
 def _workspace(game):
     mask = np.zeros(rules.actions(game), np.bool_)
-    return mask, np.zeros(rules.words(game), np.uint64), np.zeros(_TRACE_LENGTH, np.int32)
+    return mask, np.zeros(rules.words(game), np.uint64), np.zeros(1 + rules.MOST_PLIES, np.int32)
 
 
 @kernel

@@ -12,11 +12,12 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.rules import calls
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, Game
-from zerolab.testing.samples import MAX_PLIES, require, spread, unwritten_state
+from zerolab.rules.interface import DRAW, LOSS, MOST_PLIES, ONGOING, WIN, Game
+from zerolab.testing.samples import require, spread, unwritten_state
 
 _DRAWS_AN_ACTION = 200
 _PLAYOUTS = 500
+_FEWEST_EXPECTED = 20
 _RARE = 25.0
 """Chance alone breaks a bound with a probability under exp(-_RARE)."""
 
@@ -44,23 +45,48 @@ def check_random_action(game: Game) -> None:
 
 
 def check_playout(game: Game) -> None:
-    """Check that `playout` uses draw i of its stream at ply i, and whose result it returns."""
+    """Check that playouts are legal games to the end, uniform at every ply, and what they return.
+
+    Their stream alone decides them.
+    """
+    ranks = np.zeros((rules.actions(game) + 1, rules.actions(game)), np.int64)
     for sample in spread(game, 10):
         before = sample.state.copy()
-        played, expected = np.empty((2, _PLAYOUTS), np.int64)
+        results, again = np.empty((2, _PLAYOUTS), np.int64)
+        traces = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
         keys = _keys(_PLAYOUTS)
-        _play_out(game, sample.state, keys, unwritten_state(game), played)
-        _step_out(game, sample.state, keys, unwritten_state(game), expected)
+        _play_out(game, sample.state, keys, unwritten_state(game), traces, results)
+        _play_out(game, sample.state, keys, unwritten_state(game), traces, again)
         require(np.array_equal(before, sample.state), sample, "playout changes the state")
-        unknown = sorted(set(played.tolist()) - {WIN, DRAW, LOSS})
+        require(np.array_equal(results, again), sample, "playout depends on more than its stream")
+        unknown = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
         require(not unknown, sample, f"playout returns {unknown}; expected -1, 0 or 1")
-        wrong = int((played != expected).sum())
+        replayed = np.empty(_PLAYOUTS, np.int64)
+        _replay(game, sample.state, traces, unwritten_state(game), ranks, replayed)
+        wrong = int((results != replayed).sum())
         require(
             wrong == 0,
             sample,
-            f"{wrong} of {_PLAYOUTS} playouts differ from games of random_action, draw i of the "
-            "stream choosing ply i, with the result for the mover of the first state",
+            f"{wrong} of {_PLAYOUTS} playouts are not what their traces show: a legal game to the "
+            "end, with the result for the mover of the first state",
         )
+    for count in range(2, len(ranks)):
+        _require_uniform(game, count, ranks[count, :count])
+
+
+def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
+    """Check how often playouts chose the first, second, ... of `count` legal actions."""
+    expected = ranks.sum() / count
+    if expected < _FEWEST_EXPECTED:
+        return
+    statistic = float(((ranks - expected) ** 2).sum() / expected)
+    bound = _chi_square_bound(count - 1)
+    require(
+        statistic <= bound,
+        game,
+        f"playouts are not uniform: of {count} legal actions, the first, second, ... were chosen"
+        f" {ranks.tolist()} times (chi-square {statistic:.0f}, expected under {bound:.0f})",
+    )
 
 
 def check_playout_mean(game: Game) -> None:
@@ -70,7 +96,8 @@ def check_playout_mean(game: Game) -> None:
     bound = math.sqrt(4 * _RARE / _PLAYOUTS)
     for sample in spread(game, 3):
         played, naive = np.empty((2, _PLAYOUTS), np.int64)
-        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), played)
+        traces = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
+        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), traces, played)
         others = _keys(_PLAYOUTS, seed=1)
         _random_plays(game, sample.state, others, mask, unwritten_state(game), naive)
         require(
@@ -100,25 +127,33 @@ def _draw_actions(game: Any, state: Any, keys: Any, drawn: Any) -> None:
 
 
 @kernel
-def _play_out(game: Any, state: Any, keys: Any, out: Any, results: Any) -> None:
+def _play_out(game: Any, state: Any, keys: Any, out: Any, traces: Any, results: Any) -> None:
     for i in range(results.shape[0]):
-        results[i] = rules.playout(game, state, keys[i], out)
+        results[i] = rules.playout(game, state, keys[i], out, traces[i])
 
 
 @kernel
-def _step_out(game: Any, state: Any, keys: Any, out: Any, results: Any) -> None:
-    """Play out as the interface describes it, for a bounded number of plies."""
+def _replay(game: Any, state: Any, traces: Any, out: Any, ranks: Any, results: Any) -> None:
+    """Play the traces; write results for the first mover, ONGOING for what is no legal game.
+
+    Counts in `ranks[n, r]` how often action r of n legal ones was chosen.
+    """
+    mask = np.empty(ranks.shape[1], np.bool_)
     for i in range(results.shape[0]):
         out[:] = state
-        result = ONGOING
-        for ply in range(MAX_PLIES):
-            result = rules.outcome(game, out)
-            if result != ONGOING:
-                result = result if ply % 2 == 0 else -result
+        results[i] = ONGOING
+        plies = traces[i, 0]
+        for ply in range(plies):
+            if rules.outcome(game, out) != ONGOING:
                 break
-            action = rules.random_action(game, out, streams.bits(keys[i], ply))
+            rules.legal(game, out, mask)
+            action = traces[i, 1 + ply]
+            if action < 0 or action >= mask.shape[0] or not mask[action]:
+                break
+            ranks[mask.sum(), mask[:action].sum()] += 1
             rules.apply(game, out, action, out)
-        results[i] = result
+            if ply == plies - 1 and rules.outcome(game, out) != ONGOING:
+                results[i] = rules.outcome(game, out) * (1 if plies % 2 == 0 else -1)
 
 
 @kernel

@@ -10,10 +10,7 @@ import numpy as np
 
 from zerolab.rules import calls
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING, Game, State
-
-MAX_PLIES = 1000
-"""A random game that lasts longer is taken for one that never ends."""
+from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
 
 _GAMES = 8
 
@@ -59,7 +56,7 @@ def _random_game(game: Game, seed: int) -> Iterator[Sample]:
     sample = Sample(game, state, calls.outcome_of(game, state), ())
     yield sample
     while sample.outcome == ONGOING:
-        require(len(sample.history) < MAX_PLIES, game, f"no end after {MAX_PLIES} random actions")
+        require(len(sample.history) < MOST_PLIES, game, f"no end after {MOST_PLIES} random actions")
         mask = np.zeros(rules.actions(game), np.bool_)
         calls.write_legal(game, sample.state, mask)
         choices = np.flatnonzero(mask)

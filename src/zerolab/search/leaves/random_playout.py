@@ -20,4 +20,4 @@ class RandomPlayoutRule:
 
     @staticmethod
     def leaf_value(rule, game, state, estimate, key, scratch, trace):
-        return np.float32(rules.playout(game, state, key, scratch))
+        return np.float32(rules.playout(game, state, key, scratch, trace))
