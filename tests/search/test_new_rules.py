@@ -9,7 +9,7 @@ import numpy as np
 from search.test_search import run
 from zerolab.core.config import validate
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator, register_leaf, register_selection
+from zerolab.search.interface import Leaf, UniformEvaluator, register_leaf, register_selection
 from zerolab.search.search import Search
 from zerolab.search.selections.puct import PuctRule
 from zerolab.search.settings import SearchSettings
@@ -20,7 +20,7 @@ class Pessimist(NamedTuple):
 
 
 @register_leaf("pessimist", Pessimist)
-class PessimistRule:
+class PessimistRule(Leaf):
     @staticmethod
     def leaf_value(rule, game, state, estimate, key, scratch, trace):
         trace[0] = 1
@@ -56,7 +56,7 @@ def test_own_rules_run_in_the_kernels():
     made: Search = run(start.game, settings, UniformEvaluator(5), [start])
     updates, traced = made._tree.statistics[0, 0]
     assert updates == 31
-    assert traced == 3 * (31 - made.counts["terminal"])
+    assert traced == 3 * (30 - made.counts["terminal"])
     plain = run(start.game, puct, UniformEvaluator(5), [start])
     assert plain._tree.value[0, 0] == 0.0
     assert made._tree.value[0, 0] != 0.0

@@ -82,6 +82,12 @@ def statistics(rule: Any) -> int:
 
 
 @SELECTIONS.function
+def fitted(rule: Any, simulations: int) -> Any:
+    """Return the rule with what depends on the number of simulations a move filled in."""
+    raise AssertionError
+
+
+@SELECTIONS.function
 def prepare(rule: Any, first_play: Any, tree: Any, b: int, node: int) -> Any:
     """Return what the scores of all children of a node have in common."""
     raise AssertionError
@@ -97,8 +103,8 @@ def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
 def update(rule: Any, tree: Any, b: int, leaf: int, value: float, trace: Any) -> None:
     """Learn from one simulation, after its backup.
 
-    `value` is the leaf's for the mover there. `trace` is int32[1 + n]: a count and then the actions
-    of a playout from the leaf, where the leaf rule recorded them.
+    `value` is the leaf's for the mover there. `trace` is the count and the actions of a playout
+    from the leaf (see `rules.playout`), the count being 0 where there was none.
     """
     raise AssertionError
 
@@ -106,6 +112,12 @@ def update(rule: Any, tree: Any, b: int, leaf: int, value: float, trace: Any) ->
 @FIRST_PLAYS.function
 def first_value(rule: Any, tree: Any, b: int, node: int) -> float:
     """Return the value that unvisited children of a node are taken to have for its mover."""
+    raise AssertionError
+
+
+@LEAVES.function
+def playouts(rule: Any) -> int:
+    """Return how many random playouts a leaf's value takes."""
     raise AssertionError
 
 
@@ -129,5 +141,17 @@ class Selection:
         return 0
 
     @staticmethod
+    def fitted(rule, simulations):
+        return rule
+
+    @staticmethod
     def update(rule, tree, b, leaf, value, trace):
         pass
+
+
+class Leaf:
+    """Base of leaf rules that play nothing out."""
+
+    @staticmethod
+    def playouts(rule):
+        return 0

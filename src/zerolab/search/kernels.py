@@ -94,8 +94,7 @@ def _expand(game, tree, b, node, priors, mask):
         tree.outcome[b, child] = UNSEEN
         tree.visits[b, child] = 0
         tree.value[b, child] = np.float32(0.0)
-        for k in range(tree.statistics.shape[2]):
-            tree.statistics[b, child, k] = np.float32(0.0)
+    tree.statistics[b, first : first + count] = np.float32(0.0)
     tree.first_child[b, node] = first
     tree.children[b, node] = count
     tree.used[b] = first + count
@@ -126,13 +125,19 @@ def _finish(selection, tree, wave, b, node, value, trace):
 
 @inlined
 def _settle_leaf(game, selection, leaf, tree, wave, b, node, priors, estimate, workspace):
-    """Expand an evaluated node and back up the value that the leaf rule gives it."""
+    """Expand an evaluated node and back up the value that the leaf rule gives it.
+
+    A bare root keeps the evaluator's: N simulations of plain MCTS are N playouts.
+    """
     mask, scratch, trace = workspace
     _expand(game, tree, b, node, priors, mask)
     trace[0] = 0
-    key = streams.fold(wave.playout_key[b], wave.remaining[b])
-    value = leaf_value(leaf, game, tree.states[b, node], estimate, key, scratch, trace)
-    _finish(selection, tree, wave, b, node, np.float32(value), trace)
+    value = np.float32(estimate)
+    if node != 0:
+        key = streams.fold(wave.playout_key[b], wave.remaining[b])
+        state = tree.states[b, node]
+        value = np.float32(leaf_value(leaf, game, state, estimate, key, scratch, trace))
+    _finish(selection, tree, wave, b, node, value, trace)
 
 
 @inlined

@@ -12,7 +12,7 @@ from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.search import kernels
 from zerolab.search.cache import empty_cache
-from zerolab.search.interface import Evaluator, UniformEvaluator, statistics
+from zerolab.search.interface import Evaluator, UniformEvaluator, fitted, statistics
 from zerolab.search.kernels import COUNTS, NO_LEAF, Wave
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import empty_tree, grown_tree
@@ -34,7 +34,7 @@ class Search:
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self._selection = settings.selection.build()
+        self._selection = fitted(settings.selection.build(), settings.simulations)
         self._first_play = settings.first_play.build()
         self._leaf = settings.leaf.build()
         self._noise = (settings.noise.fraction, settings.noise.concentration)

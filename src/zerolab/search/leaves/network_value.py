@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zerolab.search.interface import register_leaf
+from zerolab.search.interface import Leaf, register_leaf
 
 
 class NetworkValue(NamedTuple):
@@ -12,7 +12,7 @@ class NetworkValue(NamedTuple):
 
 
 @register_leaf("network", NetworkValue)
-class NetworkValueRule:
+class NetworkValueRule(Leaf):
     """See `NetworkValue`."""
 
     @staticmethod

@@ -1,17 +1,22 @@
-"""One uniformly random game from a leaf as its value (W, Rollout; plain MCTS)."""
+"""Uniformly random games from a leaf as its value (W, Rollout; plain MCTS)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
+from pydantic import Field
 
-from zerolab.rules import interface as rules
 from zerolab.search.interface import register_leaf
+from zerolab.search.playouts import mean_playout
 
 
 class RandomPlayout(NamedTuple):
-    """A leaf is worth the result of one random playout; priors stay the evaluator's (FACTS 2)."""
+    """A leaf is worth the mean result of random playouts; priors stay the evaluator's (FACTS 2).
+
+    playouts: a leaf; 1 in W.
+    """
+
+    playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
 
 @register_leaf("playout", RandomPlayout)
@@ -19,5 +24,9 @@ class RandomPlayoutRule:
     """See `RandomPlayout`."""
 
     @staticmethod
+    def playouts(rule):
+        return rule.playouts
+
+    @staticmethod
     def leaf_value(rule, game, state, estimate, key, scratch, trace):
-        return np.float32(rules.playout(game, state, key, scratch, trace))
+        return mean_playout(game, state, rule.playouts, key, scratch, trace)

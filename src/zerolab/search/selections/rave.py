@@ -1,0 +1,135 @@
+"""RAVE: PUCT beside the values of actions played later, all moves as first (FACTS 2; W, Rave)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from zerolab.core.compiled import inlined
+from zerolab.search.interface import Selection, first_value, register_selection
+
+_COUNT, _MEAN, _TOTAL = range(3)
+
+
+class Rave(NamedTuple):
+    """(1 - beta) * U + beta * U_rave, beta = sqrt(k / (3 * N(s) + k)).
+
+    U is PUCT's. U_rave is the same formula, with the same c, prior and first-play value, of Q_rave
+    and N_rave: the mean and the count of simulations in which the action was played in the state or
+    later, by the same mover.
+
+    c: 1.0 in W. equivalence: k; unless given, the simulations a move, as in W; 0 is PUCT.
+    all_movers: count what the other player played later, too. playout_moves: count what leaf rules
+    play out beyond the leaf; W's code does not.
+    """
+
+    c: Annotated[float, Field(ge=0)] = 1.0
+    equivalence: Annotated[float, Field(ge=0)] | None = None
+    all_movers: bool = False
+    playout_moves: bool = False
+
+
+@inlined
+def _add(tree, b, node, action, value):
+    """Add a simulation's value for a node's mover to one of its actions, if it is legal there."""
+    first = tree.first_child[b, node]
+    if first == 0:
+        return
+    # Children are in the order of their actions, so none stands behind the number of its action.
+    child = first + min(np.int64(action), np.int64(tree.children[b, node] - 1))
+    while child >= first and tree.action[b, child] > action:
+        child -= 1
+    if child >= first and tree.action[b, child] == action:
+        count = tree.statistics[b, child, _COUNT] + np.float32(1)
+        tree.statistics[b, child, _COUNT] = count
+        mean = tree.statistics[b, child, _MEAN]
+        tree.statistics[b, child, _MEAN] = mean + (value - mean) / count
+        tree.statistics[b, node, _TOTAL] += np.float32(1)
+
+
+@inlined
+def _credit(rule, tree, b, node, own, action, value):
+    """Credit an action to a node in or after which it was played, and to those before it.
+
+    `own` tells whether the node's mover played it, `value` is for that mover. A state is credited
+    with the first occurrence only: before a node to which the same action led, another counts.
+    """
+    while node >= 0:
+        if own or rule.all_movers:
+            _add(tree, b, node, action, value)
+        own = not own
+        if (own or rule.all_movers) and tree.action[b, node] == action:
+            return
+        value = -value
+        node = tree.parent[b, node]
+
+
+@register_selection("rave", Rave)
+class RaveRule(Selection):
+    """Every node keeps N_rave and Q_rave of the action that leads to it, and all its children's N.
+
+    N(s) and N_rave(s) count the node's own evaluation, as `Puct` does.
+    """
+
+    @staticmethod
+    def statistics(rule):
+        return 3
+
+    @staticmethod
+    def fitted(rule, simulations):
+        if rule.equivalence is None:
+            return rule._replace(equivalence=float(simulations))
+        return rule
+
+    @staticmethod
+    def prepare(rule, first_play, tree, b, node):
+        visits = tree.visits[b, node]
+        exploration = np.float32(rule.c * math.sqrt(visits))
+        rave = np.float32(rule.c * math.sqrt(1.0 + tree.statistics[b, node, _TOTAL]))
+        beta = np.float32(math.sqrt(rule.equivalence / (3.0 * visits + rule.equivalence)))
+        return exploration, rave, beta, np.float32(first_value(first_play, tree, b, node))
+
+    @staticmethod
+    def score(rule, tree, b, child, shared):
+        """See `interface.score`.
+
+        Means are loaded before it is known whether they count: branches instead, which the
+        processor cannot foresee here, make the whole search two times slower.
+        """
+        exploration, rave, beta, unvisited = shared
+        prior = tree.prior[b, child]
+        visits = tree.visits[b, child]
+        value = -tree.value[b, child]
+        value = value if visits > 0 else unvisited
+        puct = value + exploration * prior / np.float32(1 + visits)
+        count = tree.statistics[b, child, _COUNT]
+        mean = tree.statistics[b, child, _MEAN]
+        mean = mean if count > 0 else unvisited
+        later = mean + rave * prior / (np.float32(1) + count)
+        return (np.float32(1) - beta) * puct + beta * later
+
+    @staticmethod
+    def update(rule, tree, b, leaf, value, trace):
+        node = leaf
+        signed = value
+        while tree.parent[b, node] >= 0:
+            signed = -signed
+            action = tree.action[b, node]
+            node = tree.parent[b, node]
+            _credit(rule, tree, b, node, True, action, signed)
+        if rule.playout_moves:
+            for ply in range(trace[0]):
+                if not _occurs(rule, trace, ply):
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, trace[1 + ply], value)
+
+
+@inlined
+def _occurs(rule, trace, ply):
+    """Tell whether the action of a ply was played before in the playout, by a mover that counts."""
+    for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
+        if trace[1 + earlier] == trace[1 + ply]:
+            return True
+    return False

@@ -1,0 +1,134 @@
+"""Leaf rules: playouts, mixtures, and the exact expectation that playouts estimate."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from search.test_search import run, some_positions
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.rules import interface as rules
+from zerolab.rules.position import Position
+from zerolab.search.interface import UniformEvaluator, leaf_value
+from zerolab.search.leaves.mixed import Mixed
+from zerolab.search.leaves.random_playout import RandomPlayout
+from zerolab.search.settings import SearchSettings
+
+GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
+
+
+def searched(positions, evaluator, leaf, selection="puct", simulations=60):
+    settings = {"simulations": simulations, "selection": selection, "leaf": leaf}
+    return run(positions[0].game, validate(SearchSettings, settings), evaluator, positions)
+
+
+def require_same_trees(one, other):
+    for field in ("used", "visits", "value", "prior", "statistics"):
+        assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("selection", ["puct", "rave"])
+@pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
+def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(name, selection, weight, plain):
+    positions = some_positions(name, 3)
+    evaluator = HashEvaluator(rules.actions(positions[0].game))
+    mixed = searched(positions, evaluator, {"name": "mixed", "weight": weight}, selection)
+    require_same_trees(mixed, searched(positions, evaluator, plain, selection))
+
+
+def test_a_mixture_weighs_network_and_playout():
+    position = Position.start("connect_four:5x5")
+    network, playout, mixed = (
+        searched([position], HashEvaluator(5), leaf, simulations=1)._tree.value[0, 1:6].sum()
+        for leaf in ("network", "playout", {"name": "mixed", "weight": 0.75})
+    )
+    assert abs(playout) == 1
+    assert mixed == pytest.approx(0.25 * network + 0.75 * playout)
+
+
+def test_a_bare_root_is_not_played_out():
+    """So N simulations are N playouts: the root's mean is theirs and one 0."""
+    position = Position.start("connect_four:5x5")
+    made = searched([position], UniformEvaluator(5), "playout", simulations=1)
+    child = made._tree.value[0, 1:6].sum()
+    assert made.root_values(np.zeros(1, int))[0] == pytest.approx(-child / 2)
+
+
+@kernel
+def leaf_values(rule, game, state, keys, scratch, trace, out):
+    for i in range(keys.shape[0]):
+        out[i] = leaf_value(rule, game, state, np.float32(0.25), keys[i], scratch, trace)
+
+
+def values_of(rule, position, count):
+    keys = streams.streams(3, 0, np.arange(count), np.zeros(count, int), streams.PLAYOUT)
+    out = np.empty(count, np.float64)
+    state = np.ascontiguousarray(position.state)
+    trace = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    leaf_values(rule, position.game, state, keys, state.copy(), trace, out)
+    return out
+
+
+def expectation(position):
+    """Return the exact mean outcome for the mover if both players move at random."""
+    if position.outcome is not None:
+        return Fraction(position.outcome)
+    legal = position.legal_actions
+    return -sum(expectation(position.play(action)) for action in legal) / len(legal)
+
+
+# Won, lost and drawn ends are near; in Othello a player has to pass.
+ENDGAMES = [
+    ("gobang:3x3:3", "a1 b2 a2 c3"),
+    ("gobang:3x3:3", "b2 a1 c3"),
+    ("connect_four:4x4", "3 0 2 1 0 2 3 3 0"),
+    ("connect_four:4x4", "3 0 1 2 1 3 3 3 1"),
+    ("othello:4x4", "c4 b4 a2 d4 pass"),
+]
+
+
+def position_after(name, moves):
+    position = Position.start(name)
+    for move in moves.split():
+        position = position.play(move)
+    return position
+
+
+@pytest.mark.parametrize(("name", "moves"), ENDGAMES)
+def test_playouts_converge_to_the_exact_expectation(name, moves):
+    position = position_after(name, moves)
+    exact = float(expectation(position))
+    values = values_of(RandomPlayout(), position, 40_000)
+    assert abs(exact) < 0.95
+    assert values.std() > 0.1
+    assert values.mean() == pytest.approx(exact, abs=4 * values.std() / 200)
+
+
+@pytest.mark.parametrize("rule", [RandomPlayout(9), Mixed(1.0, 9)], ids=["playout", "mixed"])
+def test_several_playouts_are_averaged(rule):
+    position = position_after(*ENDGAMES[0])
+    one, nine = values_of(RandomPlayout(), position, 20_000), values_of(rule, position, 20_000)
+    assert set(np.round(9 * nine).astype(int)) <= set(range(-9, 10))
+    assert nine.mean() == pytest.approx(one.mean(), abs=0.03)
+    assert nine.var() == pytest.approx(one.var() / 9, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "line"),
+    [
+        ({"name": "mixed", "weight": 1.5}, "leaf.weight = 1.5: expected at most 1"),
+        ({"name": "mixed", "weight": -0.1}, "leaf.weight = -0.1: expected at least 0"),
+        ({"name": "playout", "playouts": 0}, "leaf.playouts = 0: expected at least 1"),
+        ({"name": "playouts"}, 'leaf.name = "playouts": expected one of'),
+    ],
+)
+def test_mistakes(leaf, line):
+    with pytest.raises(UserError, match=line):
+        validate(SearchSettings, {"leaf": leaf})

@@ -1,0 +1,276 @@
+"""RAVE against its definition, written out plainly, and on a tree drawn by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from search.test_search import run, some_positions
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import MOST_PLIES
+from zerolab.rules.position import Position
+from zerolab.search.interface import update
+from zerolab.search.selections.rave import Rave
+from zerolab.search.settings import SearchSettings
+from zerolab.search.tree import UNSEEN, empty_tree
+
+GAMES = ("connect_four:4x5:3", "othello:4x4", "gobang:3x4:3")
+
+
+class Node:
+    def __init__(self, position, prior):
+        self.position = position
+        self.prior = prior
+        self.visits = 0
+        self.value = np.float32(0)
+        self.later = 0
+        self.later_mean = np.float32(0)
+        self.children = {}
+
+
+def choose(node, c, k):
+    """Return the action with the highest (1 - beta) U + beta U_rave, the first among equals."""
+    beta = np.float32(math.sqrt(k / (3 * node.visits + k)))
+    total = 1 + sum(child.later for child in node.children.values())
+
+    def score(action):
+        child = node.children[action]
+        u = -child.value + np.float32(c * math.sqrt(node.visits)) * child.prior / np.float32(
+            1 + child.visits
+        )
+        u_rave = child.later_mean + np.float32(c * math.sqrt(total)) * child.prior / np.float32(
+            1 + child.later
+        )
+        return (np.float32(1) - beta) * u + beta * u_rave
+
+    return max(node.children, key=score)
+
+
+def first_occurrences(actions, t, all_movers):
+    """Return what was played at ply t or later, by the mover of ply t or by anybody."""
+    return set(actions[t:] if all_movers else actions[t::2])
+
+
+def search(position, evaluator, simulations, c, k, key, playout, *, all_movers, playout_moves):
+    root = Node(position, np.float32(1))
+    for number in range(simulations + 1):
+        path, actions = [root], []
+        while path[-1].children:
+            actions.append(choose(path[-1], c, k))
+            path.append(path[-1].children[actions[-1]])
+        leaf = path[-1]
+        value, played = leaf.position.outcome, []
+        if value is None:
+            priors, values = evaluator.evaluate(leaf.position.state[None])
+            value = values[0]
+            total = np.float32(0)
+            for action in leaf.position.legal_actions:
+                total += priors[0, action]
+            for action in leaf.position.legal_actions:
+                leaf.children[action] = Node(leaf.position.play(action), priors[0, action] / total)
+            if playout and leaf is not root:
+                left = simulations - number + 1
+                value, played = one_playout(leaf.position, streams.fold(key, left))
+        value = np.float32(value)
+        known = [*actions, *played] if playout_moves else actions
+        for t, node in enumerate(path):
+            signed = value if (len(path) - 1 - t) % 2 == 0 else -value
+            node.visits += 1
+            node.value += (signed - node.value) / np.float32(node.visits)
+            for action in first_occurrences(known, t, all_movers):
+                if child := node.children.get(action):
+                    child.later += 1
+                    child.later_mean += (signed - child.later_mean) / np.float32(child.later)
+    return root
+
+
+@kernel
+def play_out(game, state, key, out, trace):
+    return rules.playout(game, state, streams.fold(key, 0), out, trace)
+
+
+def one_playout(position, key):
+    trace = np.zeros(1 + MOST_PLIES, np.int32)
+    state = np.ascontiguousarray(position.state)
+    result = play_out(position.game, state, np.uint64(key), state.copy(), trace)
+    return result, trace[1 : 1 + trace[0]].tolist()
+
+
+def require_same_tree(made, b, node, expected):
+    tree = made._tree
+    assert tree.visits[b, node] == expected.visits
+    assert tree.value[b, node] == pytest.approx(expected.value, abs=1e-6)
+    first = tree.first_child[b, node]
+    if not expected.children:
+        assert first == 0
+        return
+    for child in range(first, first + tree.children[b, node]):
+        twin = expected.children.pop(int(tree.action[b, child]))
+        count, mean, _ = tree.statistics[b, child]
+        assert count == twin.later
+        assert mean == pytest.approx(twin.later_mean, abs=1e-6)
+        require_same_tree(made, b, child, twin)
+    assert not expected.children
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("all_movers", [False, True])
+@pytest.mark.parametrize("leaf", ["network", "playout", "playout with its moves"])
+def test_agrees_with_the_definition(name, all_movers, leaf):
+    positions = some_positions(name, 2)
+    game = positions[0].game
+    own = leaf == "playout with its moves"
+    options = {"all_movers": all_movers, "playout_moves": own}
+    settings = SearchSettings.model_validate(
+        {
+            "simulations": 50,
+            "selection": {"name": "rave", "c": 1.3, "equivalence": 30, **options},
+            "leaf": leaf.split()[0],
+        }
+    )
+    evaluator = HashEvaluator(rules.actions(game))
+    made = run(game, settings, evaluator, positions)
+    keys = streams.streams(0, 0, np.arange(2), np.arange(2), streams.PLAYOUT)
+    for b, position in enumerate(positions):
+        expected = search(position, evaluator, 50, 1.3, 30, keys[b], leaf != "network", **options)
+        require_same_tree(made, b, 0, expected)
+
+
+def drawn_tree():
+    """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
+    tree = empty_tree(1, 13, 2, 3)
+    tree.parent[0, 0] = -1
+    tree.outcome[0] = UNSEEN
+    for node, first in ((0, 1), (1, 4), (5, 7), (9, 10)):
+        tree.first_child[0, node] = first
+        tree.children[0, node] = 3
+        tree.parent[0, first : first + 3] = node
+        tree.action[0, first : first + 3] = [0, 1, 2]
+    return tree
+
+
+def counters(tree):
+    """Return {node: (count, mean)} of the nodes that were credited."""
+    return {
+        int(node): tuple(tree.statistics[0, node, :2].tolist())
+        for node in np.flatnonzero(tree.statistics[0, :, 0])
+    }
+
+
+@kernel
+def learn(rule, tree, leaf, value, trace):
+    update(rule, tree, 0, leaf, value, trace)
+
+
+def trace_of(*actions):
+    trace = np.zeros(1 + MOST_PLIES, np.int32)
+    trace[: 1 + len(actions)] = [len(actions), *actions]
+    return trace
+
+
+# The path 0, 1, 2 ends in node 9, whose mover, the second player, is worth 0.5 there.
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (Rave(), {1: (1, -0.5), 3: (1, -0.5), 5: (1, 0.5), 9: (1, -0.5)}),
+        (
+            Rave(all_movers=True),
+            {
+                1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
+                5: (1, 0.5), 6: (1, 0.5),
+                9: (1, -0.5),
+            },
+        ),
+        # A playout 0, 1, 0: the second player's 0, the first player's 1, once more 0.
+        (
+            Rave(playout_moves=True),
+            {
+                1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
+                4: (1, 0.5), 5: (1, 0.5),
+                8: (1, -0.5), 9: (1, -0.5),
+                10: (1, 0.5),
+            },
+        ),
+        (
+            Rave(playout_moves=True, all_movers=True),
+            {
+                1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
+                4: (1, 0.5), 5: (1, 0.5), 6: (1, 0.5),
+                7: (1, -0.5), 8: (1, -0.5), 9: (1, -0.5),
+                10: (1, 0.5), 11: (1, 0.5),
+            },
+        ),
+    ],
+    ids=["same mover", "all movers", "same mover, playout", "all movers, playout"],
+)  # fmt: skip
+def test_counters_on_a_tree_drawn_by_hand(rule, expected):
+    tree = drawn_tree()
+    rule = rule._replace(equivalence=1.0)
+    learn(rule, tree, 9, np.float32(0.5), trace_of(0, 1, 0))
+    assert counters(tree) == expected
+
+
+@pytest.mark.parametrize("all_movers", [False, True])
+def test_an_action_played_twice_counts_once_in_every_state(all_movers):
+    """The first player's 0 leads to node 7: in the root it is the first occurrence that counts."""
+    tree = drawn_tree()
+    rule = Rave(equivalence=1.0, all_movers=all_movers)
+    learn(rule, tree, 7, np.float32(1), trace_of())
+    later = {2: (1, -1), 4: (1, 1)} if all_movers else {}
+    assert counters(tree) == {1: (1, -1), 5: (1, 1), 7: (1, -1)} | later
+
+
+def test_what_a_state_counts_is_the_sum_of_its_actions():
+    tree = drawn_tree()
+    for value in (0.5, -1.0):
+        learn(Rave(equivalence=1.0), tree, 9, np.float32(value), trace_of())
+    assert tree.statistics[0, [0, 1, 5], 2].tolist() == [4, 2, 2]
+    assert tree.statistics[0, 3, :2].tolist() == [2, pytest.approx(0.25)]
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("leaf", ["network", "playout"])
+def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
+    positions = some_positions(name, 3)
+    game = positions[0].game
+    evaluator = HashEvaluator(rules.actions(game))
+    first_play = {"name": "parent", "reduction": 0.2}
+    puct, rave = (
+        run(
+            game,
+            SearchSettings.model_validate(
+                {"simulations": 80, "selection": selection, "leaf": leaf, "first_play": first_play}
+            ),
+            evaluator,
+            positions,
+        )._tree
+        for selection in ({"name": "puct", "c": 1.1}, {"name": "rave", "c": 1.1, "equivalence": 0})
+    )
+    assert (puct.used == rave.used).all()
+    for b, used in enumerate(puct.used):
+        for field in ("visits", "value", "prior", "action", "parent"):
+            assert (getattr(puct, field)[b, :used] == getattr(rave, field)[b, :used]).all()
+
+
+def test_the_equivalence_is_the_number_of_simulations_unless_given():
+    start = Position.start("gobang:5x5:4")
+    trees = [
+        run(
+            start.game,
+            SearchSettings.model_validate({"simulations": 70, "selection": selection}),
+            HashEvaluator(25),
+            [start],
+        )._tree.visits
+        for selection in (
+            "rave",
+            {"name": "rave", "equivalence": 70},
+            {"name": "rave", "equivalence": 7},
+        )
+    ]
+    assert (trees[0] == trees[1]).all()
+    assert (trees[0] != trees[2]).any()
