@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from zerolab.core.config import Settings, choice_among
@@ -35,7 +33,7 @@ class SearchSettings(Settings):
     selection: choice_among(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=SELECTION_SETTINGS["puct"]
     )
-    """Which child to descend to. W, H, L: PUCT with c = 1."""
+    """Which child to descend to. H, L: PUCT with c = 1; W: RAVE, too, in the first iterations."""
 
     first_play: choice_among(FIRST_PLAY_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=FIRST_PLAY_SETTINGS["zero"]
@@ -43,7 +41,7 @@ class SearchSettings(Settings):
     """The value of children not yet visited. W, H, L: zero; C: fixed."""
 
     leaf: choice_among(LEAF_SETTINGS) = Field(default_factory=LEAF_SETTINGS["network"])  # type: ignore[valid-type]
-    """The value of new leaves. L, H: the network's."""
+    """The value of new leaves. H, L: the network's; W: playouts, too, in the first iterations."""
 
     noise: RootNoise = RootNoise()
     """Noise in the root's priors; none in W, H and L."""
@@ -60,9 +58,14 @@ class SearchSettings(Settings):
 
 def mcts_settings(simulations: int) -> SearchSettings:
     """Return plain MCTS: UCT selection and random playouts, no network."""
-    values: dict[str, Any] = {
-        "simulations": simulations,
-        "selection": {"name": "uct"},
-        "leaf": {"name": "playout"},
-    }
+    return _with_playouts(simulations, "uct")
+
+
+def rave_settings(simulations: int) -> SearchSettings:
+    """Return RAVE with random playouts, no network (FACTS 2, Table 5.1)."""
+    return _with_playouts(simulations, "rave")
+
+
+def _with_playouts(simulations: int, selection: str) -> SearchSettings:
+    values = {"simulations": simulations, "selection": selection, "leaf": "playout"}
     return SearchSettings.model_validate(values)
