@@ -165,6 +165,13 @@ def _describe_gate(m: Mapping[str, Any]) -> str:
     return f"gate       {verdict}: {score}, training Elo {m['elo']:+.0f}"
 
 
+def _describe_contest(m: Mapping[str, Any]) -> str:
+    return (
+        f"contest    plain search against the warm start: {m['wins']} won, {m['draws']} drawn,"
+        f" {m['losses']} lost; stronger with a probability of {m['superiority']:.1%}"
+    )
+
+
 def _describe_evaluation(m: Mapping[str, Any]) -> str:
     return (
         f"evaluate   {m['positions']} solved positions, strong {m['network_strong']:.1%}, with"
@@ -184,6 +191,7 @@ _DESCRIPTIONS = {
     "selfplay": _describe_self_play,
     "learn": _describe_learning,
     "gate": _describe_gate,
+    "contest": _describe_contest,
     "evaluate": _describe_evaluation,
     "measure": _describe_yardstick,
 }

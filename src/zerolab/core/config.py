@@ -20,6 +20,10 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
 
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return the settings as tables; what is None is left out, as TOML has no word for it."""
+        return super().model_dump(**{"exclude_none": True, **options})
+
 
 class Choice(Settings):
     """Base of settings that a user picks by ``name``, such as a network or a selection rule."""
@@ -69,6 +73,16 @@ def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
 
 def _by_name(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
+
+
+def require_even(games: int) -> int:
+    """Return a number of games; raise ValueError if both players cannot begin half of them."""
+    if games % 2:
+        raise ValueError(
+            f"{games} is odd: expected an even number, so that both sides play first equally"
+            f" often, such as {games + 1}"
+        )
+    return games
 
 
 def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]:

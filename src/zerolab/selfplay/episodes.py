@@ -78,6 +78,37 @@ def play_episodes(
     return _merge(groups)
 
 
+class _Searched(NamedTuple):
+    """What came out of the searches of some moves."""
+
+    visits: NDArray[np.int32]  # [n, actions]
+    values: NDArray[np.float32]  # [n, actions] 0 where not visited
+    sample: NDArray[np.bool_]  # [n] whether the move is drawn in proportion to the visits
+    actions: NDArray[np.int64]  # [n] the move
+
+
+def _visit_targets(searched: _Searched) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = searched.visits / searched.visits.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _value_targets(searched: _Searched) -> NDArray[np.float64]:
+    """Return (Q + 1) / 2 normalised, or the visits where every visited action loses."""
+    hopes = np.where(searched.visits > 0, (searched.values.astype(np.float64) + 1) / 2, 0)
+    total = hopes.sum(axis=1, keepdims=True)
+    hopeless = total <= 0
+    return np.where(hopeless, _visit_targets(searched), hopes / np.where(hopeless, 1, total))
+
+
+def _move_targets(searched: _Searched) -> NDArray[np.float64]:
+    targets = np.zeros(searched.visits.shape)
+    targets[np.arange(len(targets)), searched.actions] = 1
+    return targets
+
+
+_TARGETS = {"visits": _visit_targets, "values": _value_targets, "move": _move_targets}
+
+
 class _Task(NamedTuple):
     """What all groups of an iteration have in common."""
 
@@ -133,10 +164,10 @@ class _Group:
 
     def _move(self, slots: NDArray[np.int64], start: NDArray[np.uint64]) -> None:
         """Choose, record and play a move in slots whose search is finished."""
-        visits = self.search.visits(slots)
+        visits, values = self.search.root_actions(slots)
         sample = self._ply[slots] + 1 < self.task.settings.temperature_threshold
         actions = choose_actions(visits, self._keys(slots, streams.SELF_PLAY_MOVE), sample)
-        self._record(slots, visits, sample, actions)
+        self._record(slots, _Searched(visits, values, sample, actions))
         self.search.advance(slots, actions)
         self._ply[slots] += 1
         outcomes = self.search.outcomes(slots)
@@ -149,18 +180,11 @@ class _Group:
             self._begin(slots[~over])
         self._open(slots[over], start)
 
-    def _record(
-        self,
-        slots: NDArray[np.int64],
-        visits: NDArray[np.int32],
-        sample: NDArray[np.bool_],
-        actions: NDArray[np.int64],
-    ) -> None:
-        policies = visits / visits.sum(axis=1, keepdims=True)
-        if self.task.settings.late_targets == "move":
-            late = np.flatnonzero(~sample)
-            policies[late] = 0
-            policies[late, actions[late]] = 1
+    def _record(self, slots: NDArray[np.int64], searched: _Searched) -> None:
+        settings = self.task.settings
+        early = _TARGETS[settings.early_targets](searched)
+        late = _TARGETS[settings.late_targets](searched)
+        policies = np.where(searched.sample[:, None], early, late)
         self.played += len(slots)
         self.chunks.append(
             (
@@ -168,7 +192,7 @@ class _Group:
                 policies.astype(np.float16),
                 self._number[slots].astype(np.int32),
                 self._ply[slots].astype(np.int16),
-                actions.astype(np.int16),
+                searched.actions.astype(np.int16),
             )
         )
 

@@ -19,9 +19,13 @@ class SelfPlaySettings(Settings):
     """T': moves are sampled from the visit counts while ply < T', plies counted from 1, and are
     the most visited from there. W, H, L: 15 (H sweeps 10 to 20); C: 31."""
 
-    late_targets: Literal["move", "visits"] = "move"
-    """The policy target from ply T' on: the move played alone, as W's and L's code does, or the
-    visit distribution as before."""
+    early_targets: Literal["visits", "values"] = "visits"
+    """The policy target before ply T': the visit distribution (W, H, L), or the values (Q + 1) / 2
+    of visited actions, normalised, as line 3 of L's Algorithm 4 may mean (FACTS 1)."""
+
+    late_targets: Literal["move", "visits", "values"] = "move"
+    """The policy target from ply T' on: the move played alone, as W's and L's code does, or one of
+    those above."""
 
     lockstep: int = Field(default=512, ge=1)
     """Games in progress at once; does not change what is played where the network answers a

@@ -32,6 +32,8 @@ class RunProgress(Settings):
     """The iteration that trained the network in force; 0 is the untrained one."""
     elo: float = 0.0
     """Training Elo of the network in force, the untrained one having 0."""
+    warm: bool = True
+    """Whether the warm start may go on: no contest has ended it."""
     finished: bool = False
     metrics_bytes: int = Field(default=0, ge=0)
     """Length of metrics.jsonl; what lies beyond was never committed."""

@@ -8,6 +8,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.weights import load_weights
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.settings import TrainSettings
 
@@ -21,15 +22,21 @@ def load_evaluator(run: RunFolder, settings: TrainSettings, iteration: int) -> N
 
 
 def network_entrant(
-    run: RunFolder, settings: TrainSettings, iteration: int, sampled_plies: int = 0
+    run: RunFolder,
+    settings: TrainSettings,
+    iteration: int,
+    sampled_plies: int = 0,
+    search: SearchSettings | None = None,
+    name: str | None = None,
 ) -> Entrant:
-    """Return a run's network as a player that searches as in training, without noise."""
-    game, name = parse_game(settings.game), network_name(iteration)
+    """Return a run's network as a player that searches without noise, as in training by default."""
+    game, chosen = parse_game(settings.game), search or settings.search
+    title = name or network_name(iteration)
     evaluator = load_evaluator(run, settings, iteration)
     return Entrant(
-        name,
-        lambda: SearchPlayer(game, name, settings.search, evaluator, sampled_plies),
-        search_bytes(game, settings.search),
+        title,
+        lambda: SearchPlayer(game, title, chosen, evaluator, sampled_plies),
+        search_bytes(game, chosen),
     )
 
 

@@ -9,7 +9,14 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from zerolab.core.config import Settings, assign, choice_among, parse_assignments, validate
+from zerolab.core.config import (
+    Settings,
+    assign,
+    choice_among,
+    parse_assignments,
+    require_even,
+    validate,
+)
 from zerolab.core.errors import UserError, nearest
 from zerolab.losses.catalogue import LOSSES
 from zerolab.networks.catalogue import NETWORKS
@@ -17,6 +24,7 @@ from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.selfplay.settings import SelfPlaySettings
+from zerolab.training.warm_start.settings import WarmStartSettings, enhanced
 
 
 class LearnSettings(Settings):
@@ -39,15 +47,6 @@ class LearnSettings(Settings):
 
     loss: choice_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
     """What is minimised. W: sum; H and L compare policy, value, sum, product and weighted."""
-
-
-def _require_even(games: int) -> int:
-    if games % 2:
-        raise ValueError(
-            f"{games} is odd: expected an even number, so that both sides play first equally"
-            f" often, such as {games + 1}"
-        )
-    return games
 
 
 class GateSettings(Settings):
@@ -73,7 +72,7 @@ class GateSettings(Settings):
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return _require_even(games)
+        return require_even(games)
 
     @model_validator(mode="after")
     def _decidable(self) -> GateSettings:
@@ -124,6 +123,7 @@ class TrainSettings(Settings):
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     search: SearchSettings = SearchSettings()
+    warm_start: WarmStartSettings = WarmStartSettings()
     network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     learn: LearnSettings = LearnSettings()
     gate: GateSettings = GateSettings()
@@ -138,10 +138,24 @@ class TrainSettings(Settings):
             raise ValueError(str(error)) from None
         return text
 
+    @model_validator(mode="after")
+    def _warm_start_fits(self) -> TrainSettings:
+        last = self.warm_start.schedule.last
+        if self.warm_start.is_on and last is not None and last > self.iterations:
+            raise ValueError(
+                f"warm_start.schedule.iterations = {last} is beyond the {self.iterations}"
+                " iterations of the run: expected at most that many"
+            )
+        try:
+            enhanced(self.search, self.warm_start, 1.0)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return self
+
     @field_validator("yardstick_games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return _require_even(games)
+        return require_even(games)
 
 
 _PRESETS = files("zerolab.training") / "presets"

@@ -31,6 +31,8 @@ from zerolab.training.agents import load_evaluator, network_entrant, network_nam
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter, Silence
 from zerolab.training.settings import GateSettings, TrainSettings
+from zerolab.training.warm_start.schedules import Contest
+from zerolab.training.warm_start.settings import enhanced
 
 YARDSTICK_PLAYOUTS = 100
 
@@ -90,8 +92,9 @@ class Trainer:
             self.reporter.progress(progress.games, f"{rate:,.0f} positions/s")
 
         torch.set_num_threads(1)
+        weight = self._warm_weight(iteration)
         episodes = play_episodes(
-            self.game, settings.selfplay, settings.search,
+            self.game, settings.selfplay, enhanced(settings.search, settings.warm_start, weight),
             load_evaluator(self.run, settings, self.run.progress.best),
             settings.seed, iteration, report,
         )  # fmt: skip
@@ -110,6 +113,7 @@ class Trainer:
                     "distinct_games": len({game.actions for game in games}),
                     "positions": len(plies.values),
                     "plies_per_game": len(plies.values) / len(games),
+                    **({"warm_start": weight} if settings.warm_start.is_on else {}),
                     **episodes.counts,
                     **{f"wall_{part}_seconds": s for part, s in episodes.seconds.items()},
                 }
@@ -159,14 +163,55 @@ class Trainer:
         line = {**self._head("gate", began), **metrics, "accepted": accepted, "elo": elo}
         best = iteration if accepted else best
         last = iteration == self.settings.iterations
+        warm, contest = self._stays_warm(best)
         self._commit(
-            [line, *self._evaluate(best)],
+            [line, *contest, *self._evaluate(best)],
             iteration=iteration + 1,
             stage="measure" if last else "selfplay",
             best=best,
             elo=elo,
+            warm=warm,
         )
         self.run.prune_checkpoints()
+
+    def _warm_weight(self, iteration: int) -> float:
+        """Return the weight of the warm start in an iteration's self-play."""
+        return (
+            self.settings.warm_start.schedule.weight(iteration) if self.run.progress.warm else 0.0
+        )
+
+    def _stays_warm(self, network: int) -> tuple[bool, list[dict[str, Any]]]:
+        """Let the schedule find out whether the warm start goes on; return that, and metrics."""
+        iteration, warm_start = self.run.progress.iteration, self.settings.warm_start
+        weight = self._warm_weight(iteration)
+        lines: list[dict[str, Any]] = []
+
+        def superiority(contest: Contest) -> float:
+            lines.append(self._hold(contest, network, weight))
+            return float(lines[-1]["superiority"])
+
+        if not warm_start.is_on or weight == 0 or iteration == self.settings.iterations:
+            return self.run.progress.warm, lines
+        return not warm_start.schedule.is_over(superiority), lines
+
+    def _hold(self, contest: Contest, network: int, weight: float) -> dict[str, Any]:
+        """Let plain search play against the enhanced one, with one network; return metrics."""
+        began = perf_counter()
+        settings = self.settings
+        plain = self._player(network)
+        search = enhanced(settings.search, settings.warm_start, weight)
+        name = f"{plain.name} {settings.warm_start.variant}"
+        warm = network_entrant(self.run, settings, network, search=search, name=name)
+        # Games of other numbers than the gate's have random streams of their own.
+        match = self._arena(
+            plain, warm, contest.games, "contest", contest.openings, settings.gate.games
+        )
+        return {
+            **self._head("contest", began),
+            **match.score._asdict(),
+            "distinct_games": match.distinct,
+            "superiority": elo_gained(match, plain.name, warm.name).superiority,
+        }
 
     def _evaluate(self, network: int) -> list[dict[str, Any]]:
         """Measure a network's accuracy, if this is an iteration to do so."""
@@ -197,14 +242,17 @@ class Trainer:
             lines.append(_yardstick_line(self._head("measure", began), match, opponent.name))
         self._commit(lines, finished=True)
 
-    def _arena(self, a: Entrant, b: Entrant, games: int, title: str) -> Match:
+    def _arena(
+        self, a: Entrant, b: Entrant, games: int, title: str, openings: int = 0, begin: int = 0
+    ) -> Match:
         """Play and record a match; the random streams are those of this iteration's arena."""
         iteration = self.run.progress.iteration
         self.reporter.stage(self._iteration, title, games, "games")
         torch.set_num_threads(1)
         match = play_match(
-            self.game, a, b, games, self.settings.seed, iteration, self.reporter.progress
-        )
+            self.game, a, b, games, self.settings.seed, iteration, self.reporter.progress,
+            openings=openings, begin=begin,
+        )  # fmt: skip
         played = [StoredGame(*game) for game in match.games]
         self.run.games.record(iteration, title, played)
         return match

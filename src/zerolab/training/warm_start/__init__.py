@@ -1,0 +1,1 @@
+"""Enhanced search in the first iterations of self-play (the paper W)."""
