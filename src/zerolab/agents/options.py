@@ -11,8 +11,6 @@ from zerolab.core.config import Settings, assign, parse_assignments, validate
 from zerolab.core.errors import UserError
 from zerolab.search.settings import SearchSettings
 
-_MOST_PLAYOUTS = 1_000_000
-
 
 class SearchOptions(SearchSettings):
     """A search as a player."""
@@ -47,17 +45,6 @@ def refuse_options(argument: str, player: str) -> None:
     """Raise UserError if anything follows the name of a player that takes nothing."""
     if argument:
         raise UserError(f"expected {player} alone, it has no options")
-
-
-def playout_count(kind: str, head: str) -> int:
-    """Return N of ``KIND:N``; raise UserError if `head` is no number of playouts."""
-    playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MOST_PLAYOUTS)) else 0
-    if not 1 <= playouts <= _MOST_PLAYOUTS:
-        raise UserError(
-            f'"{kind}:{head}": expected a number of playouts from 1 to {_MOST_PLAYOUTS},'
-            f" as in {kind}:100"
-        )
-    return playouts
 
 
 def parse_settings(model: type[_Settings], text: str | None, base: Settings) -> _Settings:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zerolab.agents.interface import KINDS, Agent
-from zerolab.agents.options import describe, parse_settings, playout_count, split_options
+from zerolab.agents.options import describe, parse_settings, split_options
+from zerolab.agents.playouts import parse_playouts
 from zerolab.arena.rhea import RheaPlayer
 from zerolab.rules.interface import Game
 from zerolab.search.rhea import RheaSettings
@@ -18,7 +19,7 @@ class _Rhea:
     def agent(self, argument: str, game: Game) -> Agent:
         """See `Kind.agent`."""
         head, text = split_options(argument)
-        base = _unchecked(playout_count("rhea", head))
+        base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
         # Playouts given as an option have one spelling, too.
         name = f"rhea:{options.playouts}{describe(options, _unchecked(options.playouts))}"
