@@ -9,10 +9,13 @@ from zerolab.agents.interface import KINDS
 from zerolab.agents.specs import parse_player, parse_players
 from zerolab.arena.greedy import GreedyPlayer
 from zerolab.arena.players import RandomPlayer, SearchPlayer
+from zerolab.arena.rhea import RheaPlayer
 from zerolab.cli.main import main
+from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules import calls
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.rhea import RheaSettings, rhea_actions
 
 GAME = parse_game("gobang:3x3:3")
 
@@ -32,6 +35,7 @@ def runs(tmp_path_factory):
 
 def test_every_kind_makes_the_player_it_names():
     assert isinstance(parse_player("random", GAME).player(), RandomPlayer)
+    assert isinstance(parse_player("rhea:20", GAME).player(), RheaPlayer)
     for spec in ("mcts:20", "runs/demo", "runs/demo@0", "runs/demo?simulations=3"):
         assert isinstance(parse_player(spec, GAME).player(), SearchPlayer)
     greedy = parse_player("runs/demo?simulations=0", GAME)
@@ -51,6 +55,10 @@ def test_a_run_brings_its_game_and_others_take_it():
         ("runs/demo", "run:runs/demo"),
         ("runs/demo?simulations=7&selection.c=2", "runs/demo?selection.c=2.0&simulations=7"),
         ("mcts:60", "mcts:50?simulations=60"),
+        ("rhea:60", "rhea:50?playouts=60"),
+        ("rhea:60", "rhea:15?playouts=60"),
+        ("rhea:60", "rhea:60?mutation=0.20&horizon=10"),
+        ("rhea:60?horizon=3&mutation=1.0", "rhea:60?mutation=1&horizon=3"),
         ("runs/demo?sampled_plies=0", "runs/demo"),
         ("runs/demo?selection=uct", "runs/demo?selection.name=uct"),
     ],
@@ -64,6 +72,8 @@ def test_equal_players_have_one_name(one, other):
 def test_different_players_have_different_names_which_name_them_again():
     specs = [
         "random", "mcts:50", "mcts:51", "mcts:50?selection.c=2", "mcts:50?sampled_plies=2",
+        "rhea:50", "rhea:51", "rhea:50?mutation=0.1", "rhea:50?horizon=5&mutation=0.1",
+        "rhea:5?population=1", "rhea:5?population=2&playouts_each=1",
         "runs/demo@0", "runs/demo@1", "runs/demo@1?simulations=0", "runs/demo@1?simulations=3",
         "runs/demo@1?selection.c=3", "runs/demo@1?simulations=3&selection.c=3",
         "runs/demo@1?reuse_tree=false", "runs/demo@1?selection=uct",
@@ -132,6 +142,22 @@ def test_a_command_loses_its_quotes_once():
         ("mcts:50?simulations=0", "expected at least 1"),
         ("mcts:50?leaf=network", "mcts has no network"),
         ("mcts:50?selection=ucb", 'did you mean "uct"?'),
+        ("rhea", "expected a number of playouts from 1 to 1000000, as in rhea:100"),
+        ("rhea:0", '"rhea:0": expected a number of playouts from 1'),
+        ("rhae:100", 'did you mean "rhea"?'),
+        (
+            "rhea:15",
+            "rhea:15: 15 playouts do not evaluate a population of 10 with 2 each: "
+            "expected at least 20",
+        ),
+        ("rhea:100?population=60", "expected at least 120"),
+        ("rhea:100?population=0", "population = 0: expected at least 1"),
+        ("rhea:100?playouts=0", "playouts = 0: expected at least 1"),
+        ("rhea:100?mutation=2", "mutation = 2: expected at most 1"),
+        ("rhea:100?mutation=often", 'mutation = "often": expected a number'),
+        ("rhea:100?mutatoin=0.1", 'unknown setting "mutatoin"; did you mean "mutation"?'),
+        ("rhea:100?noise.fraction=0.5", 'unknown setting "noise"'),
+        ("rhea:100?mutation", "expected KEY=VALUE after ?, as in ?playouts=100"),
         ("gtp:", "expected a command"),
         ('gtp:""', "expected a command"),
         ("runs/demo@77", "has no network 77: expected one of 0, 1"),
@@ -143,7 +169,7 @@ def test_a_command_loses_its_quotes_once():
         ("runs/demo?simulations=many", 'simulations = "many": expected a whole number'),
         ("runs/demo?simulations=-1", "expected at least 0"),
         ("runs/demo?simulations", "expected KEY=VALUE after ?"),
-        ("runs/demo?", "as in ?simulations=400"),
+        ("runs/demo?", "as in ?simulations=100"),
         ("runs/demo?simulations=4&&cache=0", "expected KEY=VALUE"),
         ("runs/demo?sampled_plies=1.5", "expected a whole number"),
         ("runs/demo?noise.fraction=0.5", "noise is for self-play"),
@@ -160,6 +186,25 @@ def test_mistakes_name_the_value_and_what_was_expected(spec, expected):
     assert len(message) < 6000
 
 
+def test_a_budget_too_small_for_its_population_ends_a_command_with_one_line(capsys):
+    assert main(["match", "rhea:15", "random", "--game", "gobang:3x3:3"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "rhea:15: 15 playouts do not evaluate a population of 10" in lines[0]
+
+
+def test_options_of_an_evolution_reach_it():
+    keys = streams.streams(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
+    states = np.repeat(calls.start_state(GAME)[None], 50, axis=0)
+    player = parse_player(
+        "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME
+    ).player()
+    settings = RheaSettings(playouts=9, population=2, horizon=1, mutation=0.5, playouts_each=3)
+    chosen = player.choose(np.arange(50), states, keys)
+    assert chosen.tolist() == rhea_actions(GAME, settings, states, keys).tolist()
+    assert chosen.tolist() != rhea_actions(GAME, RheaSettings(), states, keys).tolist()
+
+
 def test_two_games_do_not_meet():
     with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo is of"):
         parse_players(["random", "runs/demo", "runs/other"])
@@ -174,4 +219,4 @@ def test_somebody_must_bring_the_game():
 
 def test_every_registered_kind_says_how_it_is_written():
     assert all(kind.form for kind in KINDS.values())
-    assert {"random", "mcts", "perfect", "gtp", "run"} <= set(KINDS)
+    assert {"random", "mcts", "rhea", "perfect", "gtp", "run"} <= set(KINDS)

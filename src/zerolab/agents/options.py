@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import Field
 
-from zerolab.core.config import assign, parse_assignments, validate
+from zerolab.core.config import Settings, assign, parse_assignments, validate
 from zerolab.core.errors import UserError
 from zerolab.search.settings import SearchSettings
 
@@ -31,6 +31,7 @@ class NetworkOptions(SearchOptions):
     simulations: int = Field(default=100, ge=0, le=1_000_000)
 
 
+_Settings = TypeVar("_Settings", bound=Settings)
 _Options = TypeVar("_Options", bound=SearchOptions)
 
 
@@ -46,21 +47,44 @@ def refuse_options(argument: str, player: str) -> None:
         raise UserError(f"expected {player} alone, it has no options")
 
 
+def parse_settings(model: type[_Settings], text: str | None, base: Settings) -> _Settings:
+    """Return `base` with ``a.b=c&d=e`` on top; raise UserError for every mistake.
+
+    `model` has all fields of `base`, which itself is not checked, and may have more.
+    """
+    return _on_top(model, base, _assignments(model, text))
+
+
 def parse_options(model: type[_Options], text: str | None, base: SearchSettings) -> _Options:
-    """Return `base` with ``a.b=c&d=e`` on top; raise UserError for every mistake."""
-    data = base.model_dump()
-    if text is not None:
-        parts = text.split("&")
-        if wrong := [part for part in parts if "=" not in part]:
-            raise UserError(f'"{wrong[0]}": expected KEY=VALUE after ?, as in ?simulations=400')
-        for path, value in parse_assignments(parts):
-            if path[0] == "noise":
-                raise UserError(f"{'.'.join(path)}: noise is for self-play, players have none")
-            assign(data, path, value)
-    options = validate(model, data)
+    """Return a search with options on top; see `parse_settings`."""
+    assignments = _assignments(model, text)
+    for path, _ in assignments:
+        if path[0] == "noise":
+            raise UserError(f"{'.'.join(path)}: noise is for self-play, players have none")
+    options = _on_top(model, base, assignments)
     if options.simulations == 0:
         _require_plain(options, base)
     return options
+
+
+def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str], Any]]:
+    if text is None:
+        return []
+    parts = text.split("&")
+    if wrong := [part for part in parts if "=" not in part]:
+        name, field = next(iter(model.model_fields.items()))
+        example = f"?{name}={field.default}"
+        raise UserError(f'"{wrong[0]}": expected KEY=VALUE after ?, as in {example}')
+    return parse_assignments(parts)
+
+
+def _on_top(
+    model: type[_Settings], base: Settings, assignments: Sequence[tuple[list[str], Any]]
+) -> _Settings:
+    data = base.model_dump()
+    for path, value in assignments:
+        assign(data, path, value)
+    return validate(model, data)
 
 
 def _require_plain(options: SearchOptions, base: SearchSettings) -> None:
@@ -71,15 +95,18 @@ def _require_plain(options: SearchOptions, base: SearchSettings) -> None:
         raise UserError(f"{idle[0]} has no effect without a search: simulations is 0")
 
 
-def describe(options: SearchOptions, base: SearchSettings) -> str:
+def describe(options: Settings, base: Settings) -> str:
     """Return the options that differ from `base`, with a question mark, in their one spelling."""
     changed = differences(options, base)
     return "?" + "&".join(f"{key}={_shown(changed[key])}" for key in changed) if changed else ""
 
 
-def differences(options: SearchOptions, base: SearchSettings) -> dict[str, Any]:
-    """Return the settings that differ from `base` (and from no sampled plies), sorted by key."""
-    former = {"sampled_plies": 0, **dict(_flat(base.model_dump()))}
+def differences(options: Settings, base: Settings) -> dict[str, Any]:
+    """Return the settings that differ from `base`, or from their defaults if new, sorted by key."""
+    fields = type(options).model_fields
+    former = {name: field.default for name, field in fields.items()} | dict(
+        _flat(base.model_dump())
+    )
     return {
         key: value for key, value in sorted(_flat(options.model_dump())) if former.get(key) != value
     }

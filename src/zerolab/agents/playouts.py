@@ -33,7 +33,7 @@ class PlayoutSearch:
         base = self._settings(parse_playouts(self._name, head))
         options = parse_options(SearchOptions, text, base)
         if options.leaf.name == "network":
-            raise UserError(f'leaf = "network": {self._name} has none; expected leaf=playout')
+            raise UserError(f'leaf = "network": {self._name} has no network; expected leaf=playout')
         # Playouts given as an option have one spelling, too.
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{describe(options, plain)}"

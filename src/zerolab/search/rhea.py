@@ -1,0 +1,186 @@
+"""Rolling horizon evolution: a plan of own actions is evolved for every move (W; FACTS 3).
+
+An individual is a plan: one gene for each of the next own actions. A gene is 64 random bits, that
+is, a real number in [0, 1) in fixed point, which `rules.random_action` maps onto the actions legal
+where it is read: every plan is legal whatever the opponent does. The method is Perez et al. (GECCO
+2013); numbers and the readings of what W leaves open are those of FACTS 3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from zerolab.core import streams
+from zerolab.core.compiled import inlined, kernel
+from zerolab.core.config import Settings
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import MOST_PLIES, ONGOING, Game
+
+
+class RheaSettings(Settings):
+    """How plans are evolved; the budget is exactly `playouts`."""
+
+    playouts: int = Field(default=100, ge=1, le=1_000_000)
+    """N: playouts a move. W: 100. Where the last individual finds fewer than `playouts_each` left,
+    it gets those."""
+
+    population: int = Field(default=10, ge=1, le=10_000)
+    """mu of the (mu + 1) evolution: individuals kept. W: 10."""
+
+    horizon: int = Field(default=10, ge=1, le=MOST_PLIES)
+    """Own actions in a plan, before the rest is left to chance. W: 10."""
+
+    mutation: float = Field(default=0.2, ge=0, le=1)
+    """Probability with which each gene of an offspring is drawn anew. W: 0.2. An offspring that
+    no mutation touches is evaluated all the same."""
+
+    playouts_each: int = Field(default=2, ge=1, le=1_000_000)
+    """Playouts that evaluate an individual, once, when it is born. W: 2."""
+
+    @model_validator(mode="after")
+    def _enough_playouts(self) -> RheaSettings:
+        needed = self.population * self.playouts_each
+        if self.playouts < needed:
+            raise ValueError(
+                f"{self.playouts} playouts do not evaluate a population of {self.population}"
+                f" with {self.playouts_each} each: expected at least {needed}"
+            )
+        return self
+
+
+class Population(NamedTuple):
+    """The individuals alive; places not yet taken have the fitness -inf."""
+
+    genes: NDArray[np.uint64]  # [population, horizon]
+    fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]
+    born: NDArray[np.int64]  # [population] number of the evaluation, from 0
+
+
+def empty_population(size: int, horizon: int) -> Population:
+    """Return a population without individuals."""
+    genes = np.zeros((size, horizon), np.uint64)
+    return Population(genes, np.full(size, -np.inf), np.zeros(size, np.int64))
+
+
+def rhea_actions(
+    game: Game, settings: RheaSettings, states: NDArray[np.uint64], keys: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the actions, int64[n], that evolution chooses in ongoing states uint64[n, words].
+
+    Each depends on its state, its random stream in `keys`, uint64[n], and the settings alone.
+    """
+    chosen = np.empty(len(states), np.int64)
+    population = empty_population(settings.population, settings.horizon)
+    budget = settings.playouts, settings.playouts_each
+    _choose(game, states, keys, budget, settings.mutation, population, chosen)
+    return chosen
+
+
+@kernel
+def _choose(game, states, keys, budget, mutation, population, chosen):
+    words = rules.words(game)
+    workspace = (
+        np.empty(population.genes.shape[1], np.uint64),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.zeros(1 + MOST_PLIES, np.int32),
+    )
+    for i in range(states.shape[0]):
+        _evolve(game, states[i], keys[i], budget, mutation, population, workspace)
+        gene = population.genes[best(population), 0]
+        chosen[i] = rules.random_action(game, states[i], gene)
+
+
+@inlined
+def _evolve(game, root, key, budget, mutation, population, workspace):
+    """Spend the budget on individuals, first drawn at random, then bred one at a time."""
+    playouts, playouts_each = budget
+    offspring = workspace[0]
+    population.fitness[:] = -np.inf
+    population.born[:] = 0
+    number = 0
+    spent = 0
+    while spent < playouts:
+        own = streams.fold(key, number)
+        # An offspring of which every gene is drawn anew is a random individual.
+        rate = mutation if number >= population.fitness.shape[0] else 1.0
+        breed(population, streams.fold(own, 0), rate, offspring)
+        count = min(playouts_each, playouts - spent)
+        fitness = evaluate(game, root, streams.fold(own, 1), count, workspace)
+        enter(population, offspring, fitness, number)
+        spent += count
+        number += 1
+
+
+@inlined
+def breed(population, key, mutation, offspring):
+    """Write the genes of a mutated clone of a parent drawn uniformly into uint64[horizon]."""
+    parent = streams.below(streams.bits(key, 0), population.fitness.shape[0])
+    for i in range(offspring.shape[0]):
+        offspring[i] = population.genes[parent, i]
+        if streams.uniform(key, 1 + 2 * i) < mutation:
+            offspring[i] = streams.bits(key, 2 + 2 * i)
+
+
+@inlined
+def evaluate(game, root, key, playouts, workspace):
+    """Return a plan's fitness: the mean of Q / h over its playouts (FACTS 3).
+
+    `workspace` is the plan's genes uint64[horizon], two states to play on, and a trace as in
+    `rules.playout`.
+    """
+    total = 0.0
+    for playout in range(playouts):
+        total += _play(game, root, streams.fold(key, playout), workspace)
+    return total / playouts
+
+
+@inlined
+def _play(game, root, key, workspace):
+    """Return Q / h of one game: Q its outcome for the mover of `root`, h its plies from there."""
+    genes, state, scratch, trace = workspace
+    state[:] = root
+    for ply in range(2 * genes.shape[0]):
+        random = genes[ply // 2] if ply % 2 == 0 else streams.bits(key, ply)
+        rules.apply(game, state, rules.random_action(game, state, random), state)
+        outcome = rules.outcome(game, state)
+        if outcome != ONGOING:
+            return (outcome if ply % 2 == 1 else -outcome) / (ply + 1)
+    outcome = rules.playout(game, state, streams.fold(key, 0), scratch, trace)
+    return outcome / (2 * genes.shape[0] + trace[0])
+
+
+@inlined
+def enter(population, genes, fitness, number):
+    """Let individual `number` replace the worst, unless it is worse than all (FACTS 3).
+
+    Of equally bad ones the oldest is dropped: never the new one, if it is as good as another.
+    """
+    worst = 0
+    for i in range(1, population.fitness.shape[0]):
+        if population.fitness[i] < population.fitness[worst] or (
+            population.fitness[i] == population.fitness[worst]
+            and population.born[i] < population.born[worst]
+        ):
+            worst = i
+    if fitness >= population.fitness[worst]:
+        population.genes[worst] = genes
+        population.fitness[worst] = fitness
+        population.born[worst] = number
+
+
+@inlined
+def best(population):
+    """Return the place of the fittest individual, of equals the youngest."""
+    found = 0
+    for i in range(1, population.fitness.shape[0]):
+        if population.fitness[i] > population.fitness[found] or (
+            population.fitness[i] == population.fitness[found]
+            and population.born[i] > population.born[found]
+        ):
+            found = i
+    return found

@@ -1,0 +1,87 @@
+"""Rolling horizon evolution as plainly as FACTS 3 tells it, against which the kernel is checked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import interface as rules
+from zerolab.rules.position import Position
+from zerolab.search.rhea import RheaSettings
+
+
+class Individual(NamedTuple):
+    """Smaller ones are worse: those of lower fitness, and of equals the older one."""
+
+    fitness: float
+    number: int
+    genes: list[int]
+
+
+@kernel
+def _playout(game, state, key, trace):
+    return rules.playout(game, state, key, state.copy(), trace)
+
+
+def _fold(key, part):
+    return np.uint64(streams.fold(key, part))
+
+
+def _bits(key, number):
+    return int(streams.bits(key, number))
+
+
+def read(gene: int, position: Position) -> int:
+    """Map a gene, a real number in [0, 1), onto the current legal list."""
+    legal = position.legal_actions
+    return legal[len(legal) * gene >> 64]
+
+
+def _quotient(root: Position, genes: list[int], key: np.uint64) -> float:
+    """Return Q / h of one game."""
+    position = root
+    while position.outcome is None and position.ply - root.ply < 2 * len(genes):
+        ply = position.ply - root.ply
+        random = genes[ply // 2] if ply % 2 == 0 else _bits(key, ply)
+        position = position.play(read(random, position))
+    h = position.ply - root.ply
+    if position.outcome is not None:
+        return (position.outcome if h % 2 == 0 else -position.outcome) / h
+    trace = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    outcome = _playout(root.game, position.state.copy(), _fold(key, 0), trace)
+    return outcome / (h + int(trace[0]))
+
+
+def evolve(root: Position, key: np.uint64, settings: RheaSettings) -> list[Individual]:
+    """Return the last population."""
+    population: list[Individual] = []
+    left = settings.playouts
+    number = 0
+    while left:
+        own = _fold(key, number)
+        breeding = _fold(own, 0)
+        genes = [_bits(breeding, 2 + 2 * i) for i in range(settings.horizon)]
+        if number >= settings.population:
+            parent = population[settings.population * _bits(breeding, 0) >> 64]
+            for i, gene in enumerate(parent.genes):
+                if (_bits(breeding, 1 + 2 * i) >> 11) / 2**53 >= settings.mutation:
+                    genes[i] = gene
+        count = min(settings.playouts_each, left)
+        judging = _fold(own, 1)
+        quotients = [_quotient(root, genes, _fold(judging, k)) for k in range(count)]
+        population.append(Individual(sum(quotients) / count, number, genes))
+        if len(population) > settings.population:
+            worst = population.index(min(population))
+            population[worst] = population[-1]
+            population.pop()
+        left -= count
+        number += 1
+    return population
+
+
+def choose(root: Position, key: np.uint64, settings: RheaSettings) -> int:
+    """Return the first action of the best individual."""
+    return read(max(evolve(root, key, settings)).genes[0], root)

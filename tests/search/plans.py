@@ -1,0 +1,36 @@
+"""What evolution chooses in a few positions, as text; run alone, it prints that."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.rhea import RheaSettings, rhea_actions
+from zerolab.testing.samples import ongoing_positions
+
+SMALL = RheaSettings(playouts=17, population=3, horizon=3, mutation=0.4, playouts_each=2)
+
+
+def some_states(name: str, count: int) -> np.ndarray:
+    """Return ongoing positions of random games, uint64[count, words], early ones and late ones."""
+    found = [sample.state for sample in ongoing_positions(parse_game(name))]
+    return np.array(found)[np.linspace(0, len(found) - 1, count).astype(int)]
+
+
+def some_keys(count: int, seed: int = 0) -> np.ndarray:
+    """Return random streams, uint64[count]."""
+    numbers = np.arange(count)
+    return streams.streams(seed, 0, numbers, numbers, streams.ARENA_MOVE)
+
+
+def choices(name: str) -> list[int]:
+    """Return the actions that a small evolution chooses."""
+    return rhea_actions(parse_game(name), SMALL, some_states(name, 6), some_keys(6)).tolist()
+
+
+if __name__ == "__main__":
+    print(json.dumps([choices(name) for name in sys.argv[1:]]))
