@@ -126,9 +126,13 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        where = f"{source}: " if source else ""
-        lines = [where + _explain(model, mistake) for mistake in error.errors()]
-        raise UserError("\n".join(lines)) from None
+        raise explained(model, error, source) from None
+
+
+def explained(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
+    """Return what pydantic has found wrong with settings, in one line for each mistake."""
+    where = f"{source}: " if source else ""
+    return UserError("\n".join(where + _explain(model, mistake) for mistake in error.errors()))
 
 
 _EXPECTATIONS = {

@@ -6,6 +6,16 @@ import math
 from typing import NamedTuple
 
 
+def wilson(share: float, trials: int, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's interval (1927) of a probability, 95 % by default, from a share of trials."""
+    if not trials:
+        return 0.0, 1.0
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    spread = math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    margin = z / (1 + z * z / trials) * spread
+    return max(0.0, centre - margin), min(1.0, centre + margin)
+
+
 class Score(NamedTuple):
     """The result of a match from one side's view."""
 
@@ -25,9 +35,4 @@ class Score(NamedTuple):
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
         """Return Wilson's interval of the share, 95 % by default, draws counted as half wins."""
-        if not self.games:
-            return 0.0, 1.0
-        n, p = self.games, self.share
-        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-        margin = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return max(0.0, centre - margin), min(1.0, centre + margin)
+        return wilson(self.share, self.games, z)
