@@ -110,6 +110,10 @@ class Tournament:
         played = set(self.store.stages())
         return [leg for leg in self.legs() if (leg.part, leg.stage) not in played]
 
+    def games_left(self) -> int:
+        """Return how many games are still to be played."""
+        return sum(len(leg.numbers(self.settings.games)) for leg in self.left())
+
     def games(self) -> list[StoredGame]:
         """Return all games stored, by pair and number; raise UserError if they are damaged."""
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_format
 import re
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from zerolab.arena.tournament import Tournament, TournamentSettings
 from zerolab.cli.meter import meter
 from zerolab.cli.parse import call
 from zerolab.cli.standings import Standings
+from zerolab.cli.stopping import stoppable
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name, parse_game
@@ -120,27 +120,14 @@ def _default_folder(settings: TournamentSettings) -> Path:
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> Standings:
     """Play what is left, and write the results."""
     torch.set_num_threads(1)  # each thread that plays has a core of its own
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        with Tournament.locked(folder, settings) as tournament:
-            total = sum(len(leg.numbers(settings.games)) for leg in tournament.left())
-            if total:
-                with meter(str(folder), total, "games") as update:
-                    tournament.play(agents[0].game, agents, lambda done: update(done, ""))
-            standings = Standings.of(tournament)
-            standings.save()
-    except KeyboardInterrupt:
-        print(
-            "zerolab: stopped; finished games are stored, go on with: zerolab tournament"
-            f" --folder {folder}",
-            file=sys.stderr,
-        )
-        raise
+    again = f"zerolab tournament --folder {folder}"
+    with stoppable("finished games are stored", again), Tournament.locked(folder, settings) as held:
+        if total := held.games_left():
+            with meter(str(folder), total, "games") as update:
+                held.play(agents[0].game, agents, lambda done: update(done, ""))
+        standings = Standings.of(held)
+        standings.save()
     return standings
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> None:
