@@ -37,6 +37,7 @@ COMMANDS = {
     "solve": Command("solve", "find the exact value of every move in a position"),
     "dataset": Command("dataset", "collect solved positions to evaluate players on"),
     "evaluate": Command("evaluate", "measure a player: exact accuracy, games, perfect opponents"),
+    "study": Command("study", "reproduce what a paper measured, beside its published numbers"),
     "rate": Command("rate", "rate players by games from PGN files or games.sqlite: Bayesian Elo"),
     "runs": Command("runs", "list runs and how far they have come"),
     "plot": Command("plot", "draw the training curves of a run"),

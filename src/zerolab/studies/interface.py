@@ -1,0 +1,68 @@
+"""What a study is. A new study is one new file in this folder, which registers its class.
+
+A study's class is its settings: each field is an option of ``zerolab study NAME``, explained by the
+field's docstring; the class's own docstring is the command's help, its first line the one that
+``zerolab study`` lists. `Study.run` does the work.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from rich.console import Console
+
+from zerolab.core.config import Settings
+from zerolab.core.registry import Registry, import_modules
+
+Meter = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+"""Shows progress: takes a title, the units in all and what a unit is; gives a function that takes
+the units done and what else is worth saying."""
+
+
+class Report(Protocol):
+    """What a study has found; its files have been written when there is one."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        ...
+
+    def show(self, console: Console) -> None:
+        """Print it for people."""
+        ...
+
+
+class Study(Settings):
+    """Base of all studies; checked like all settings before any work starts."""
+
+    name: ClassVar[str]
+    """What the study is called on the command line."""
+
+    @abstractmethod
+    def run(self, folder: Path, meter: Meter) -> Report:
+        """Do what is left to do, keep everything in `folder`, and report.
+
+        Work that was stopped or killed goes on when the same study is run again in its folder (see
+        `studies.folder`); one that is finished only reports. Raises UserError for every mistake,
+        before there is a folder where that is possible.
+        """
+
+
+_STUDIES: Registry[type[Study]] = Registry("study")
+
+
+def register_study(study: type[Study]) -> type[Study]:
+    """Register the decorated study under its name."""
+    _STUDIES.add(study.name, study)
+    return study
+
+
+@cache
+def registered_studies() -> Registry[type[Study]]:
+    """Return all studies: what the modules of zerolab.studies register."""
+    import_modules("zerolab.studies")
+    return _STUDIES
