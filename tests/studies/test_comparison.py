@@ -12,37 +12,65 @@ from zerolab.studies.comparison import Comparison
 
 
 @pytest.mark.parametrize(
-    ("score", "published", "games", "z", "agrees"),
+    ("ours", "theirs", "low", "high"),
     [
-        # p = 0.55, variance 0.2475 / 50
-        (Score(50, 0, 50), 0.6, 100, -0.1 / math.sqrt(0.00495), True),
-        # p = 0.5, variance 0.25 / 250 = 0.001
-        (Score(265, 0, 235), 0.470, 500, 0.060 / math.sqrt(0.001), True),
-        (Score(266, 0, 234), 0.468, 500, 0.064 / math.sqrt(0.001), False),
-        (Score(234, 0, 266), 0.532, 500, -0.064 / math.sqrt(0.001), False),
-        # p = 0.75, variance 0.1875 / 250
-        (Score(500, 0, 0), 0.5, 500, 0.5 / math.sqrt(0.00075), False),
-        # unequal counts: p = (10 + 0.2 * 80) / 100 = 0.26, variance 0.1924 * (1/20 + 1/80)
-        (Score(10, 0, 10), 0.2, 80, 0.3 / math.sqrt(0.012025), False),
-        # draws are halves
-        (Score(0, 500, 0), 0.5, 500, 0.0, True),
-        (Score(100, 60, 90), 0.52, 500, 0.0, True),
-        # no variance at either end
-        (Score(500, 0, 0), 1.0, 500, 0.0, True),
-        (Score(0, 0, 20), 0.0, 500, 0.0, True),
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 20), 0.6791, 1.0000),
+        ((10, 10), (0, 10), 0.6075, 1.0000),
     ],
 )
-def test_z_and_verdict(score, published, games, z, agrees):
-    compared = Comparison(score, published, games)
-    assert compared.z == pytest.approx(z, abs=1e-12)
+def test_intervals_that_newcombe_has_printed(ours, theirs, low, high):
+    """Newcombe 1998, "Interval estimation for the difference", Table II, method 10."""
+    compared = Comparison(Score(ours[0], 0, ours[1] - ours[0]), theirs[0] / theirs[1], theirs[1])
+    assert compared.difference_interval == pytest.approx((low, high), abs=0.00006)
+
+
+@pytest.mark.parametrize(
+    ("score", "published", "agrees"),
+    [
+        # 0.5 and 0.6 of 100 have the intervals .404 to .596 and .502 to .691: .1 < .1366
+        (Score(50, 0, 50), (0.6, 100), True),
+        # at 500 games and about one half, intervals are .0436 wide: they bear a distance of .0617
+        (Score(265, 0, 235), (0.470, 500), True),
+        (Score(266, 0, 234), (0.468, 500), False),
+        (Score(234, 0, 266), (0.532, 500), False),
+        # one lost game of a hundred is no evidence
+        (Score(99, 0, 1), (1.0, 500), True),
+        (Score(490, 0, 10), (1.0, 500), False),
+        (Score(500, 0, 0), (1.0, 500), True),
+        (Score(0, 0, 20), (0.0, 500), True),
+        # draws are halves
+        (Score(0, 500, 0), (0.5, 500), True),
+        (Score(100, 60, 90), (0.52, 500), True),
+    ],
+)
+def test_agree_or_differ(score, published, agrees):
+    compared = Comparison(score, *published)
     assert compared.agrees is agrees
     assert compared.verdict == ("agree" if agrees else "differ")
+    low, high = compared.difference_interval
+    assert compared.agrees is (low <= 0 <= high)
+    assert math.copysign(1, compared.z) == math.copysign(1, compared.difference)
 
 
+def test_z_by_hand():
+    """50 and 60 of 100: Wilson's ends that face one another are at 0.596 and 0.502."""
+    margin = math.hypot(0.596168 - 0.5, 0.6 - 0.502003)
+    z = Comparison(Score(50, 0, 50), 0.6, 100).z
+    assert z == pytest.approx(-0.1 / (margin / 1.96), abs=1e-4)
+
+
+@pytest.mark.parametrize("games", [100, 500])
 @pytest.mark.parametrize("truth", [0.5, 0.9, 0.97, 0.995])
-def test_equal_truths_differ_in_at_most_one_case_of_twenty(truth):
-    drawn = np.random.default_rng(5).binomial(500, truth, (4000, 2)).tolist()
-    verdicts = [Comparison(Score(a, 0, 500 - a), b / 500, 500).agrees for a, b in drawn]
+def test_equal_truths_differ_in_about_one_case_of_twenty_at_most(truth, games):
+    draw = np.random.default_rng(5).binomial
+    ours, theirs = draw(games, truth, 3000).tolist(), draw(500, truth, 3000).tolist()
+    verdicts = [
+        Comparison(Score(a, 0, games - a), b / 500, 500).agrees
+        for a, b in zip(ours, theirs, strict=True)
+    ]
     error = math.sqrt(0.05 * 0.95 / len(verdicts))
     assert 1 - np.mean(verdicts) < 0.05 + 3 * error
 

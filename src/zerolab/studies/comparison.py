@@ -16,19 +16,20 @@ class Comparison(NamedTuple):
 
     The published share is a measurement, too, so it is not enough to ask whether it lies within the
     interval of ours: two measurements of the same number differ by sqrt(2) times the error of one.
-    Both agree if their difference lies within the 95 % interval that the difference of two
-    binomials of one and the same probability has. That probability is estimated from both together,
+    Both agree if the 95 % interval of the difference of two binomials includes 0. It is Newcombe's
+    (1998, method 10), which is made of Wilson's intervals (l, u) of the two shares p,
 
-        z = (p1 - p2) / sqrt(p (1 - p) (1/n1 + 1/n2)),  p = (n1 p1 + n2 p2) / (n1 + n2),
+        d - sqrt((p1 - l1)^2 + (u2 - p2)^2)  to  d + sqrt((u1 - p1)^2 + (p2 - l2)^2),  d = p1 - p2,
 
-    and they agree where |z| <= 1.96: the two-proportion z test, which is Pearson's chi-square test
-    of the two by two table. Of twenty numbers that are truly equal, one is expected to differ.
+    and unlike the usual standard error serves shares of 0 and 1. z is d in standard errors, taken
+    from the side of the interval that faces 0: both agree where |z| <= 1.96. Of twenty numbers that
+    are truly equal, one is expected to differ.
 
     Draws count as half a win. Points a game then have a variance below p (1 - p), which is that of
     games without draws; so has a match in which both players move first equally often, if moving
-    first matters. So both this test and Wilson's interval are on the wide side, never too narrow by
-    draws or colours. They do assume that games are independent, which repeated games are not: count
-    the distinct ones. Rounding of the published share, by up to half a percent, is not allowed for.
+    first matters. So these intervals are on the wide side, never too narrow by draws or colours.
+    They do assume that games are independent, which repeated games are not: count the distinct
+    ones. Rounding of the published share, by up to half a percent, is not allowed for.
     """
 
     score: Score
@@ -37,17 +38,33 @@ class Comparison(NamedTuple):
     published_games: int
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the measured share."""
+        return self.score.interval(Z)
+
+    @property
+    def published_interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the published share."""
+        return wilson(self.published, self.published_games, Z)
+
+    @property
     def difference(self) -> float:
         """The measured share less the published one."""
         return self.score.share - self.published
 
     @property
+    def difference_interval(self) -> tuple[float, float]:
+        """Newcombe's 95 % interval of the difference."""
+        p1, (l1, u1) = self.score.share, self.interval
+        p2, (l2, u2) = self.published, self.published_interval
+        down, up = math.hypot(p1 - l1, u2 - p2), math.hypot(u1 - p1, p2 - l2)
+        return self.difference - down, self.difference + up
+
+    @property
     def z(self) -> float:
-        """The difference in standard errors; 0 where both shares are 0, or both are 1."""
-        ours, theirs = self.score.games, self.published_games
-        pooled = (ours * self.score.share + theirs * self.published) / (ours + theirs)
-        variance = pooled * (1.0 - pooled) * (1.0 / ours + 1.0 / theirs)
-        return self.difference / math.sqrt(variance) if variance > 0.0 else 0.0
+        """The difference in standard errors."""
+        d, (low, high) = self.difference, self.difference_interval
+        return Z * d / (d - low if d > 0.0 else high - d)
 
     @property
     def agrees(self) -> bool:
@@ -59,15 +76,11 @@ class Comparison(NamedTuple):
         """`agrees` as a word for a table."""
         return "agree" if self.agrees else "differ"
 
-    @property
-    def published_interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the published share."""
-        return wilson(self.published, self.published_games, Z)
-
     def as_dict(self) -> dict[str, Any]:
         """Return everything for JSON; shares are between 0 and 1."""
-        low, high = self.score.interval(Z)
+        low, high = self.interval
         published_low, published_high = self.published_interval
+        difference_low, difference_high = self.difference_interval
         return {
             **self.score._asdict(),
             "share": self.score.share,
@@ -77,6 +90,8 @@ class Comparison(NamedTuple):
             "published_low": published_low,
             "published_high": published_high,
             "difference": self.difference,
+            "difference_low": difference_low,
+            "difference_high": difference_high,
             "z": self.z,
             "agrees": self.agrees,
         }

@@ -45,7 +45,7 @@ def draw_comparisons(
 def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
     rows = range(len(shown))
     measured = [each.score.share for each in shown]
-    intervals = [each.score.interval() for each in shown]
+    intervals = [each.interval for each in shown]
     _draw_shares(axes, [row - _APART for row in rows], measured, intervals, "measured", _MEASURED)
     published = [each.published for each in shown]
     intervals = [each.published_interval for each in shown]
@@ -67,7 +67,7 @@ def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
 
 def _widest_gap(compared: Comparison) -> float:
     """Return the middle, in percent, of the widest space that neither interval takes."""
-    taken = sorted([compared.score.interval(), compared.published_interval])
+    taken = sorted([compared.interval, compared.published_interval])
     ends = [0.0, *(end for interval in taken for end in interval), 1.0]
     gaps = [(ends[i + 1] - ends[i], ends[i] + ends[i + 1]) for i in range(0, len(ends), 2)]
     return 50 * max(gaps)[1]

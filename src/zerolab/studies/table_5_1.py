@@ -299,8 +299,8 @@ class Results:
         lines = [
             f"{self.study.games} games a pair, colours in turns, draws half a point; seed"
             f" {self.study.seed}. Players: {specs}.",
-            f"{agree} of {count} pairs agree with the published {PUBLISHED_GAMES} games: |z| of the"
-            f" difference of two binomials is at most {Z}. By chance alone,"
+            f"{agree} of {count} pairs agree with the published {PUBLISHED_GAMES} games: the 95 %"
+            f" interval of the difference includes 0, so |z| is at most {Z}. By chance alone,"
             f" {0.05 * count:.1f} of {count} would differ.",
         ]
         if self.played is not None:
@@ -344,7 +344,7 @@ def _pair_table(game: str, pairs: Sequence[Pair]) -> Table:
     rows = []
     for pair in pairs:
         compared = pair.comparison
-        low, high = compared.score.interval(Z)
+        low, high = compared.interval
         rows.append(
             [
                 pair.title, *map(str, compared.score), str(pair.distinct),
