@@ -304,7 +304,12 @@ class Results:
             f" {0.05 * count:.1f} of {count} would differ.",
         ]
         if self.played is not None:
-            lines.append(f"{self.played.games} games in {self.played.seconds:.0f} s.")
+            done, seconds = self.played
+            total = self.study.games * len(self.pairs)
+            lines.append(
+                f"The last command that played any played {done} of {total} games, in"
+                f" {seconds:.0f} s."
+            )
         if repeats := sum(self.study.games - pair.distinct for pair in self.pairs):
             lines.append(f"{repeats} games repeat another one, which makes intervals too narrow.")
         return lines
