@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from zerolab.agents.interface import KINDS
 from zerolab.agents.specs import parse_players
 from zerolab.arena.tournament import Tournament
 from zerolab.core.errors import UserError
@@ -175,12 +174,6 @@ def test_refused_settings_leave_no_folder(tmp_path, quick_players, monkeypatch):
     assert not (tmp_path / "study").exists()
 
 
-needs_players = pytest.mark.skipif(
-    not {"rave", "rhea"} <= set(KINDS), reason="RAVE and RHEA are not players yet"
-)
-
-
-@needs_players
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_the_papers_players_have_the_papers_names(game):
     specs = [spec.format(playouts=100) for spec in PLAYERS.values()]
@@ -188,9 +181,17 @@ def test_the_papers_players_have_the_papers_names(game):
     assert names == ["random", "mcts:100", "rave:100", "rhea:100"]
 
 
-@needs_players
-def test_the_papers_players_play(tmp_path):
+def test_the_papers_players_play(tmp_path, monkeypatch):
+    one = "gobang:6x6:4"  # compiling them for all three takes a minute
+    monkeypatch.setattr(table_5_1, "PUBLISHED", {one: PUBLISHED[one]})
     found = Table51(games=2, playouts=20).run(tmp_path, silent).as_dict()
-    for entry in found["games"]:
-        by_pair = {(pair["player"], pair["opponent"]): pair for pair in entry["pairs"]}
-        assert all(pair["wins"] + pair["draws"] + pair["losses"] == 2 for pair in by_pair.values())
+    (entry,) = found["games"]
+    assert len(entry["pairs"]) == 6
+    assert all(pair["wins"] + pair["draws"] + pair["losses"] == 2 for pair in entry["pairs"])
+
+
+def test_fewer_playouts_than_rhea_has_individuals_are_refused(tmp_path):
+    with pytest.raises(UserError, match="rhea:3") as refused:
+        Table51(games=2, playouts=3).run(tmp_path / "study", silent)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "study").exists()
