@@ -182,15 +182,15 @@ class Trainer:
 
     def _stays_warm(self, network: int) -> tuple[bool, list[dict[str, Any]]]:
         """Let the schedule find out whether the warm start goes on; return that, and metrics."""
-        iteration, warm_start = self.run.progress.iteration, self.settings.warm_start
-        weight = self._warm_weight(iteration)
+        warm_start = self.settings.warm_start
+        weight = self._warm_weight(self.run.progress.iteration)
         lines: list[dict[str, Any]] = []
 
         def superiority(contest: Contest) -> float:
             lines.append(self._hold(contest, network, weight))
             return float(lines[-1]["superiority"])
 
-        if not warm_start.is_on or weight == 0 or iteration == self.settings.iterations:
+        if not warm_start.is_on or weight == 0:
             return self.run.progress.warm, lines
         return not warm_start.schedule.is_over(superiority), lines
 

@@ -1,0 +1,195 @@
+"""The warm start: variants, schedules, and training with all of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerolab.cli.main import main
+from zerolab.core.config import validate
+from zerolab.search.settings import SearchSettings
+from zerolab.training.warm_start.schedules import Adaptive, Fixed, Linear, Never
+from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, enhanced
+
+GAMES = ("gobang:3x3:3", "connect_four:4x4", "othello:4x4")
+PAPER = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
+
+TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "yardstick_games=0",
+        "learn.epochs=1"]  # fmt: skip
+
+
+def train(folder, game, *assignments):
+    """Train a tiny smoke run and return its lines of metrics."""
+    sets = [f"--set={each}" for each in (*TINY, *assignments)]
+    assert main(["train", game, "--preset", "smoke", "--run", str(folder), *sets]) == 0
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def weights(metrics):
+    return [line.get("warm_start") for line in metrics if line["stage"] == "selfplay"]
+
+
+def test_weights_of_the_paper():
+    assert [Linear().weight(i) for i in range(1, 8)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0, 0])
+    assert [Fixed().weight(i) for i in range(1, 8)] == [1, 1, 1, 1, 1, 0, 0]
+    assert {Never().weight(i) for i in range(1, 1000)} == {1}
+
+
+def test_linear_and_fixed_differ_in_weight_alone():
+    for last in (1, 3, 100):
+        for i in range(1, 2 * last + 2):
+            linear, fixed = Linear(iterations=last).weight(i), Fixed(iterations=last).weight(i)
+            assert (linear > 0) == (fixed > 0) == (i <= last)
+
+
+@pytest.mark.parametrize(
+    ("variant", "selection", "leaf"),
+    [
+        ("baseline", "puct", {"name": "network"}),
+        ("rollout", "puct", {"name": "playout", "playouts": 1}),
+        ("rave", "rave", {"name": "network"}),
+        ("rora", "rave", {"name": "playout", "playouts": 1}),
+        ("wro", "puct", {"name": "mixed", "weight": 0.4, "playouts": 1}),
+        ("wrora", "rave", {"name": "mixed", "weight": 0.4, "playouts": 1}),
+    ],
+)
+def test_variants_are_pairs_of_rules(variant, selection, leaf):
+    plain = validate(SearchSettings, {"selection": {"name": "puct", "c": 1.7}, "simulations": 33})
+    search = enhanced(plain, WarmStartSettings(variant=variant), 0.4)
+    assert search.selection.name == selection
+    assert search.selection.c == 1.7  # W: U and U_rave have the same c
+    assert search.leaf.model_dump() == leaf
+    same = {"selection", "leaf"}
+    assert search.model_dump(exclude=same) == plain.model_dump(exclude=same)
+    assert enhanced(plain, WarmStartSettings(variant=variant), 0.0) == plain
+
+
+def test_a_variant_of_ones_own():
+    own = {"selection": {"name": "rave", "all_movers": True}, "leaf": "mixed", "simulations": 7}
+    warm_start = validate(WarmStartSettings, {"variant": "own", "search": own})
+    search = enhanced(SearchSettings(), warm_start, 0.25)
+    assert search.selection.all_movers
+    assert search.leaf.weight == 0.25
+    assert search.simulations == 7
+
+
+def test_settings_beside_a_variant():
+    more = {"leaf": {"playouts": 4}, "selection": {"equivalence": 9}}
+    warm_start = validate(WarmStartSettings, {"variant": "wrora", "search": more})
+    search = enhanced(SearchSettings(), warm_start, 0.5)
+    assert (search.leaf.name, search.leaf.playouts, search.leaf.weight) == ("mixed", 4, 0.5)
+    assert (search.selection.name, search.selection.equivalence) == ("rave", 9)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_variant_of_the_paper_trains(game, tmp_path):
+    examples = {}
+    for variant in PAPER:
+        folder = tmp_path / variant
+        metrics = train(folder, game, f"warm_start.variant={variant}")
+        assert weights(metrics) == ([None, None] if variant == "baseline" else [1.0, 0.5])
+        assert metrics[-1]["stage"] == "gate"
+        examples[variant] = (folder / "examples" / "0001.npz").read_bytes()
+    # In iteration 1 WRo is Rollout and WRoRa is RoRa (weight 1); all others play differently.
+    assert examples["wro"] == examples["rollout"]
+    assert examples["wrora"] == examples["rora"]
+    assert len(set(examples.values())) == 4
+    assert set(PAPER) == set(VARIANTS) - {"own"}
+
+
+def test_after_the_warm_start_search_is_plain(tmp_path):
+    """Both begin with the same network, whose iteration 2 starts from what iteration 1 taught."""
+    metrics = train(
+        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=wro",
+        "warm_start.schedule.iterations=1",
+    )  # fmt: skip
+    assert weights(metrics) == [1.0, 0.0, 0.0]
+    never = train(
+        tmp_path / "never", "gobang:3x3:3", "iterations=3", "warm_start.variant=rollout",
+        "warm_start.schedule=never",
+    )  # fmt: skip
+    assert weights(never) == [1.0, 1.0, 1.0]
+
+
+ADAPTIVE = ("iterations=4", "warm_start.variant=own", "warm_start.schedule=adaptive")
+
+
+def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
+    """The "enhancement" is next to no search at all; it loses the first contest."""
+    metrics = train(
+        tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=1",
+        "search.simulations=200",
+    )  # fmt: skip
+    contests = [line for line in metrics if line["stage"] == "contest"]
+    assert len(contests) == 1
+    assert contests[0]["superiority"] >= 0.95
+    assert contests[0]["wins"] > contests[0]["losses"]
+    assert weights(metrics) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_an_adaptive_schedule_goes_on_while_the_enhancement_is_stronger(tmp_path):
+    metrics = train(
+        tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=200",
+        "warm_start.search.leaf=playout",
+    )  # fmt: skip
+    contests = [line for line in metrics if line["stage"] == "contest"]
+    assert [line["iteration"] for line in contests] == [1, 2, 3, 4]
+    assert max(line["superiority"] for line in contests) < 0.95
+    assert weights(metrics) == [1.0] * 4
+
+
+def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
+    options = (
+        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.superiority=0.6",
+        "warm_start.search.leaf=playout",
+    )  # fmt: skip
+    whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
+    train(tmp_path / "grown", "gobang:3x3:3", "iterations=2", *options)
+    grown = train(tmp_path / "grown", "gobang:3x3:3", "iterations=4", *options)
+
+    def settled(metrics):
+        return [
+            {key: value for key, value in line.items() if not key.startswith("wall_")}
+            for line in metrics
+        ]
+
+    assert settled(grown) == settled(whole)
+
+
+def test_the_superiority_that_ends_it_is_the_one_asked_for():
+    for asked, found, over in ((0.9, 0.89, False), (0.9, 0.9, True), (0.5, 0.4, False)):
+        schedule = Adaptive(superiority=asked)
+        assert schedule.is_over(lambda contest, found=found: found) == over
+
+
+MISTAKES = [
+    (["warm_start.variant=wrra"], 'did you mean "wrora"?'),
+    (["warm_start.variant=wro", "iterations=1"], "iterations = 2 is beyond the 1 iterations"),
+    (
+        ["warm_start.variant=wro", "warm_start.schedule=fixed"],
+        "warm_start.schedule.iterations = 5 is beyond the 2 iterations of the run",
+    ),
+    (["warm_start.schedule=linar"], 'did you mean "linear"?'),
+    (["warm_start.schedule.iterations=0"], "schedule.iterations = 0: expected at least 1"),
+    (["warm_start.schedule.name=adaptive", "warm_start.schedule.games=3"], "3 is odd"),
+    (["warm_start.variant=own"], "has nothing of its own"),
+    (["warm_start.search.leaf=playout"], "has no effect"),
+    (["warm_start.variant=wro", "warm_start.search.leaf.weight=2"], "weight = 2: the weight is"),
+    (["warm_start.variant=rora", "warm_start.search.leaf.playouts=0"], "playouts = 0: expected at"),
+    (["warm_start.variant=own", "warm_start.search.leaf=5"], "leaf = 5: expected a table"),
+    (["warm_start.variant=own", "warm_start.search.leaf=mixd"], 'did you mean "mixed"?'),
+    (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),
+    (["search.leaf.name=mixed", "search.leaf.weight=1.5"], "weight = 1.5: expected at most 1"),
+    (["search.selection.name=rave", "search.selection.equivalence=-1"], "expected at least 0"),
+]
+
+
+@pytest.mark.parametrize(("assignments", "expected"), MISTAKES)
+def test_mistakes_are_one_line_and_leave_nothing(assignments, expected, tmp_path, capsys):
+    sets = [f"--set={each}" for each in assignments]
+    assert main(["train", "--preset", "smoke", "--run", str(tmp_path / "run"), *sets]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
