@@ -12,6 +12,7 @@ from rich.table import Table
 
 from zerolab.bench.learning import measure_learning
 from zerolab.bench.measure import Measurement
+from zerolab.bench.playouts import measure_playouts
 from zerolab.bench.selfplay import measure_self_play
 from zerolab.bench.solving import measure_solving
 from zerolab.bench.tournament import measure_tournament
@@ -22,6 +23,7 @@ from zerolab.core.errors import UserError, nearest
 
 SUITES: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "tree": measure_trees,
+    "playout": measure_playouts,
     "solve": measure_solving,
     "selfplay": measure_self_play,
     "learn": measure_learning,
@@ -35,8 +37,8 @@ def bench(
 ) -> None:
     """Measure speed; every figure stands beside the limit measured in the same run.
 
-    The suites are tree, solve, selfplay, learn, train and tournament; all of them take about 20
-    minutes.
+    The suites are tree, playout, solve, selfplay, learn, train and tournament; all of them take
+    about 20 minutes.
 
     Example: zerolab bench tree selfplay --json
 

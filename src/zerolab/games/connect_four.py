@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.rules import boards, lines
+from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
+from zerolab.rules.select import nth_bit
 
 
 class ConnectFour(NamedTuple):
@@ -44,6 +47,44 @@ def _list_columns(game, cells, out):
             out[count] = column
             count += 1
     return count
+
+
+_BYTE = np.uint64(0xFF)
+_EVERY_COLUMN = np.uint64(0x0706050403020100)
+
+
+def _tops() -> NDArray[np.uint64]:
+    """Return uint64[rows, columns]: the top cell of every column."""
+    sides = boards.MAX_SIDE + 1
+    tops = np.zeros((sides, sides), np.uint64)
+    for rows in range(1, sides):
+        for columns in range(1, sides):
+            for column in range(columns):
+                tops[rows, columns] |= boards.ONE << np.uint64(column * rows + rows - 1)
+    return tops
+
+
+_TOPS = _tops()
+
+
+@inlined
+def _without(columns, place):
+    """Drop the byte at bit `place` of a list of columns; those above it move down."""
+    below = (boards.ONE << place) - boards.ONE
+    return (columns & below) | ((columns >> np.uint64(8)) & ~below)
+
+
+@inlined
+def _open_columns(full, rows, columns):
+    """Return the columns whose top is not in `full`, one a byte, and how many there are."""
+    found = _EVERY_COLUMN
+    count = columns
+    while full:
+        column = boards.lowest_bit(full) // rows
+        found = _without(found, boards.word(8 * (column - (columns - count))))
+        count -= 1
+        full &= full - boards.ONE
+    return found, count
 
 
 @register_game("connect_four", ConnectFour)
@@ -133,17 +174,39 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def random_action(game, state, random):
-        taken = state[0] | state[1]
-        top = game.rows - 1
-        open_columns = 0
-        for column in range(game.columns):
-            open_columns += 1 - boards.bit(taken, column * game.rows + top)
-        chosen = streams.below(random, open_columns)
-        for column in range(game.columns):
-            chosen -= 1 - boards.bit(taken, column * game.rows + top)
-            if chosen < 0:
-                return column
-        return -1
+        tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
+        chosen = nth_bit(tops, streams.below(random, boards.popcount(tops)))
+        return boards.lowest_bit(chosen) // game.rows
+
+    @staticmethod
+    def playout(game, state, key, out, trace):
+        """See `interface.playout`: the open columns change only where a stone fills one."""
+        own = state[0]
+        other = state[1]
+        taken = own | other
+        rows = boards.word(game.rows)
+        tops = _TOPS[game.rows, game.columns]
+        columns, count = _open_columns(taken & tops, game.rows, game.columns)
+        won = boards.has_run(other, game.columns, game.rows, game.length)
+        random = boards.ZERO
+        plies = 0
+        while count > 0 and not won:
+            random = playouts.draw(key, plies, random)
+            place = boards.word(8 * streams.below(random, count))
+            column = (columns >> place) & _BYTE
+            stone = (taken + (boards.ONE << column * rows)) & ~taken
+            plies += 1
+            trace[plies] = np.int32(column)
+            taken |= stone
+            mover = own | stone
+            own = other
+            other = mover
+            won = boards.has_run(mover, game.columns, game.rows, game.length)
+            if stone & tops:
+                columns = _without(columns, place)
+                count -= 1
+        trace[0] = plies
+        return playouts.last_mover_wins(plies) if won else DRAW
 
     @staticmethod
     def remaining(game, state):

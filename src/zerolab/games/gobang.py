@@ -6,7 +6,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from zerolab.rules import boards, lines
+from zerolab.core import streams
+from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING
 from zerolab.rules.squares import SquareRules
@@ -41,6 +42,34 @@ class GobangRules(SquareRules):
         if state[0] | state[1] == boards.full_board(game.rows, game.columns):
             return DRAW
         return ONGOING
+
+    @staticmethod
+    def playout(game, state, key, out, trace):
+        """See `interface.playout`.
+
+        Moves are drawn by shuffling the empty cells (Fisher and Yates), so that no draw waits for
+        another; they are listed where the trace wants them.
+        """
+        own = state[0]
+        other = state[1]
+        empty = boards.full_board(game.rows, game.columns) & ~(own | other)
+        left = boards.list_cells(empty, trace[1:])
+        won = boards.has_run(other, game.rows, game.columns, game.length)
+        random = boards.ZERO
+        plies = 0
+        while plies < left and not won:
+            random = playouts.draw(key, plies, random)
+            chosen = 1 + plies + streams.below(random, left - plies)
+            plies += 1
+            cell = trace[chosen]
+            trace[chosen] = trace[plies]
+            trace[plies] = cell
+            mover = own | boards.ONE << boards.word(cell)
+            own = other
+            other = mover
+            won = boards.has_run(mover, game.rows, game.columns, game.length)
+        trace[0] = plies
+        return playouts.last_mover_wins(plies) if won else DRAW
 
     @staticmethod
     def score(game, state):

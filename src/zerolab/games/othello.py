@@ -10,9 +10,11 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.rules import boards
+from zerolab.rules import boards, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
+from zerolab.rules.lanes import both, either, gather, shift_down, shift_up, spread
+from zerolab.rules.select import nth_bit
 from zerolab.rules.squares import SquareRules
 
 
@@ -50,55 +52,61 @@ def _corners() -> NDArray[np.uint64]:
 _CORNERS = _corners()
 
 
+def _line_lanes() -> NDArray[np.uint64]:
+    """Return uint64[columns, 3, 4], for lines along rows, columns and both diagonals.
+
+    How many bits lie between neighbours; twice as many; which discs may be turned along the line:
+    a line over a vertical edge would have to turn a disc of an edge column.
+    """
+    lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
+    for columns in range(3, boards.MAX_SIDE + 1):
+        steps = np.array([1, columns, columns - 1, columns + 1])
+        inner = _INNER_COLUMNS[columns]
+        lines[columns] = steps, 2 * steps, [inner, ~boards.ZERO, inner, inner]
+    return lines
+
+
+_LINE_LANES = _line_lanes()
+
+
 @inlined
-def _moves_along(own, other, step):
-    """Return the empty-or-not cells that end a line of other's discs, in both directions."""
-    up = other & (own << step)
-    down = other & (own >> step)
-    for _ in range(5):
-        up |= other & (up << step)
-        down |= other & (down >> step)
-    return (up << step) | (down >> step)
+def _reached(columns, discs, other):
+    """Return other's discs in lines that begin next to some discs, upwards and downwards (lanes).
+
+    Two single steps and two double ones go as far as six discs, the most a line of 8 can turn.
+    """
+    single = boards.lanes_of(_LINE_LANES[columns, 0])
+    double = boards.lanes_of(_LINE_LANES[columns, 1])
+    other = both(spread(other), boards.lanes_of(_LINE_LANES[columns, 2]))
+    discs = spread(discs)
+    pairs_up = both(other, shift_up(other, single))
+    pairs_down = both(other, shift_down(other, single))
+    up = both(other, shift_up(discs, single))
+    down = both(other, shift_down(discs, single))
+    up = either(up, both(other, shift_up(up, single)))
+    down = either(down, both(other, shift_down(down, single)))
+    up = either(up, both(pairs_up, shift_up(up, double)))
+    down = either(down, both(pairs_down, shift_down(down, double)))
+    up = either(up, both(pairs_up, shift_up(up, double)))
+    down = either(down, both(pairs_down, shift_down(down, double)))
+    return up, down
 
 
 @inlined
 def _moves(rows, columns, own, other):
-    """Return the cells on which the owner of `own` may put a disc.
-
-    A line over a vertical edge would have to turn a disc of an edge column; those are removed
-    from the discs that may be turned along rows and diagonals.
-    """
-    inner = other & _INNER_COLUMNS[columns]
-    found = _moves_along(own, inner, np.uint64(1))
-    found |= _moves_along(own, other, np.uint64(columns))
-    found |= _moves_along(own, inner, np.uint64(columns - 1))
-    found |= _moves_along(own, inner, np.uint64(columns + 1))
-    return found & ~(own | other) & boards.full_board(rows, columns)
-
-
-@inlined
-def _turned_along(disc, own, other, step):
-    """Return the discs that a new disc turns, in both directions of one line."""
-    up = other & (disc << step)
-    down = other & (disc >> step)
-    for _ in range(5):
-        up |= other & (up << step)
-        down |= other & (down >> step)
-    turned = boards.ZERO
-    if (up << step) & own:
-        turned |= up
-    if (down >> step) & own:
-        turned |= down
-    return turned
+    """Return the cells on which the owner of `own` may put a disc: where lines from it end."""
+    up, down = _reached(columns, own, other)
+    single = boards.lanes_of(_LINE_LANES[columns, 0])
+    ends = gather(either(shift_up(up, single), shift_down(down, single)))
+    return ends & ~(own | other) & boards.full_board(rows, columns)
 
 
 @inlined
 def _turned(columns, disc, own, other):
-    inner = other & _INNER_COLUMNS[columns]
-    turned = _turned_along(disc, own, inner, np.uint64(1))
-    turned |= _turned_along(disc, own, other, np.uint64(columns))
-    turned |= _turned_along(disc, own, inner, np.uint64(columns - 1))
-    return turned | _turned_along(disc, own, inner, np.uint64(columns + 1))
+    """Return the discs that a new disc turns: reached from it and, the other way, from own."""
+    up, down = _reached(columns, disc, other)
+    own_up, own_down = _reached(columns, own, other)
+    return gather(either(both(up, own_down), both(down, own_up)))
 
 
 @inlined
@@ -111,6 +119,15 @@ def _neighbours(columns, discs):
     inner = discs & _INNER_COLUMNS[columns]
     beside = (inner << boards.ONE) | (inner >> boards.ONE) | inner
     return beside | (beside << row) | (beside >> row) | (discs << row) | (discs >> row)
+
+
+@inlined
+def _result(own, other):
+    """Return the outcome of a finished game: who has more discs wins."""
+    difference = boards.popcount(own) - boards.popcount(other)
+    if difference > 0:
+        return WIN
+    return LOSS if difference < 0 else DRAW
 
 
 @register_game("othello", Othello)
@@ -164,10 +181,7 @@ class OthelloRules(SquareRules):
             return ONGOING
         if _moves(game.rows, game.columns, other, own) != boards.ZERO:
             return ONGOING
-        difference = boards.popcount(own) - boards.popcount(other)
-        if difference > 0:
-            return WIN
-        return LOSS if difference < 0 else DRAW
+        return _result(own, other)
 
     @staticmethod
     def score(game, state):
@@ -202,6 +216,34 @@ class OthelloRules(SquareRules):
         if moves == boards.ZERO:
             return game.rows * game.columns
         return boards.nth_set_bit(moves, streams.below(random, boards.popcount(moves)))
+
+    @staticmethod
+    def playout(game, state, key, out, trace):
+        """See `interface.playout`; ends when both in turn have no move, which is no ply."""
+        own = state[0]
+        other = state[1]
+        random = boards.ZERO
+        plies = 0
+        stuck = 0
+        while stuck < 2:
+            moves = _moves(game.rows, game.columns, own, other)
+            random = playouts.draw(key, plies, random)
+            plies += 1
+            stuck += 1
+            disc = boards.ZERO
+            action = game.rows * game.columns
+            if moves != boards.ZERO:
+                stuck = 0
+                disc = nth_bit(moves, streams.below(random, boards.popcount(moves)))
+                action = boards.lowest_bit(disc)
+            trace[plies] = action
+            turned = _turned(game.columns, disc, own, other)
+            mover = own | turned | disc
+            own = other & ~turned
+            other = mover
+        trace[0] = plies - 2
+        result = _result(own, other)
+        return -result if plies & 1 else result
 
     @staticmethod
     def describe_action(game: Any, action: int) -> str:

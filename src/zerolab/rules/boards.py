@@ -6,15 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
+from zerolab.rules import lanes
+from zerolab.rules.select import counts_up_to_bytes, nth_bit
 
 MAX_SIDE = 8
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
-
-_M1 = np.uint64(0x5555555555555555)
-_M2 = np.uint64(0x3333333333333333)
-_M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
-_BYTE_SUM = np.uint64(0x0101010101010101)
 
 
 def _run_starts() -> NDArray[np.uint64]:
@@ -38,6 +35,27 @@ def _run_starts() -> NDArray[np.uint64]:
 
 
 _RUN_STARTS = _run_starts()
+
+
+def _run_shifts() -> NDArray[np.uint64]:
+    """Return uint64[columns, length, 3, 4]: shifts that leave the starts of runs, by direction.
+
+    Each stage joins runs of what the stages before have covered; a stage not needed shifts by 0.
+    """
+    sides = MAX_SIDE + 1
+    shifts = np.zeros((sides, sides, 3, 4), np.uint64)
+    for columns in range(1, sides):
+        steps = np.array([1, columns, columns + 1, columns - 1])
+        for length in range(1, sides):
+            covered = 1
+            for stage in range(3):
+                more = min(covered, length - covered)
+                shifts[columns, length, stage] = more * steps
+                covered += more
+    return shifts
+
+
+_RUN_SHIFTS = _run_shifts()
 
 
 @inlined
@@ -69,11 +87,16 @@ def has_run(board, rows, columns, length):
     Cell (row, column) is bit row * columns + column. Bits that are `length` steps of one shift
     apart may wrap around the edge; the table of possible starts removes those.
     """
-    for direction in range(4):
-        step = _step(direction, columns)
-        if _runs(board, step, length) & _RUN_STARTS[rows, columns, length, direction]:
-            return True
-    return False
+    run = lanes.spread(board)
+    for stage in range(3):
+        run = lanes.both(run, lanes.shift_down(run, lanes_of(_RUN_SHIFTS[columns, length, stage])))
+    return lanes.gather(lanes.both(run, lanes_of(_RUN_STARTS[rows, columns, length]))) != ZERO
+
+
+@inlined
+def lanes_of(words):
+    """Return uint64[4] as lanes."""
+    return words[0], words[1], words[2], words[3]
 
 
 @inlined
@@ -130,28 +153,13 @@ def count_lines(board, rows, columns, length):
 @inlined
 def popcount(board):
     """Return the number of set bits."""
-    board = board - ((board >> ONE) & _M1)
-    board = (board & _M2) + ((board >> np.uint64(2)) & _M2)
-    board = (board + (board >> np.uint64(4))) & _M4
-    return np.int64((board * _BYTE_SUM) >> np.uint64(56))
+    return np.int64(counts_up_to_bytes(board) >> np.uint64(56))
 
 
 @inlined
 def nth_set_bit(board, n):
     """Return the index of the set bit that has `n` set bits below it."""
-    index = 0
-    width = 32
-    while width > 0:
-        low = board & ((ONE << np.uint64(width)) - ONE)
-        below = popcount(low)
-        if n >= below:
-            n -= below
-            board >>= np.uint64(width)
-            index += width
-        else:
-            board = low
-        width >>= 1
-    return index
+    return lowest_bit(nth_bit(board, n))
 
 
 @inlined

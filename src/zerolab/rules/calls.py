@@ -6,14 +6,22 @@ an unbounded Python integer, so single positions go through these functions too.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core import streams
 from zerolab.core.compiled import kernel
+from zerolab.core.errors import UserError
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import Game, Mask, State
+from zerolab.rules.interface import MOST_PLIES, Game, Mask, State
+
+_PLAYOUTS_A_THREAD = 1000
+"""Fewer take less time than waking a thread."""
 
 
 @kernel
@@ -148,6 +156,58 @@ def candidates_of(game: Game, state: State) -> list[int]:
     """Return actions of an ongoing state one of which has the highest value."""
     out = np.empty(rules.actions(game), np.int16)
     return [int(action) for action in out[: _candidates(game, state, out)]]
+
+
+@kernel
+def _mean_outcomes(game, states, keys, count, means):
+    out = np.empty(states.shape[1], np.uint64)
+    trace = np.empty(1 + MOST_PLIES, np.int32)
+    for i in range(states.shape[0]):
+        total = 0
+        for number in range(count):
+            stream = streams.fold(keys[i], number)
+            total += rules.playout(game, states[i], stream, out, trace)
+        means[i] = total / count
+
+
+def playouts(
+    game: Game,
+    states: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    count: int = 1,
+    threads: int = 1,
+) -> NDArray[np.float32]:
+    """Return the mean outcome of random playouts from each of uint64[N, words] states.
+
+    The result is float32[N], for the mover of each state. Playout j of state i is decided by the
+    stream `fold(keys[i], j)`, `keys` being uint64[N], so by neither the batch nor `threads`.
+    Raises ValueError where there are not as many keys as states, UserError for other numbers.
+    """
+    if states.shape != (len(keys), rules.words(game)):
+        raise ValueError(f"{len(keys)} keys for states of the shape {states.shape}")
+    for name, number in (("count", count), ("threads", threads)):
+        if number < 1:
+            raise UserError(f"{name} = {number}: expected at least 1")
+    means = np.empty(len(states), np.float32)
+    parts = min(threads, 1 + len(states) * count // _PLAYOUTS_A_THREAD)
+    if parts == 1:
+        _mean_outcomes(game, states, keys, count, means)
+        return means
+    bounds = np.linspace(0, len(states), parts + 1).astype(np.int64)
+    slices = [slice(low, high) for low, high in pairwise(bounds)]
+    futures = [
+        _pool(threads).submit(_mean_outcomes, game, states[part], keys[part], count, means[part])
+        for part in slices
+    ]
+    for future in futures:
+        future.result()
+    return means
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: starting them would take longer than many a batch."""
+    return ThreadPoolExecutor(threads, "playouts")
 
 
 def image_of(game: Game, state: State, symmetry: int) -> State:

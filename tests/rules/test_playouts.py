@@ -1,0 +1,112 @@
+"""Batches of playouts: what each of them is, and what they are in the mean."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.core.errors import UserError
+from zerolab.rules import calls
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
+from zerolab.testing.samples import ongoing_positions, random_games
+
+NAMES = ["connect_four:4x5", "gobang:4x4", "othello:4x4", "hex:3x3"]
+
+
+@kernel
+def _one(game: Any, state: Any, key: Any, number: Any, out: Any, trace: Any) -> Any:
+    return rules.playout(game, state, streams.fold(key, number), out, trace)
+
+
+def _keys(count: int) -> NDArray[np.uint64]:
+    numbers = np.arange(count)
+    return streams.streams(3, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
+
+
+def _states(game: Game) -> NDArray[np.uint64]:
+    return np.array([sample.state for sample in ongoing_positions(game)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_its_playouts_one_by_one(name: str) -> None:
+    game = parse_game(name)
+    states = _states(game)
+    keys = _keys(len(states))
+    trace = np.empty(1 + MOST_PLIES, np.int32)
+    expected = [
+        np.float32(sum(_one(game, state, key, j, state.copy(), trace) for j in range(5)) / 5)
+        for state, key in zip(states, keys, strict=True)
+    ]
+    assert calls.playouts(game, states, keys, count=5).tolist() == expected
+
+
+def test_neither_threads_nor_the_batch_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = parse_game("othello:4x4")
+    states = _states(game)
+    keys = _keys(len(states))
+    alone = calls.playouts(game, states, keys, count=20)
+    monkeypatch.setattr(calls, "_PLAYOUTS_A_THREAD", 1)
+    for threads in (2, 3, len(states) + 5):
+        assert np.array_equal(calls.playouts(game, states, keys, 20, threads), alone)
+    some = np.arange(0, len(states), 3)[::-1]
+    assert np.array_equal(calls.playouts(game, states[some], keys[some], 20), alone[some])
+    assert len(calls.playouts(game, states[:0], keys[:0], threads=2)) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_finished_game_plays_out_to_its_outcome(name: str) -> None:
+    game = parse_game(name)
+    ends = [played[-1] for played in random_games(game)]
+    states = np.array([end.state for end in ends])
+    means = calls.playouts(game, states, _keys(len(states)), count=2)
+    assert means.tolist() == [end.outcome for end in ends]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_means_converge_to_the_exact_expectation(name: str) -> None:
+    game, count = parse_game(name), 20_000
+    states = [state for state in _states(game) if _empty(game, state) <= 4][:6]
+    assert states
+    means = calls.playouts(game, np.array(states), _keys(len(states)), count)
+    bound = math.sqrt(
+        2 * 25 / count
+    )  # Hoeffding: chance breaks it with a probability of 2 exp(-25)
+    for state, mean in zip(states, means, strict=True):
+        assert mean == pytest.approx(float(_expectation(game, state)), abs=bound)
+
+
+def _empty(game: Game, state: State) -> int:
+    return int((calls.planes_of(game, state[None])[0, 0] == 0).sum())
+
+
+def _expectation(game: Game, state: State) -> Fraction:
+    """Return the mean outcome for the mover when all moves are drawn uniformly."""
+    outcome = calls.outcome_of(game, state)
+    if outcome != ONGOING:
+        return Fraction(outcome)
+    legal = np.flatnonzero(calls.legal_mask(game, state)).tolist()
+    total = sum(_expectation(game, calls.next_state(game, state, action)) for action in legal)
+    return Fraction(-total, len(legal))
+
+
+@pytest.mark.parametrize("wrong", ["count", "threads"])
+def test_numbers_below_one_are_refused(wrong: str) -> None:
+    game = parse_game("gobang:3x3:3")
+    states = calls.start_state(game)[None]
+    with pytest.raises(UserError, match=f"{wrong} = 0: expected at least 1"):
+        calls.playouts(game, states, _keys(1), **{wrong: 0})
+
+
+def test_every_state_needs_a_key() -> None:
+    game = parse_game("gobang:3x3:3")
+    with pytest.raises(ValueError, match="2 keys for states"):
+        calls.playouts(game, calls.start_state(game)[None], _keys(2))
