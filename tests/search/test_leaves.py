@@ -132,3 +132,18 @@ def test_several_playouts_are_averaged(rule):
 def test_mistakes(leaf, line):
     with pytest.raises(UserError, match=line):
         validate(SearchSettings, {"leaf": leaf})
+
+
+@pytest.mark.parametrize("selection", ["puct", "rave"])
+def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
+    positions = some_positions("othello:6x6", 30)
+    settings = validate(
+        SearchSettings,
+        {"simulations": 20, "selection": selection, "leaf": {"name": "playout", "playouts": 100}},
+    )
+    one, three = (
+        run(positions[0].game, settings, HashEvaluator(37), positions, threads=threads)
+        for threads in (1, 3)
+    )
+    require_same_trees(one, three)
+    assert one.counts == three.counts

@@ -19,10 +19,10 @@ from zerolab.search.settings import SearchSettings, mcts_settings
 GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
 
 
-def run(game, settings, evaluator, positions, key=0):
+def run(game, settings, evaluator, positions, key=0, threads=1):
     """Search positions, one tree each, and return the search."""
     slots = np.arange(len(positions))
-    made = Search(game, settings, evaluator, len(positions))
+    made = Search(game, settings, evaluator, len(positions), threads)
     made.plant(slots, np.array([position.state for position in positions]))
     keys = streams.streams(key, 0, slots, slots, streams.PLAYOUT)
     made.begin(slots, keys, keys)

@@ -6,22 +6,19 @@ an unbounded Python integer, so single positions go through these functions too.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
+from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import MOST_PLIES, Game, Mask, State
+from zerolab.rules.playouts import mean_playout
 
 _PLAYOUTS_A_THREAD = 1000
-"""Fewer take less time than waking a thread."""
 
 
 @kernel
@@ -163,11 +160,7 @@ def _mean_outcomes(game, states, keys, count, means):
     out = np.empty(states.shape[1], np.uint64)
     trace = np.empty(1 + MOST_PLIES, np.int32)
     for i in range(states.shape[0]):
-        total = 0
-        for number in range(count):
-            stream = streams.fold(keys[i], number)
-            total += rules.playout(game, states[i], stream, out, trace)
-        means[i] = total / count
+        means[i] = mean_playout(game, states[i], count, keys[i], out, trace)
 
 
 def playouts(
@@ -189,25 +182,17 @@ def playouts(
         if number < 1:
             raise UserError(f"{name} = {number}: expected at least 1")
     means = np.empty(len(states), np.float32)
-    parts = min(threads, 1 + len(states) * count // _PLAYOUTS_A_THREAD)
-    if parts == 1:
-        _mean_outcomes(game, states, keys, count, means)
-        return means
-    bounds = np.linspace(0, len(states), parts + 1).astype(np.int64)
-    slices = [slice(low, high) for low, high in pairwise(bounds)]
-    futures = [
-        _pool(threads).submit(_mean_outcomes, game, states[part], keys[part], count, means[part])
-        for part in slices
-    ]
-    for future in futures:
-        future.result()
+
+    def play(begin: int, end: int) -> None:
+        _mean_outcomes(game, states[begin:end], keys[begin:end], count, means[begin:end])
+
+    in_parts(play, len(states), worthwhile_parts(len(states) * count, threads))
     return means
 
 
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: starting them would take longer than many a batch."""
-    return ThreadPoolExecutor(threads, "playouts")
+def worthwhile_parts(playouts: int, threads: int) -> int:
+    """Return among how many threads to share out some playouts: few take less time than waking."""
+    return min(threads, 1 + playouts // _PLAYOUTS_A_THREAD)
 
 
 def image_of(game: Game, state: State, symmetry: int) -> State:

@@ -6,7 +6,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.rules.interface import LOSS, WIN
+from zerolab.rules.interface import LOSS, WIN, playout
 
 
 @inlined
@@ -22,3 +22,15 @@ def draw(key, ply, last):
 def last_mover_wins(plies):
     """Return the outcome for the first mover of a playout that its last mover wins."""
     return WIN if plies & 1 else LOSS
+
+
+@inlined
+def mean_playout(game, state, count, key, out, trace):
+    """Return the mean outcome of random playouts for a state's mover, the last one in `trace`.
+
+    The stream of playout j is `fold(key, j)`; `out` is overwritten.
+    """
+    total = 0
+    for number in range(count):
+        total += playout(game, state, streams.fold(key, number), out, trace)
+    return total / count

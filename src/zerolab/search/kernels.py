@@ -116,18 +116,20 @@ def _backup(selection, tree, b, leaf, value, trace):
 
 @inlined
 def _finish(selection, tree, wave, b, node, value, trace):
-    """Back up and count a simulation; evaluating a bare root is not one."""
+    """Back up a simulation and return 1, or 0 for the evaluation of a bare root, which is none."""
     _backup(selection, tree, b, node, value, trace)
-    if node != 0:
-        wave.remaining[b] -= 1
-        wave.counts[_SIMULATIONS] += 1
+    if node == 0:
+        return 0
+    wave.remaining[b] -= 1
+    return 1
 
 
 @inlined
 def _settle_leaf(game, selection, leaf, tree, wave, b, node, priors, estimate, workspace):
     """Expand an evaluated node and back up the value that the leaf rule gives it.
 
-    A bare root keeps the evaluator's: N simulations of plain MCTS are N playouts.
+    A bare root keeps the evaluator's: N simulations of plain MCTS are N playouts. Returns what
+    `_finish` does.
     """
     mask, scratch, trace = workspace
     _expand(game, tree, b, node, priors, mask)
@@ -137,7 +139,7 @@ def _settle_leaf(game, selection, leaf, tree, wave, b, node, priors, estimate, w
         key = streams.fold(wave.playout_key[b], wave.remaining[b])
         state = tree.states[b, node]
         value = np.float32(leaf_value(leaf, game, state, estimate, key, scratch, trace))
-    _finish(selection, tree, wave, b, node, value, trace)
+    return _finish(selection, tree, wave, b, node, value, trace)
 
 
 @inlined
@@ -196,7 +198,9 @@ def gather(
                 workspace[2][0] = 0
                 wave.counts[_TERMINAL] += 1
                 value = np.float32(tree.outcome[b, node])
-                _finish(selection, tree, wave, b, node, value, workspace[2])
+                wave.counts[_SIMULATIONS] += _finish(
+                    selection, tree, wave, b, node, value, workspace[2]
+                )
                 continue
             place = NOWHERE
             if merge or reuse:
@@ -205,7 +209,7 @@ def gather(
                 wave.counts[_CACHED] += not uniform
                 priors = uniform_priors if uniform else cache.priors[place]
                 estimate = np.float32(0.0) if uniform else cache.values[place]
-                _settle_leaf(
+                wave.counts[_SIMULATIONS] += _settle_leaf(
                     game, selection, leaf, tree, wave, b, node, priors, estimate, workspace
                 )
                 continue
@@ -226,23 +230,33 @@ def gather(
 
 
 @kernel
-def settle(game, selection, leaf, tree, cache, wave, rows, priors, values):
-    """Give every waiting leaf its evaluation, and keep the evaluations in the cache."""
-    workspace = _workspace(game)
+def keep(cache, wave, rows, priors, values):
+    """Keep the evaluations of a batch in the cache."""
     for row in range(rows):
         place = wave.place[row]
         if place != NOWHERE:
             cache.priors[place] = priors[row]
             cache.values[place] = values[row]
-    for b in range(wave.active.shape[0]):
+
+
+@kernel
+def settle(game, selection, leaf, tree, wave, priors, values, begin, end):
+    """Give the waiting leaves of trees `begin` to `end` - 1 their evaluations.
+
+    Returns how many simulations that ends. Different trees may be settled at the same time.
+    """
+    workspace = _workspace(game)
+    simulations = 0
+    for b in range(begin, end):
         node = wave.leaf[b]
         if node == NO_LEAF:
             continue
         wave.leaf[b] = NO_LEAF
         row = wave.row[b]
-        _settle_leaf(
+        simulations += _settle_leaf(
             game, selection, leaf, tree, wave, b, node, priors[row], values[row], workspace
         )
+    return simulations
 
 
 @kernel

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
+from zerolab.rules.calls import worthwhile_parts
 from zerolab.rules.interface import Game
 from zerolab.search import kernels
 from zerolab.search.cache import empty_cache
-from zerolab.search.interface import Evaluator, UniformEvaluator, fitted, statistics
+from zerolab.search.interface import Evaluator, UniformEvaluator, fitted, playouts, statistics
 from zerolab.search.kernels import COUNTS, NO_LEAF, Wave
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import empty_tree, grown_tree
@@ -28,8 +30,14 @@ class Search:
     """
 
     def __init__(
-        self, game: Game, settings: SearchSettings, evaluator: Evaluator, slots: int
+        self,
+        game: Game,
+        settings: SearchSettings,
+        evaluator: Evaluator,
+        slots: int,
+        threads: int = 1,
     ) -> None:
+        """Make trees without roots; the playouts of a batch of leaves may be shared by threads."""
         self.game = game
         self.settings = settings
         self.evaluator = evaluator
@@ -38,6 +46,7 @@ class Search:
         self._first_play = settings.first_play.build()
         self._leaf = settings.leaf.build()
         self._noise = (settings.noise.fraction, settings.noise.concentration)
+        self._threads = threads
         self._uniform = isinstance(evaluator, UniformEvaluator)
         self._number = 0
         words, actions = rules.words(game), rules.actions(game)
@@ -125,10 +134,18 @@ class Search:
 
     def _settle(self, rows: int, priors: NDArray[Any], values: NDArray[Any]) -> None:
         began = perf_counter()
-        kernels.settle(
-            self.game, self._selection, self._leaf, self._tree, self._cache, self._wave,
-            rows, priors, values,
-        )  # fmt: skip
+        kernels.keep(self._cache, self._wave, rows, priors, values)
+
+        def settle(begin: int, end: int) -> int:
+            settled: int = kernels.settle(
+                self.game, self._selection, self._leaf, self._tree, self._wave, priors, values,
+                begin, end,
+            )  # fmt: skip
+            return settled
+
+        slots = len(self._wave.leaf)
+        parts = worthwhile_parts(slots * playouts(self._leaf), self._threads)
+        self._wave.counts[COUNTS.index("simulations")] += sum(in_parts(settle, slots, parts))
         self.seconds["backup"] += perf_counter() - began
 
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -132,7 +133,8 @@ class _Group:
         self._waiting = list(reversed(numbers))
         settings = task.settings
         slots = min(len(numbers), max(1, settings.lockstep // settings.threads))
-        self.search = Search(task.game, task.search, task.evaluator, slots)
+        cores = max(1, (os.cpu_count() or 1) // settings.threads)
+        self.search = Search(task.game, task.search, task.evaluator, slots, cores)
         self._number = np.zeros(slots, np.int64)
         self._ply = np.zeros(slots, np.int64)
 

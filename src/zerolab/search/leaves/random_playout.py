@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
+from zerolab.rules.playouts import mean_playout
 from zerolab.search.interface import register_leaf
-from zerolab.search.playouts import mean_playout
 
 
 class RandomPlayout(NamedTuple):
