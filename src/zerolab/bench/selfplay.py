@@ -34,7 +34,9 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
     for title, settings, games, simulations in WORKLOADS:
         for name in GAMES:
             for merged in (False, True):
-                subject = _SelfPlay(name, settings, games, simulations, merged)
+                cache = {} if merged else {"cache": 0}
+                search = SearchSettings(simulations=simulations, merge=merged, **cache)
+                subject = SelfPlay(name, settings, games, search)
                 limit = _Network(name, settings)
                 rate, best = in_turns(subject.play, limit.evaluate, rounds)
                 yield Measurement(
@@ -53,15 +55,16 @@ def _evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
     return NetworkEvaluator(build_network(chosen, game, seed=0), game)
 
 
-class _SelfPlay:
+class SelfPlay:
+    """The games of one iteration after the other, with a network that has learnt nothing."""
+
     def __init__(
-        self, name: str, settings: dict[str, Any], games: int, simulations: int, merged: bool
+        self, name: str, network: dict[str, Any], games: int, search: SearchSettings
     ) -> None:
         self._game = parse_game(name)
-        self._evaluator = _evaluator(name, settings)
+        self._evaluator = _evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=os.cpu_count() or 1)
-        cache = {} if merged else {"cache": 0}
-        self._search = SearchSettings(simulations=simulations, merge=merged, **cache)
+        self._search = search
         self._iteration = 0
         self._seconds: dict[str, float] = {}
 

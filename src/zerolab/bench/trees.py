@@ -27,16 +27,19 @@ _POSITIONS = 200_000
 def measure_trees(rounds: int) -> Iterator[Measurement]:
     """Measure each game beside the rules without a tree."""
     for name in GAMES:
-        subject, limit = _Trees(name), RulesWalk(name)
+        subject, limit = Trees(name), RulesWalk(name)
         rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
         yield Measurement(f"tree/{name}", "simulations/s", rate, best, "rules without a tree")
 
 
-class _Trees:
-    def __init__(self, name: str) -> None:
+class Trees:
+    """Trees that are searched from the first position with a constant evaluator."""
+
+    def __init__(self, name: str, selection: str = "puct") -> None:
         game = parse_game(name)
         evaluator = UniformEvaluator(rules.actions(game))
-        self._search = Search(game, SearchSettings(simulations=_SIMULATIONS), evaluator, _TREES)
+        chosen = {"simulations": _SIMULATIONS, "selection": selection}
+        self._search = Search(game, SearchSettings.model_validate(chosen), evaluator, _TREES)
         self._slots = np.arange(_TREES)
         self._keys = np.zeros(_TREES, np.uint64)
         self._states = np.repeat(calls.start_state(game)[None], _TREES, axis=0)

@@ -18,6 +18,7 @@ from zerolab.bench.solving import measure_solving
 from zerolab.bench.tournament import measure_tournament
 from zerolab.bench.training import measure_training
 from zerolab.bench.trees import measure_trees
+from zerolab.bench.warm_start import measure_warm_start
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, nearest
 
@@ -26,6 +27,7 @@ SUITES: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "playout": measure_playouts,
     "solve": measure_solving,
     "selfplay": measure_self_play,
+    "warm-start": measure_warm_start,
     "learn": measure_learning,
     "train": measure_training,
     "tournament": measure_tournament,
@@ -37,8 +39,8 @@ def bench(
 ) -> None:
     """Measure speed; every figure stands beside the limit measured in the same run.
 
-    The suites are tree, playout, solve, selfplay, learn, train and tournament; all of them take
-    about 20 minutes.
+    The suites are tree, playout, solve, selfplay, warm-start, learn, train and tournament; all of
+    them take about 25 minutes.
 
     Example: zerolab bench tree selfplay --json
 
