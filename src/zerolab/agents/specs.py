@@ -1,9 +1,9 @@
 """Players by their specs: what a user types to name one.
 
-``random``, ``mcts:100``, ``perfect``, ``gtp:"COMMAND"``, and runs: ``runs/demo`` is the network in
-force, ``runs/demo@12`` that of an iteration, ``runs/demo?simulations=400&selection.c=2`` changes
-the search, ``?sampled_plies=4`` draws the first moves in proportion to the visits, and
-``?simulations=0`` lets the network's policy play alone.
+``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
+``runs/demo`` is the network in force, ``runs/demo@12`` that of an iteration,
+``runs/demo?simulations=400&selection.c=2`` changes the search, ``?sampled_plies=4`` draws the first
+moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
 """
 
 from __future__ import annotations

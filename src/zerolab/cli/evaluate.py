@@ -66,7 +66,8 @@ def evaluate(
       zerolab evaluate mcts:400 --game othello:6x6 --against perfect --openings 20
 
     Args:
-        player: A run such as runs/demo or runs/demo@12, or random, mcts:N, gtp:"COMMAND".
+        player: A run such as runs/demo or runs/demo@12, or random, mcts:N, rave:N, rhea:N,
+            gtp:"COMMAND".
         positions: A file that zerolab dataset has written.
         against: Play against perfect play and tell where the player gave the game away.
         game: What to play, for a player that plays any game.

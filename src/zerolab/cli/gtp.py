@@ -24,7 +24,8 @@ def gtp(player: tyro.conf.Positional[str], *, game: str | None = None, seed: int
       zerolab gtp mcts:100 --game othello:8x8
 
     Args:
-        player: Who plays: random, mcts:100, perfect, or a run such as runs/demo?simulations=400.
+        player: Who plays: random, mcts:100, rave:100, rhea:100, perfect, or a run such as
+            runs/demo?simulations=400.
         game: What to play at first; a run brings its own game.
         seed: Decides equal moves of the player, and Random's.
     """

@@ -51,7 +51,8 @@ def match(
       zerolab match mcts:50 mcts:100 --game othello:6x6
 
     Args:
-        a: A run such as runs/demo or runs/demo@12, or random, mcts:N, perfect, gtp:"COMMAND".
+        a: A run such as runs/demo or runs/demo@12, or random, mcts:N, rave:N, rhea:N,
+            perfect, gtp:"COMMAND".
         b: The opponent.
         games: Games, half with each colour; with --sprt, at most so many.
         sprt: Two Elo differences: A is stronger by the first one, or by the second one.

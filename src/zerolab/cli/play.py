@@ -42,7 +42,8 @@ def play(
       zerolab play perfect --game connect_four:4x4
 
     Args:
-        opponent: A run such as runs/demo or runs/demo@12, random, mcts:N, perfect, gtp:"COMMAND".
+        opponent: A run such as runs/demo or runs/demo@12, random, mcts:N, rave:N, rhea:N,
+            perfect, gtp:"COMMAND".
         side: Which player you are.
         game: What to play; a run brings its own game.
         seed: Decides equal moves of the opponent, and Random's.

@@ -50,7 +50,8 @@ def tournament(
       zerolab tournament --folder tournaments/first runs/other
 
     Args:
-        players: Runs such as runs/demo or runs/demo@12, random, mcts:N, perfect, gtp:"COMMAND".
+        players: Runs such as runs/demo or runs/demo@12, random, mcts:N, rave:N, rhea:N,
+            perfect, gtp:"COMMAND".
         game: What to play, where no run brings its game.
         games: Games of every pair, half with each colour; 20 by default.
         openings: Random plies at the start, the same for both colours of a pair; 0 by default.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import resource
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 import tyro
@@ -15,6 +13,7 @@ from rich.console import Console
 
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.progress import PlainReporter, TerminalReporter
+from zerolab.cli.stopping import stoppable
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.accuracy import solved_positions
@@ -41,6 +40,7 @@ def train(
     Examples:
       zerolab train connect_four:6x7 --preset mini --run runs/demo
       zerolab train othello:6x6 --preset small --set search.simulations=50 --set seed=3
+      zerolab train gobang:6x6 --set warm_start.variant=wrora --run runs/warm
       zerolab train --run runs/demo
       zerolab train --run runs/demo --set iterations=40
 
@@ -86,23 +86,16 @@ def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> Non
 
 def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
     kind = TerminalReporter if console.is_terminal else PlainReporter
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        with run.locked(), kind(console, settings.iterations) as reporter:
-            Trainer(run, settings, reporter).train()
-    except KeyboardInterrupt:
-        console.print(
-            f"\nstopped; finished stages are saved, go on with: zerolab train --run {run.path}",
-            highlight=False,
-        )
-        raise
+    again = f"zerolab train --run {run.path}"
+    with (
+        stoppable("finished stages are saved", again),
+        run.locked(),
+        kind(console, settings.iterations) as reporter,
+    ):
+        Trainer(run, settings, reporter).train()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _MAXRSS_UNITS_IN_MIB
     console.print(f"\ndone, with {peak} MiB of memory at the peak", highlight=False)
     console.print(f"play against it with: zerolab play {run.path}", highlight=False)
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> None:
