@@ -42,7 +42,8 @@ def test_every_study_has_help(name, capsys):
     told = capsys.readouterr().out
     assert f"usage: zerolab study {name}" in told
     assert f"Examples:\n  zerolab study {name}" in told
-    assert all(f"--{option}" in told for option in registered_studies()[name].model_fields)
+    options = (field.replace("_", "-") for field in registered_studies()[name].model_fields)
+    assert all(f"--{option}" in told for option in options)
     assert f"(default: studies/{name})" in told
 
 

@@ -97,7 +97,8 @@ def test_a_tiny_study(tmp_path, quick_players):
     report = Table51(games=4, playouts=5).run(folder, silent)
     saved = json.loads((folder / "results.json").read_text())
     assert saved == report.as_dict()
-    assert saved["settings"] == {"games": 4, "playouts": 5, "seed": 0}
+    chosen = {"games": 4, "playouts": 5, "seed": 0, "playout_moves": False}
+    assert saved["settings"] == chosen
     assert saved["played"]["games"] == 3 * 6 * 4
     assert [entry["game"] for entry in saved["games"]] == list(PUBLISHED)
     for entry in saved["games"]:
@@ -176,9 +177,11 @@ def test_refused_settings_leave_no_folder(tmp_path, quick_players, monkeypatch):
 
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_the_papers_players_have_the_papers_names(game):
-    specs = [spec.format(playouts=100) for spec in PLAYERS.values()]
-    names = [agent.name.partition("?")[0] for agent in parse_players(specs, parse_game(game))]
-    assert names == ["random", "mcts:100", "rave:100", "rhea:100"]
+    for counted in (False, True):
+        agents = parse_players(Table51(playout_moves=counted).players, parse_game(game))
+        rave = "rave:100?selection.playout_moves=true" if counted else "rave:100"
+        names = [agent.name for agent in agents]
+        assert names == ["random", "mcts:100?selection.name=puct", rave, "rhea:100"]
 
 
 def test_the_papers_players_play(tmp_path, monkeypatch):

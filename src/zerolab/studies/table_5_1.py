@@ -87,6 +87,7 @@ class Table51(Study):
       zerolab study table-5.1
       zerolab study table-5.1 --games 500 --folder studies/table-5.1 --json
       zerolab study table-5.1 --games 100 --playouts 400 --folder studies/more-playouts
+      zerolab study table-5.1 --playout-moves --folder studies/playout-moves
     """
 
     name: ClassVar[str] = "table-5.1"
@@ -99,6 +100,16 @@ class Table51(Study):
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all draws derive from."""
+
+    playout_moves: bool = False
+    """Let RAVE count what playouts play beyond the tree, too, which FACTS 2 does not."""
+
+    @property
+    def players(self) -> list[str]:
+        """The players in the order of PLAYERS, as every command names them."""
+        rave = PLAYERS["rave"] + ("?selection.playout_moves=true" if self.playout_moves else "")
+        specs = {**PLAYERS, "rave": rave}
+        return [spec.format(playouts=self.playouts) for spec in specs.values()]
 
     def run(self, folder: Path, meter: Meter) -> Results:
         """See `Study.run`."""
@@ -146,8 +157,7 @@ class _Contest:
     @classmethod
     def of(cls, study: Table51, game: str) -> _Contest:
         """Return the contest of a game; raise UserError for players that cannot be."""
-        specs = [spec.format(playouts=study.playouts) for spec in PLAYERS.values()]
-        agents = parse_players(specs, parse_game(game))
+        agents = parse_players(study.players, parse_game(game))
         chosen = {
             "game": game_name(agents[0].game),
             "games": study.games,
@@ -269,7 +279,9 @@ class Results:
             game: {pair.title: pair.comparison for pair in pairs}
             for game, pairs in self.found.items()
         }
-        title = f"Table 5.1, {self.study.playouts} playouts a move, {self.study.games} games a pair"
+        study = self.study
+        reading = ", RAVE counting playout moves" if study.playout_moves else ""
+        title = f"Table 5.1, {study.playouts} playouts a move, {study.games} games a pair{reading}"
         figure = draw_comparisons(panels, title, "win rate, %, with 95 % interval")
         for ending in ("png", "svg"):
             save_figure(figure, self.folder / f"{self.study.name}.{ending}")
