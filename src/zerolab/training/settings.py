@@ -21,7 +21,7 @@ from zerolab.core.errors import UserError, nearest
 from zerolab.losses.catalogue import LOSSES
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.replay.window import Symmetries
-from zerolab.rules.catalogue import parse_game
+from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.selfplay.settings import SelfPlaySettings
 from zerolab.training.warm_start.settings import WarmStartSettings, enhanced
@@ -132,11 +132,11 @@ class TrainSettings(Settings):
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
+        """Return the one spelling of a game, so that ``gobang:6x6:4`` is ``gobang:6x6``."""
         try:
-            parse_game(text)
+            return game_name(parse_game(text))
         except UserError as error:
             raise ValueError(str(error)) from None
-        return text
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
