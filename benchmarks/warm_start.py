@@ -98,7 +98,7 @@ def draw(game: str, variants: list[str], elos: Elos) -> Figure:
     """Draw every run as a dot, and the means of the variants as lines."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    for variant, colour, shift in zip(variants, ("#0072b2", "#d55e00"), (-0.1, 0.1), strict=True):
+    for variant, colour, shift in zip(variants, ("#0072b2", "#d55e00"), (-0.03, 0.03), strict=True):
         places = [place + shift for place in range(len(ITERATIONS))]
         means = [statistics.mean(elos[variant, iteration]) for iteration in ITERATIONS]
         axes.plot(places, means, color=colour, label=f"{variant}, mean")
