@@ -112,6 +112,17 @@ def test_after_the_warm_start_search_is_plain(tmp_path):
     assert weights(never) == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("variant", PAPER[1:])
+def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
+    metrics = train(
+        tmp_path / "run", "gobang:3x3:3", f"warm_start.variant={variant}",
+        "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
+    )  # fmt: skip
+    contests = [line for line in metrics if line["stage"] == "contest"]
+    assert contests[0]["wins"] + contests[0]["draws"] + contests[0]["losses"] == 4
+    assert weights(metrics) == [1.0, float(contests[0]["superiority"] < 0.95)]
+
+
 ADAPTIVE = ("iterations=4", "warm_start.variant=own", "warm_start.schedule=adaptive")
 
 
