@@ -179,6 +179,11 @@ MISTAKES = [
     (["warm_start.variant=rora", "warm_start.search.leaf.playouts=0"], "playouts = 0: expected at"),
     (["warm_start.variant=own", "warm_start.search.leaf=5"], "leaf = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.leaf=mixd"], 'did you mean "mixed"?'),
+    (
+        ["warm_start.variant=own", "warm_start.search.leaf=mixd"],
+        'warm_start.search: leaf.name = "m',
+    ),
+    (["warm_start.variant=own", "warm_start.search=5"], "warm_start.search = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),
     (["search.leaf.name=mixed", "search.leaf.weight=1.5"], "weight = 1.5: expected at most 1"),
     (["search.selection.name=rave", "search.selection.equivalence=-1"], "expected at least 0"),

@@ -150,6 +150,7 @@ _EXPECTATIONS = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "a text",
+    "dict_type": "a table of settings",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",
     "union_tag_invalid": "one of {expected_tags}",

@@ -117,7 +117,8 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
         return
     former = data.get(key)
     table = dict(former) if isinstance(former, Mapping) else {}
-    if key in _CHOICES and "name" in value:
-        known = _CHOICES[key][str(value["name"])].model_fields
+    name = str(value.get("name"))
+    if key in _CHOICES and name in _CHOICES[key]:  # an unknown one is told by who validates it
+        known = _CHOICES[key][name].model_fields
         table = {name: former for name, former in table.items() if name in known}
     data[key] = {**table, **value}
