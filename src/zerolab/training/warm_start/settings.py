@@ -72,6 +72,14 @@ class WarmStartSettings(Settings):
                 f"warm_start.search.{next(iter(self.search))} has no effect with"
                 ' warm_start.variant = "baseline": expected another variant, such as "own"'
             )
+        for part, rule in VARIANTS[self.variant]._asdict().items():
+            given = self.search.get(part)
+            name = given.get("name") if isinstance(given, Mapping) else given
+            if rule is not None and name not in (None, rule):
+                raise ValueError(
+                    f'warm_start.search.{part} = "{name}" is not what warm_start.variant ='
+                    f' "{self.variant}" stands for, "{rule}": expected variant = "own"'
+                )
         leaf = self.search.get("leaf")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
