@@ -224,7 +224,10 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f'{key}.name = "{tag}": expected one of {", ".join(tags)}{nearest(tag, tags)}'
     expected = _EXPECTATIONS.get(kind)
     wanted = expected.format(**context) if expected else mistake["msg"]
-    return f"{key} = {_shown(mistake['input'])}: expected {wanted}"
+    hint = (
+        nearest(str(mistake["input"]), wanted.split("'")[1::2]) if kind == "literal_error" else ""
+    )
+    return f"{key} = {_shown(mistake['input'])}: expected {wanted}{hint}"
 
 
 def _shown(value: Any) -> str:
