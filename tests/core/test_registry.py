@@ -38,5 +38,6 @@ def test_a_name_is_taken_once(losses: Registry[int]) -> None:
 
 def test_nearest_spelling_or_nothing() -> None:
     assert nearest("otello", ["othello", "gobang"]) == '; did you mean "othello"?'
+    assert nearest("WRoRa", ["baseline", "wrora"]) == '; did you mean "wrora"?'
     assert nearest("xyz", ["othello", "gobang"]) == ""
     assert nearest("x", []) == ""

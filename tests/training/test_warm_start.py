@@ -9,6 +9,8 @@ import pytest
 from zerolab.cli.main import main
 from zerolab.core.config import validate
 from zerolab.search.settings import SearchSettings
+from zerolab.selfplay.episodes import play_episodes
+from zerolab.training import trainer
 from zerolab.training.warm_start.schedules import Adaptive, Fixed, Linear, Never
 from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, enhanced
 
@@ -98,18 +100,36 @@ def test_every_variant_of_the_paper_trains(game, tmp_path):
     assert set(PAPER) == set(VARIANTS) - {"own"}
 
 
-def test_after_the_warm_start_search_is_plain(tmp_path):
-    """Both begin with the same network, whose iteration 2 starts from what iteration 1 taught."""
+@pytest.fixture
+def searches(monkeypatch):
+    """Return a list that receives the search settings of every iteration's self-play."""
+    kept = []
+
+    def play_and_tell(game, settings, search, *rest):
+        kept.append(search)
+        return play_episodes(game, settings, search, *rest)
+
+    monkeypatch.setattr(trainer, "play_episodes", play_and_tell)
+    return kept
+
+
+def test_after_the_warm_start_search_is_plain(tmp_path, searches):
     metrics = train(
         tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=wro",
         "warm_start.schedule.iterations=1",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 0.0, 0.0]
-    never = train(
-        tmp_path / "never", "gobang:3x3:3", "iterations=3", "warm_start.variant=rollout",
+    assert [search.leaf.name for search in searches] == ["mixed", "network", "network"]
+    assert searches[1] == searches[2] == SearchSettings(simulations=16)
+
+
+def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
+    metrics = train(
+        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=rollout",
         "warm_start.schedule=never",
     )  # fmt: skip
-    assert weights(never) == [1.0, 1.0, 1.0]
+    assert weights(metrics) == [1.0, 1.0, 1.0]
+    assert [search.leaf.name for search in searches] == ["playout"] * 3
 
 
 @pytest.mark.parametrize("variant", PAPER[1:])
@@ -190,6 +210,15 @@ MISTAKES = [
     (["warm_start.variant=rora", "warm_start.search.leaf.playouts=0"], "playouts = 0: expected at"),
     (["warm_start.variant=own", "warm_start.search.leaf=5"], "leaf = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.leaf=mixd"], 'did you mean "mixed"?'),
+    (
+        ["warm_start.variant=own", "warm_start.search.leaf=mixd"],
+        'warm_start.search: leaf.name = "m',
+    ),
+    (
+        ["warm_start.variant=rave", "warm_start.search.selection=puct"],
+        'selection = "puct" is not what warm_start.variant = "rave" stands for, "rave"',
+    ),
+    (["warm_start.variant=own", "warm_start.search=5"], "warm_start.search = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),
     (["search.leaf.name=mixed", "search.leaf.weight=1.5"], "weight = 1.5: expected at most 1"),
     (["search.selection.name=rave", "search.selection.equivalence=-1"], "expected at least 0"),

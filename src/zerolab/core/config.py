@@ -150,6 +150,7 @@ _EXPECTATIONS = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "a text",
+    "dict_type": "a table of settings",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",
     "union_tag_invalid": "one of {expected_tags}",
@@ -223,7 +224,10 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f'{key}.name = "{tag}": expected one of {", ".join(tags)}{nearest(tag, tags)}'
     expected = _EXPECTATIONS.get(kind)
     wanted = expected.format(**context) if expected else mistake["msg"]
-    return f"{key} = {_shown(mistake['input'])}: expected {wanted}"
+    hint = (
+        nearest(str(mistake["input"]), wanted.split("'")[1::2]) if kind == "literal_error" else ""
+    )
+    return f"{key} = {_shown(mistake['input'])}: expected {wanted}{hint}"
 
 
 def _shown(value: Any) -> str:

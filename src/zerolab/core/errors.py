@@ -14,6 +14,10 @@ class UserError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` for the known spelling closest to `word`, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    """Return ``; did you mean "x"?`` for the known spelling closest to `word`, or nothing.
+
+    Capitals make no difference: papers write WRoRa and RHEA.
+    """
+    spellings = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.5)
+    return f'; did you mean "{spellings[close[0]]}"?' if close else ""

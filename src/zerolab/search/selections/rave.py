@@ -23,7 +23,8 @@ class Rave(NamedTuple):
 
     c: 1.0 in W. equivalence: k; unless given, the simulations a move, as in W; 0 is PUCT.
     all_movers: count what the other player played later, too. playout_moves: count what leaf rules
-    play out beyond the leaf; not in W as FACTS 2 reads it.
+    play out beyond the leaf; the default, not to, is FACTS 2's. Of several playouts a leaf, the
+    last one's moves are credited with the mean of all.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0

@@ -72,6 +72,14 @@ class WarmStartSettings(Settings):
                 f"warm_start.search.{next(iter(self.search))} has no effect with"
                 ' warm_start.variant = "baseline": expected another variant, such as "own"'
             )
+        for part, rule in VARIANTS[self.variant]._asdict().items():
+            given = self.search.get(part)
+            name = given.get("name") if isinstance(given, Mapping) else given
+            if rule is not None and name not in (None, rule):
+                raise ValueError(
+                    f'warm_start.search.{part} = "{name}" is not what warm_start.variant ='
+                    f' "{self.variant}" stands for, "{rule}": expected variant = "own"'
+                )
         leaf = self.search.get("leaf")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
@@ -117,7 +125,8 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
         return
     former = data.get(key)
     table = dict(former) if isinstance(former, Mapping) else {}
-    if key in _CHOICES and "name" in value:
-        known = _CHOICES[key][str(value["name"])].model_fields
+    name = str(value.get("name"))
+    if key in _CHOICES and name in _CHOICES[key]:  # an unknown one is told by who validates it
+        known = _CHOICES[key][name].model_fields
         table = {name: former for name, former in table.items() if name in known}
     data[key] = {**table, **value}
