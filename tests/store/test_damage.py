@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -178,6 +179,15 @@ def test_newer_files_are_told(folder, monkeypatch):
     for load in loads:
         with pytest.raises(UserError, match="schema version 99, newer than the 1 known here"):
             load(2)
+
+
+def test_a_state_of_the_first_version_is_still_warm(folder):
+    run = RunFolder.open(folder)
+    fields = run.progress.model_dump(exclude={"warm"}) | {"schema_version": 1}
+    digest = state._state_digest(fields)
+    (folder / "state.json").write_text(json.dumps({**fields, "digest": digest}))
+    assert RunFolder.open(folder).progress == run.progress
+    assert run.progress.warm
 
 
 @pytest.mark.parametrize("write", ["state", "config"])

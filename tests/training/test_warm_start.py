@@ -216,7 +216,7 @@ MISTAKES = [
     ),
     (
         ["warm_start.variant=rave", "warm_start.search.selection=puct"],
-        'selection = "puct" is not what warm_start.variant = "rave" stands for, "rave"',
+        'selection = "puct" is not what variant = "rave" stands for, "rave"',
     ),
     (["warm_start.variant=own", "warm_start.search=5"], "warm_start.search = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),

@@ -223,7 +223,8 @@ class Rules:
             apply(game, out, action, out)
             trace[1 + ply] = action
         trace[0] = MOST_PLIES
-        return DRAW
+        result = outcome(game, out)
+        return DRAW if result == ONGOING else result
 
     @staticmethod
     def remaining(game, state):

@@ -143,9 +143,10 @@ class Search:
             )  # fmt: skip
             return settled
 
-        slots = len(self._wave.leaf)
-        parts = worthwhile_parts(slots * playouts(self._leaf), self._threads)
-        self._wave.counts[COUNTS.index("simulations")] += sum(in_parts(settle, slots, parts))
+        waiting = int(np.count_nonzero(self._wave.leaf != NO_LEAF))
+        parts = worthwhile_parts(waiting * playouts(self._leaf), self._threads)
+        ended = sum(in_parts(settle, len(self._wave.leaf), parts))
+        self._wave.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began
 
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:

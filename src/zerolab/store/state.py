@@ -17,7 +17,9 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.store.checks import check_schema, damaged, digest, reading
 
-SCHEMA = 1
+SCHEMA = 2
+"""2 added `warm` to state.json; what is missing in files of version 1 has its default."""
+
 _CONFIG_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
@@ -58,7 +60,7 @@ def read_state(path: Path) -> RunProgress:
     check_schema(path, fields.get("schema_version"), SCHEMA)
     if fields.pop("digest", None) != _state_digest(fields):
         raise damaged(path, "its digest does not fit")
-    return validate(RunProgress, fields, source=str(path))
+    return validate(RunProgress, {**fields, "schema_version": SCHEMA}, source=str(path))
 
 
 def _state_digest(fields: Mapping[str, Any]) -> str:

@@ -64,27 +64,26 @@ class WarmStartSettings(Settings):
     def _meaningful(self) -> WarmStartSettings:
         if self.variant == "own" and not self.search:
             raise ValueError(
-                'warm_start.variant = "own" has nothing of its own: expected settings such as'
+                'variant = "own" has nothing of its own: expected settings such as'
                 " warm_start.search.selection=rave"
             )
         if self.variant == "baseline" and self.search:
             raise ValueError(
-                f"warm_start.search.{next(iter(self.search))} has no effect with"
-                ' warm_start.variant = "baseline": expected another variant, such as "own"'
+                f"search.{next(iter(self.search))} has no effect with"
+                ' variant = "baseline": expected another one, such as "own"'
             )
         for part, rule in VARIANTS[self.variant]._asdict().items():
             given = self.search.get(part)
             name = given.get("name") if isinstance(given, Mapping) else given
             if rule is not None and name not in (None, rule):
                 raise ValueError(
-                    f'warm_start.search.{part} = "{name}" is not what warm_start.variant ='
-                    f' "{self.variant}" stands for, "{rule}": expected variant = "own"'
+                    f'search.{part} = "{name}" is not what variant = "{self.variant}" stands for,'
+                    f' "{rule}": expected variant = "own"'
                 )
         leaf = self.search.get("leaf")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
-                f"warm_start.search.leaf.weight = {leaf['weight']}: the weight is what"
-                " warm_start.schedule says"
+                f"search.leaf.weight = {leaf['weight']}: the weight is what the schedule says"
             )
         return self
 
