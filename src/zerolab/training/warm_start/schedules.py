@@ -41,37 +41,35 @@ class Schedule(Choice):
         return False
 
 
-class Linear(Schedule):
+class _Limited(Schedule):
+    """Base of schedules that are over after I' iterations."""
+
+    iterations: int = Field(default=5, ge=1)
+    """I'. W: 5."""
+
+    @property
+    def last(self) -> int:
+        """See `Schedule.last`."""
+        return self.iterations
+
+
+class Linear(_Limited):
     """The weight 1 - i / I', i = iteration - 1, while that is above 0: 1, .8, .6, .4, .2 in W.
 
     Rollout, Rave and RoRa, which have no weight, are in use throughout the I' iterations.
     """
 
     name: Literal["linear"] = "linear"
-    iterations: int = Field(default=5, ge=1)
-    """I'. W: 5."""
-
-    @property
-    def last(self) -> int:
-        """See `Schedule.last`."""
-        return self.iterations
 
     def weight(self, iteration: int) -> float:
         """See `Schedule.weight`."""
-        return max(0.0, 1 - (iteration - 1) / self.iterations)
+        return max(0, self.iterations + 1 - iteration) / self.iterations
 
 
-class Fixed(Schedule):
+class Fixed(_Limited):
     """The full weight in the first I' iterations."""
 
     name: Literal["fixed"] = "fixed"
-    iterations: int = Field(default=5, ge=1)
-    """I'. W: 5."""
-
-    @property
-    def last(self) -> int:
-        """See `Schedule.last`."""
-        return self.iterations
 
     def weight(self, iteration: int) -> float:
         """See `Schedule.weight`."""
