@@ -239,12 +239,11 @@ def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
     positions = some_positions(name, 3)
     game = positions[0].game
     evaluator = HashEvaluator(rules.actions(game))
-    first_play = {"name": "parent", "reduction": 0.2}
     puct, rave = (
         run(
             game,
             SearchSettings.model_validate(
-                {"simulations": 80, "selection": selection, "leaf": leaf, "first_play": first_play}
+                {"simulations": 80, "selection": selection, "leaf": leaf}
             ),
             evaluator,
             positions,
