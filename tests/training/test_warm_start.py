@@ -76,6 +76,12 @@ def test_a_variant_of_ones_own():
     assert search.simulations == 7
 
 
+def test_a_weight_of_plain_search_is_left_alone():
+    plain = validate(SearchSettings, {"leaf": {"name": "mixed", "weight": 0.3}})
+    assert enhanced(plain, WarmStartSettings(variant="rave"), 0.8).leaf.weight == 0.3
+    assert enhanced(plain, WarmStartSettings(variant="wrora"), 0.8).leaf.weight == 0.8
+
+
 def test_settings_beside_a_variant():
     more = {"leaf": {"playouts": 4}, "selection": {"equivalence": 9}}
     warm_start = validate(WarmStartSettings, {"variant": "wrora", "search": more})

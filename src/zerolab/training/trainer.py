@@ -187,14 +187,14 @@ class Trainer:
         lines: list[dict[str, Any]] = []
 
         def superiority(contest: Contest) -> float:
-            lines.append(self._hold(contest, network, weight))
+            lines.append(self._hold_contest(contest, network, weight))
             return float(lines[-1]["superiority"])
 
         if not warm_start.is_on or weight == 0:
             return self.run.progress.warm, lines
         return not warm_start.schedule.is_over(superiority), lines
 
-    def _hold(self, contest: Contest, network: int, weight: float) -> dict[str, Any]:
+    def _hold_contest(self, contest: Contest, network: int, weight: float) -> dict[str, Any]:
         """Let plain search play against the enhanced one, with one network; return metrics."""
         began = perf_counter()
         settings = self.settings

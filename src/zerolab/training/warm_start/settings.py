@@ -99,18 +99,20 @@ def enhanced(
     """Return the search of self-play at a weight of the schedule; plain search at weight 0.
 
     Rules that take each other's place keep the settings they share, such as PUCT's and RAVE's c.
-    Raises UserError where `warm_start.search` does not fit.
+    A leaf rule that the enhancement brings gets the weight, if it has one; that of plain search
+    keeps its own. Raises UserError where `warm_start.search` does not fit.
     """
     if weight == 0 or not warm_start.is_on:
         return search
-    data = search.model_dump()
-    for part, rule in VARIANTS[warm_start.variant]._asdict().items():
+    data, variant = search.model_dump(), VARIANTS[warm_start.variant]
+    for part, rule in variant._asdict().items():
         if rule is not None:
             _change(data, part, {"name": rule})
     for key, value in warm_start.search.items():
         _change(data, key, value)
     changed = validate(SearchSettings, data, source="warm_start.search")
-    if "weight" not in type(changed.leaf).model_fields:
+    brings_leaf = variant.leaf is not None or "leaf" in warm_start.search
+    if not brings_leaf or "weight" not in type(changed.leaf).model_fields:
         return changed
     return changed.model_copy(update={"leaf": changed.leaf.model_copy(update={"weight": weight})})
 
@@ -124,8 +126,8 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
         return
     former = data.get(key)
     table = dict(former) if isinstance(former, Mapping) else {}
-    name = str(value.get("name"))
-    if key in _CHOICES and name in _CHOICES[key]:  # an unknown one is told by who validates it
-        known = _CHOICES[key][name].model_fields
-        table = {name: former for name, former in table.items() if name in known}
+    rule = str(value.get("name"))
+    if key in _CHOICES and rule in _CHOICES[key]:  # an unknown one is told by who validates it
+        known = _CHOICES[key][rule].model_fields
+        table = {field: setting for field, setting in table.items() if field in known}
     data[key] = {**table, **value}
