@@ -11,6 +11,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
+from zerolab.selfplay import episodes
 from zerolab.selfplay.episodes import play_episodes
 from zerolab.selfplay.settings import SelfPlaySettings
 
@@ -84,3 +85,30 @@ def test_a_mistake_in_a_group_stops_all_and_is_told():
 
     with pytest.raises(FloatingPointError, match="broken"):
         play("connect_four:5x5", Broken(), episodes=10, threads=2)
+
+
+def test_value_targets_by_hand():
+    """(Q + 1) / 2 of visited actions, normalised; where all of them lose, the visits."""
+    searched = episodes._Searched(
+        visits=np.array([[1, 1, 2, 0], [9, 1, 0, 0], [3, 0, 1, 0]], np.int32),
+        values=np.array([[0.5, -0.5, 0, 0], [0.5, -1, 0, 0], [-1, 0, -1, 0]], np.float32),
+        sample=np.ones(3, bool),
+        actions=np.zeros(3, np.int64),
+    )
+    expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
+    assert episodes._value_targets(searched) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("late", ["move", "visits", "values"])
+def test_early_and_late_targets_are_chosen_apart(late):
+    """The games are the same; targets before ply 5 are values, from there on what `late` says."""
+    settings = {"episodes": 6, "temperature_threshold": 5}
+    values = play("connect_four:5x5", **settings, early_targets="values", late_targets="values")
+    visits = play("connect_four:5x5", **settings, early_targets="visits", late_targets=late)
+    mixed = play("connect_four:5x5", **settings, early_targets="values", late_targets=late)
+    from_threshold = visits.plies.plies + 1 >= 5
+    assert (visits.plies.actions == mixed.plies.actions).all()
+    early, later = ~from_threshold, from_threshold
+    assert (mixed.plies.policies[early] == values.plies.policies[early]).all()
+    assert (mixed.plies.policies[later] == visits.plies.policies[later]).all()
+    assert (mixed.plies.policies[early] != visits.plies.policies[early]).any()
