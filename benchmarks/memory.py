@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.reporting import Silence
+from zerolab.training.reporting import NullReporter
 from zerolab.training.settings import resolve
 from zerolab.training.trainer import Trainer
 
 
-class MemoryReporter(Silence):
+class MemoryReporter(NullReporter):
     """Notes the size of the process after every iteration, in MiB."""
 
     def __init__(self) -> None:

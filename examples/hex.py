@@ -95,5 +95,5 @@ class HexRules(SquareRules):
         out[2] = state[2] ^ boards.word(symmetry >= 2)  # a diagonal mirror exchanges the edges
 
     @staticmethod
-    def cell_image(game, symmetry, cell):
+    def transform_cell(game, symmetry, cell):
         return boards.rectangle_image(game.rows, game.columns, _IMAGES[symmetry], cell)

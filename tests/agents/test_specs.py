@@ -5,22 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zerolab.agents.interface import KINDS
-from zerolab.agents.specs import parse_player, parse_players
-from zerolab.arena.greedy import GreedyPlayer
-from zerolab.arena.players import RandomPlayer, SearchPlayer
-from zerolab.arena.rhea import RheaPlayer
+from zerolab.agents.interface import AGENT_KINDS
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.kinds.rhea import RheaPlayer
+from zerolab.agents.policy_player import PolicyPlayer
+from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
 
 GAME = parse_game("gobang:3x3:3")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.scheduled(scope="module", autouse=True)
 def runs(tmp_path_factory):
     """A run in runs/demo, and one of another game in runs/other."""
     folder = tmp_path_factory.mktemp("work")
@@ -34,17 +35,17 @@ def runs(tmp_path_factory):
 
 
 def test_every_kind_makes_the_player_it_names():
-    assert isinstance(parse_player("random", GAME).player(), RandomPlayer)
-    assert isinstance(parse_player("rhea:20", GAME).player(), RheaPlayer)
+    assert isinstance(parse_agent("random", GAME).player(), RandomPlayer)
+    assert isinstance(parse_agent("rhea:20", GAME).player(), RheaPlayer)
     for spec in ("mcts:20", "runs/demo", "runs/demo@0", "runs/demo?simulations=3"):
-        assert isinstance(parse_player(spec, GAME).player(), SearchPlayer)
-    greedy = parse_player("runs/demo?simulations=0", GAME)
-    assert isinstance(greedy.player(), GreedyPlayer)
+        assert isinstance(parse_agent(spec, GAME).player(), SearchPlayer)
+    greedy = parse_agent("runs/demo?simulations=0", GAME)
+    assert isinstance(greedy.player(), PolicyPlayer)
     assert greedy.evaluator is not None
 
 
 def test_a_run_brings_its_game_and_others_take_it():
-    agents = parse_players(["random", "runs/other", "mcts:5"])
+    agents = parse_agents(["random", "runs/other", "mcts:5"])
     assert {agent.game for agent in agents} == {parse_game("connect_four:4x4")}
 
 
@@ -64,7 +65,7 @@ def test_a_run_brings_its_game_and_others_take_it():
     ],
 )
 def test_equal_players_have_one_name(one, other):
-    first, second = parse_player(one, GAME), parse_player(other, GAME)
+    first, second = parse_agent(one, GAME), parse_agent(other, GAME)
     assert first.name == second.name
     assert first.identity == second.identity
 
@@ -79,49 +80,49 @@ def test_different_players_have_different_names_which_name_them_again():
         "runs/demo@1?reuse_tree=false", "runs/demo@1?selection=uct",
         "runs/demo@1?simulations=0&sampled_plies=3",
     ]  # fmt: skip
-    agents = parse_players(specs, GAME)
+    agents = parse_agents(specs, GAME)
     names = [agent.name for agent in agents]
     assert len(set(names)) == len({agent.identity for agent in agents}) == len(specs)
-    assert [agent.name for agent in parse_players(names, GAME)] == names
+    assert [agent.name for agent in parse_agents(names, GAME)] == names
 
 
 def test_a_player_named_twice_takes_part_twice():
-    agents = parse_players(["random", "mcts:5", "random", "random"], GAME)
+    agents = parse_agents(["random", "mcts:5", "random", "random"], GAME)
     assert [agent.name for agent in agents] == ["random", "mcts:5", "random #2", "random #3"]
 
 
 def test_the_network_in_force_is_named_by_its_iteration(runs):
-    name = parse_player("runs/demo").name
+    name = parse_agent("runs/demo").name
     assert name.startswith("runs/demo@")
     assert name != "runs/demo@"
 
 
 def test_players_of_one_network_share_it():
-    agents = parse_players(["runs/demo@1", "runs/demo@1?simulations=2", "runs/demo@0"])
+    agents = parse_agents(["runs/demo@1", "runs/demo@1?simulations=2", "runs/demo@0"])
     one, other, earlier = (agent.evaluator() for agent in agents)
     assert one is other
     assert one is not earlier
 
 
 def test_options_change_the_search():
-    agent = parse_player("runs/demo?simulations=9&selection.c=2.5&first_play=parent&cache=0")
-    player = agent.player()
+    agent = parse_agent("runs/demo?simulations=9&selection.c=2.5&fpu=parent&cache=0")
+    player = agent.new_player()
     settings = player.search.settings
     assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
-    assert settings.first_play.name == "parent"
+    assert settings.fpu.name == "parent"
     player.start(1)
-    state = calls.start_state(GAME)[None]
+    state = host.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))
     assert player.search.visits(np.zeros(1, int)).sum() == 9
 
 
 def test_self_play_noise_stays_at_home(runs):
-    settings = parse_player("runs/demo").player().search.settings
+    settings = parse_agent("runs/demo").player().search.settings
     assert settings.noise.fraction == 0
 
 
 def test_a_command_loses_its_quotes_once():
-    names = [parse_player(f"gtp:{text}", GAME).name for text in ("a -b", '"a -b"', "'a -b'")]
+    names = [parse_agent(f"gtp:{text}", GAME).name for text in ("a -b", '"a -b"', "'a -b'")]
     assert names == ['gtp:"a -b"'] * 3
 
 
@@ -140,7 +141,7 @@ def test_a_command_loses_its_quotes_once():
         ("mcts:0", "from 1 to 1000000"),
         (f"mcts:{'9' * 5000}", "from 1 to 1000000"),
         ("mcts:50?simulations=0", "expected at least 1"),
-        ("mcts:50?leaf=network", "mcts has no network"),
+        ("mcts:50?leaf_evaluator=network", "mcts has no network"),
         ("mcts:50?selection=ucb", 'did you mean "uct"?'),
         ("rhea", "expected a number of playouts from 1 to 1000000, as in rhea:100"),
         ("rhea:0", '"rhea:0": expected a number of playouts from 1'),
@@ -179,7 +180,7 @@ def test_a_command_loses_its_quotes_once():
 )
 def test_mistakes_name_the_value_and_what_was_expected(spec, expected):
     with pytest.raises(UserError) as error:
-        parse_player(spec, GAME)
+        parse_agent(spec, GAME)
     message = str(error.value)
     assert expected in message
     assert len(message.splitlines()) == 1
@@ -195,8 +196,8 @@ def test_a_budget_too_small_for_its_population_ends_a_command_with_one_line(caps
 
 def test_options_of_an_evolution_reach_it():
     keys = streams.streams(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
-    states = np.repeat(calls.start_state(GAME)[None], 50, axis=0)
-    player = parse_player(
+    states = np.repeat(host.start(GAME)[None], 50, axis=0)
+    player = parse_agent(
         "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME
     ).player()
     settings = RheaSettings(playouts=9, population=2, horizon=1, mutation=0.5, playouts_each=3)
@@ -207,16 +208,16 @@ def test_options_of_an_evolution_reach_it():
 
 def test_two_games_do_not_meet():
     with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo is of"):
-        parse_players(["random", "runs/demo", "runs/other"])
+        parse_agents(["random", "runs/demo", "runs/other"])
     with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but --game is of"):
-        parse_player("runs/demo", parse_game("othello:6x6"))
+        parse_agent("runs/demo", parse_game("othello:6x6"))
 
 
 def test_somebody_must_bring_the_game():
     with pytest.raises(UserError, match="expected --game, as in --game othello:6x6"):
-        parse_players(["random", "mcts:5"])
+        parse_agents(["random", "mcts:5"])
 
 
 def test_every_registered_kind_says_how_it_is_written():
-    assert all(kind.form for kind in KINDS.values())
-    assert {"random", "mcts", "rhea", "perfect", "gtp", "run"} <= set(KINDS)
+    assert all(kind.form for kind in AGENT_KINDS.values())
+    assert {"random", "mcts", "rhea", "perfect", "gtp", "run"} <= set(AGENT_KINDS)

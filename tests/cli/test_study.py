@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from zerolab.arena.tournament import Tournament
 from zerolab.cli.main import main
+from zerolab.play.tournament import Tournament
 from zerolab.studies import table_5_1
 from zerolab.studies.interface import registered_studies
 
 TINY = ["study", "table-5.1", "--games", "2", "--playouts", "2"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.scheduled(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(table_5_1, "PLAYERS", dict.fromkeys(table_5_1.PLAYERS, "random"))

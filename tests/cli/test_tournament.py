@@ -14,7 +14,7 @@ from zerolab.cli.main import main
 from zerolab.store.games import GameStore
 
 
-@pytest.fixture(autouse=True)
+@pytest.scheduled(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -105,7 +105,7 @@ def test_a_match(capsys):
     assert result["games"] == result["wins"] + result["draws"] + result["losses"] == 60
     assert result["low"] > 0.5
     assert result["elo_low"] > 0
-    assert result["superiority"] > 0.975
+    assert result["los"] > 0.975
     turned = ["random", "mcts:60", *played[2:], "--json"]
     lost = json.loads(output(capsys, "match", *turned))
     assert lost["elo_high"] < 0

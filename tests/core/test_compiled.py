@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import zerolab
-from zerolab.core.compiled import Family, kernel
+from zerolab.core.compiled import CompiledInterface, kernel
 
-SHAPES = Family("shape")
+SHAPES = CompiledInterface("shape")
 
 
 @SHAPES.function
@@ -111,7 +111,7 @@ def _cache_folder(package: Path, cache: str, **more: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
+@pytest.scheduled
 def package(tmp_path: Path) -> Path:
     """A folder with a copy of the package's kernels."""
     source = Path(zerolab.__file__).parent

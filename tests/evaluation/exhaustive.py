@@ -6,7 +6,7 @@ import numpy as np
 
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.solver import UNLIMITED
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
 
@@ -23,19 +23,19 @@ class Exhaustive:
         return np.array([self._values(state) for state in states], np.int32)
 
     def _values(self, state):
-        mask = calls.legal_mask(self.game, state)
+        mask = host.legal(self.game, state)
         if mask.sum() > self.hardest:
             raise NotSolvedError("too hard")
         values = np.full(rules.actions(self.game), ILLEGAL, np.int64)
         for action in np.flatnonzero(mask):
-            values[action] = -self.value(calls.next_state(self.game, state, int(action)))
+            values[action] = -self.value(host.apply(self.game, state, int(action)))
         return values
 
     def value(self, state):
         key = state.tobytes()
         if key not in self.known:
-            over = calls.outcome_of(self.game, state) != ONGOING
-            score = calls.score_of(self.game, state) if over else self._values(state).max()
+            over = host.outcome(self.game, state) != ONGOING
+            score = host.score(self.game, state) if over else self._values(state).max()
             self.known[key] = int(score)
         return self.known[key]
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from evaluation.exhaustive import exhaustive
-from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import FORFEIT, Entrant, RandomPlayer, mcts_player
+from zerolab.agents.interface import FORFEIT, Agent
+from zerolab.agents.kinds.perfect import PerfectPlayer
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.specs import parse_agent
 from zerolab.evaluation.accuracy import assess, assess_random
 from zerolab.evaluation.choices import Choices, network_choices, player_choices
 from zerolab.evaluation.collecting import Recipe, collect
@@ -76,12 +78,12 @@ def test_expectation_of_random_by_hand():
     assert found.non_trivial.weak.mean == pytest.approx((2 / 3 + 1 / 2) / 2)
 
 
-def entrant(player):
-    return Entrant("x", player)
+def agent(player):
+    return Agent("x", player)
 
 
 def test_a_perfect_player_never_errs():
-    found = assess("x", SOLVED, player_choices(entrant(lambda: PerfectPlayer(ORACLE)), SOLVED, 1))
+    found = assess("x", SOLVED, player_choices(agent(lambda: PerfectPlayer(ORACLE)), SOLVED, 1))
     for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
         assert accuracy.strong.mean == accuracy.weak.mean == 1.0
     assert found.all.lost.mean == 0.0
@@ -92,7 +94,7 @@ def test_a_random_player_is_as_good_as_expected():
     expected = assess_random(SOLVED)
     seeds = range(40)
     found = [
-        assess("x", SOLVED, player_choices(entrant(lambda: RandomPlayer(GAME)), SOLVED, seed))
+        assess("x", SOLVED, player_choices(agent(lambda: RandomPlayer(GAME)), SOLVED, seed))
         for seed in seeds
     ]
     count = len(SOLVED) * len(seeds)
@@ -106,7 +108,13 @@ def test_a_random_player_is_as_good_as_expected():
 
 def test_search_is_better_than_random_and_knows_who_wins():
     few, many = (
-        assess("x", SOLVED, player_choices(entrant(lambda n=n: mcts_player(GAME, n)), SOLVED, 1))
+        assess(
+            "x",
+            SOLVED,
+            player_choices(
+                agent(lambda n=n: parse_agent(f"mcts:{n}", GAME).new_player()), SOLVED, 1
+            ),
+        )
         for n in (5, 400)
     )
     assert assess_random(SOLVED).all.weak.mean < few.all.weak.mean < many.all.weak.low
@@ -139,7 +147,7 @@ class Recorder:
 
 @pytest.mark.parametrize("most", [1 << 30, 7, 1])
 def test_players_hear_the_moves_however_few_games_they_hold(most):
-    chosen = player_choices(Entrant("x", Recorder, most_slots=most), SOLVED, 1)
+    chosen = player_choices(Agent("x", Recorder, max_games=most), SOLVED, 1)
     highest = [np.flatnonzero(mask).max() for mask in SOLVED.legal]
     assert chosen.actions.tolist() == highest
     assert chosen.values is None
@@ -165,12 +173,12 @@ def test_a_player_that_fails_is_heard_of():
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        player_choices(entrant(Broken), SOLVED, 1)
+        player_choices(agent(Broken), SOLVED, 1)
 
 
 def test_no_positions_have_no_accuracy():
     nothing = collect(GAME, ORACLE, Recipe(), range(0)).positions
-    found = assess("x", nothing, player_choices(entrant(Recorder), nothing, 1))
+    found = assess("x", nothing, player_choices(agent(Recorder), nothing, 1))
     assert found.all == found.non_trivial == (None, None, None)
     assert found.by_ply == {}
 

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
-from zerolab.arena.match import PlayedGame
-from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import FORFEIT, Forgetful, RandomPlayer
+from zerolab.agents.interface import FORFEIT, StatelessPlayer
+from zerolab.agents.kinds.perfect import PerfectPlayer
+from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.evaluation.perfection import Move, challenge, examine, summarise
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.store.games import GameRecord
 
 GAME = parse_game("gobang:3x3:3")
 ORACLE = exhaustive(GAME)
 
 
-class Thrower(Forgetful):
+class Thrower(StatelessPlayer):
     """Plays perfectly, but for the worst move at one ply."""
 
     name = "thrower"
@@ -77,7 +78,7 @@ def test_results_are_what_was_kept():
 
 def test_moves_are_compared_with_the_best_one():
     # X takes a corner, O an edge beside it, which loses; X errs in turn by taking the next edge.
-    played = [PlayedGame(0, "x", "o", (0, 1, 2), 0), PlayedGame(1, "o", "x", (0, 1), 0)]
+    played = [GameRecord(0, "x", "o", (0, 1, 2), 0), GameRecord(1, "o", "x", (0, 1), 0)]
     moves = examine(GAME, played, ORACLE)
     start = Position.start(GAME)
     corner = ORACLE.action_values(start.play(0).state[None])[0]
@@ -89,7 +90,7 @@ def test_moves_are_compared_with_the_best_one():
 
 
 def test_giving_up_gives_away_what_is_not_lost():
-    played = [PlayedGame(0, "x", "o", (0, 4, FORFEIT), -1)]
+    played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
     moves = examine(GAME, played, ORACLE)
     assert moves[-1].after is None
     assert moves[-1].gives_away

@@ -149,19 +149,19 @@ class NotAGroup(GobangRules):
 @_broken("check_symmetric_positions")
 class PolicyNotMirrored(GobangRules):
     @staticmethod
-    def action_image(game, symmetry, action):
+    def transform_action(game, symmetry, action):
         return action
 
 
 @_broken("check_symmetric_positions")
 class PlanesNotMirrored(GobangRules):
     @staticmethod
-    def cell_image(game, symmetry, cell):
-        return cell if symmetry == 1 else GobangRules.cell_image(game, symmetry, cell)
+    def transform_cell(game, symmetry, cell):
+        return cell if symmetry == 1 else GobangRules.transform_cell(game, symmetry, cell)
 
     @staticmethod
-    def action_image(game, symmetry, action):
-        return GobangRules.cell_image(game, symmetry, action)
+    def transform_action(game, symmetry, action):
+        return GobangRules.transform_cell(game, symmetry, action)
 
 
 @_broken("check_symmetries_invert")
@@ -193,34 +193,34 @@ class LopsidedRandomAction(GobangRules):
 @_broken("check_playout")
 class PlayoutForgetsWhoseResult(GobangRules):
     @staticmethod
-    def playout(game, state, key, out, trace):
-        GobangRules.playout(game, state, key, out, trace)
+    def playout(game, state, key, out, moves):
+        GobangRules.playout(game, state, key, out, moves)
         return rules.outcome(game, out)
 
 
 @_broken("check_playout")
 class PlayoutPrefersTheFirstHalf(GobangRules):
     @staticmethod
-    def playout(game, state, key, out, trace):
-        first = GobangRules.playout(game, state, key, out, trace)
-        if trace[0] > 0 and trace[1] < game.rows * game.columns // 2:
+    def playout(game, state, key, out, moves):
+        first = GobangRules.playout(game, state, key, out, moves)
+        if moves[0] > 0 and moves[1] < game.rows * game.columns // 2:
             return first
-        return GobangRules.playout(game, state, key + boards.ONE, out, trace)
+        return GobangRules.playout(game, state, key + boards.ONE, out, moves)
 
 
 @_broken("check_playout")
 class PlayoutTracesNothing(GobangRules):
     @staticmethod
-    def playout(game, state, key, out, trace):
-        result = GobangRules.playout(game, state, key, out, trace)
-        trace[0] = 0
+    def playout(game, state, key, out, moves):
+        result = GobangRules.playout(game, state, key, out, moves)
+        moves[0] = 0
         return result
 
 
 @_broken("check_playout_mean")
 class PlayoutAlwaysWon(GobangRules):
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         return WIN
 
 
@@ -248,15 +248,15 @@ class BoundsForgetFastLosses(GobangRules):
 @_broken("check_candidates")
 class CandidatesNotLegal(GobangRules):
     @staticmethod
-    def candidates(game, state, out):
+    def solver_moves(game, state, out):
         return boards.list_cells(boards.full_board(3, 3), out)
 
 
 @_broken("check_candidates")
 class DefenceForgotten(GobangRules):
     @staticmethod
-    def candidates(game, state, out):
-        return min(1, GobangRules.candidates(game, state[::-1], out))
+    def solver_moves(game, state, out):
+        return min(1, GobangRules.solver_moves(game, state[::-1], out))
 
 
 @_broken("check_twin")

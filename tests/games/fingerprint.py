@@ -10,7 +10,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import MOST_PLIES
@@ -19,10 +19,10 @@ from zerolab.testing.samples import random_games
 
 
 @kernel
-def _chance(game: Any, state: Any, keys: Any, out: Any, trace: Any, found: Any) -> None:
+def _chance(game: Any, state: Any, keys: Any, out: Any, moves: Any, found: Any) -> None:
     for i in range(keys.shape[0]):
         found[i, 0] = rules.random_action(game, state, streams.bits(keys[i], 0))
-        found[i, 1] = rules.playout(game, state, keys[i], out, trace)
+        found[i, 1] = rules.playout(game, state, keys[i], out, moves)
         found[i, 2] = streams.gamma(keys[i], 0.3)
 
 
@@ -33,16 +33,16 @@ def fingerprint(name: str) -> list[Any]:
     played = random_games(game)[0]
     for sample in played:
         numbers.append([sample.outcome, sample.history, sample.state.tobytes().hex()])
-        numbers.append(calls.planes_of(game, sample.state[None]).tobytes().hex())
+        numbers.append(host.encode(game, sample.state[None]).tobytes().hex())
         for symmetry in range(rules.symmetries(game)):
-            numbers.append(calls.image_of(game, sample.state, symmetry).tobytes().hex())
+            numbers.append(host.transform(game, sample.state, symmetry).tobytes().hex())
     for sample in played[: len(played) // 2 : 2]:
         zeros = np.zeros(2, np.int64)
         keys = streams.streams(7, 1, np.arange(2), zeros, streams.PLAYOUT)
         found = np.empty((2, 3))
-        trace = np.zeros(1 + MOST_PLIES, np.int32)
-        _chance(game, sample.state, keys, sample.state.copy(), trace, found)
-        numbers.append(trace.tolist())
+        moves = np.zeros(1 + MOST_PLIES, np.int32)
+        _chance(game, sample.state, keys, sample.state.copy(), moves, found)
+        numbers.append(moves.tolist())
         numbers.append(found.tobytes().hex())
     return json.loads(json.dumps(numbers))  # type: ignore[no-any-return]
 

@@ -30,7 +30,7 @@ BROKEN = {
     "QuarterTurnOfARectangle": "is no permutation",
     "NotAGroup": "symmetry 1, then 2, is none of those listed",
     "PolicyNotMirrored": "action 0, then symmetry 1, is not the same the other way round",
-    "PlanesNotMirrored": "are not the planes moved by cell_image",
+    "PlanesNotMirrored": "are not the planes moved by transform_cell",
     "TransformForgetsAPlayer": "does not undo symmetry",
     "IllegalRandomAction": "which are not legal",
     "LopsidedRandomAction": "random_action is not uniform",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING, Game
 from zerolab.rules.perft import perft
@@ -19,15 +19,15 @@ TIC_TAC_TOE_ENDS = {5: 1440, 6: 5328, 7: 47952, 8: 72576, 9: 127872}
 
 def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
     """Yield how many different positions stand at each ply, ended games included."""
-    level = {calls.start_state(game).tobytes()}
+    level = {host.start(game).tobytes()}
     yield 1
     for _ in range(plies):
         states = [np.frombuffer(key, np.uint64).copy() for key in level]
         level = {
-            calls.next_state(game, state, action).tobytes()
+            host.apply(game, state, action).tobytes()
             for state in states
-            if calls.outcome_of(game, state) == ONGOING
-            for action in np.flatnonzero(calls.legal_mask(game, state)).tolist()
+            if host.outcome(game, state) == ONGOING
+            for action in np.flatnonzero(host.legal(game, state)).tolist()
         }
         yield len(level)
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from zerolab.arena.players import RandomPlayer, mcts_player
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.search_player import SearchPlayer
 from zerolab.gtp.engine import Engine
+from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.settings import mcts_settings
 
 
 def make_player(game):
     kind, _, playouts = sys.argv[1].partition(":")
-    return RandomPlayer(game) if kind == "random" else mcts_player(game, int(playouts))
+    if kind == "random":
+        return RandomPlayer(game)
+    uniform = UniformEvaluator(rules.actions(game))
+    return SearchPlayer(game, sys.argv[1], mcts_settings(int(playouts)), uniform)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def command(fault, log, when="always"):
     return shlex.join([sys.executable, str(FAKE), fault, when, str(log)])
 
 
-@pytest.fixture
+@pytest.scheduled
 def log(tmp_path):
     return tmp_path / "log"
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES
-from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import FORFEIT, RandomPlayer, mcts_player
+from zerolab.agents.interface import FORFEIT
+from zerolab.agents.kinds.perfect import PerfectPlayer
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
 from zerolab.gtp.protocol import LONGEST_LINE
@@ -196,7 +198,10 @@ def test_controllers_may_leave_passes_out():
 
 def test_the_player_follows_what_is_undone():
     """An engine whose game went astray and back plays as one that came straight."""
-    engines = [make_engine("gobang:4x4", lambda game: mcts_player(game, 30)) for _ in range(2)]
+    engines = [
+        make_engine("gobang:4x4", lambda game: parse_agent("mcts:30", game).new_player())
+        for _ in range(2)
+    ]
     tell(engines[0], "play b a1", "genmove w", "genmove b", "undo", "undo", "undo")
     for engine in engines:
         tell(engine, "play b b2")
@@ -205,7 +210,7 @@ def test_the_player_follows_what_is_undone():
 
 
 def test_analysis_of_a_search():
-    engine = make_engine("gobang:3x3:3", lambda game: mcts_player(game, 300))
+    engine = make_engine("gobang:3x3:3", lambda game: parse_agent("mcts:300", game).new_player())
     tell(engine, "play b a1", "play w c3", "play b b1", "play w c2")
     best, *others = tell(engine, "zerolab-analyze black")[2:].split("\n")
     name, *facts = best.split()

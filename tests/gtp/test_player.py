@@ -13,11 +13,12 @@ import pytest
 
 from gtp.games import SMALL_GAMES
 from gtp.test_client import command
-from zerolab.arena.match import play_match
-from zerolab.arena.players import FORFEIT, RandomPlayer
+from zerolab.agents.interface import FORFEIT
+from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.gtp.client import Client
 from zerolab.gtp.player import FAILURES_IN_A_ROW, GtpPlayer
+from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 

@@ -16,7 +16,7 @@ from zerolab.oracles import kernels
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.solver import Budget, Solver
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.position import Position
 
@@ -85,10 +85,10 @@ def test_symmetric_positions_have_symmetric_values(name):
         position = random_position(name, random, 10)
         own = solve(position)
         for symmetry in range(1, rules.symmetries(position.game)):
-            image = calls.image_of(position.game, position.state, symmetry)
+            image = host.transform(position.game, position.state, symmetry)
             values = Solver(position.game, memory=4).action_values(image[None])[0]
             for action, value in own.items():
-                assert values[rules.action_image(position.game, symmetry, action)] == value
+                assert values[rules.transform_action(position.game, symmetry, action)] == value
 
 
 def test_values_follow_from_those_one_ply_later():
@@ -100,7 +100,7 @@ def test_values_follow_from_those_one_ply_later():
             if after.outcome is None:
                 assert value == -max(solve(after).values())
             else:
-                assert value == -calls.score_of(after.game, after.state)
+                assert value == -host.score(after.game, after.state)
 
 
 def test_late_positions_have_the_scores_of_bitbully():

@@ -132,7 +132,7 @@ def test_a_player_against_itself_is_no_stronger():
     results = games("x", "its mirror", 7, 4, 5) + games("its mirror", "x", 7, 4, 5)
     ratings = rate(results)
     assert elos(ratings) == pytest.approx({"x": 0, "its mirror": 0}, abs=1e-6)
-    assert ratings.superiority() == pytest.approx(np.full((2, 2), 0.5))
+    assert ratings.los() == pytest.approx(np.full((2, 2), 0.5))
     itself = ratings.difference("x", "x")
     assert itself == (0.0, 0.0, 0.0, 0.5)
 
@@ -175,7 +175,7 @@ def test_swapping_colours_turns_the_advantage(rows):
 @settings(max_examples=25)
 def test_superiority_and_covariance_are_what_they_say(rows):
     ratings = rate(made_results(rows))
-    likelihoods, n = ratings.superiority(), len(ratings.players)
+    likelihoods, n = ratings.los(), len(ratings.players)
     assert likelihoods + likelihoods.T == pytest.approx(np.ones((n, n)))
     assert (likelihoods[np.triu_indices(n, 1)] >= 0.5).all()  # strongest first
     assert ratings.covariance[:n, :n].sum(axis=1) == pytest.approx(np.zeros(n), abs=1e-3)
@@ -233,9 +233,9 @@ def test_an_advantage_that_is_given_is_kept():
     ratings = rate(results, advantage=12.5, draw_elo=50)
     assert (ratings.advantage, ratings.draw_elo) == pytest.approx((12.5, 50))
     assert not ratings.covariance[2:].any()
-    fitted = rate(results)
-    assert fitted.advantage > 50
-    assert fitted.covariance[2, 2] > 0
+    with_budget = rate(results)
+    assert with_budget.advantage > 50
+    assert with_budget.covariance[2, 2] > 0
 
 
 def test_the_columns_of_a_rating():

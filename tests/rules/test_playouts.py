@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
@@ -23,8 +23,8 @@ NAMES = ["connect_four:4x5", "gobang:4x4", "othello:4x4", "hex:3x3"]
 
 
 @kernel
-def _one(game: Any, state: Any, key: Any, number: Any, out: Any, trace: Any) -> Any:
-    return rules.playout(game, state, streams.fold(key, number), out, trace)
+def _one(game: Any, state: Any, key: Any, number: Any, out: Any, moves: Any) -> Any:
+    return rules.playout(game, state, streams.fold(key, number), out, moves)
 
 
 def _keys(count: int) -> NDArray[np.uint64]:
@@ -41,25 +41,25 @@ def test_a_batch_is_its_playouts_one_by_one(name: str) -> None:
     game = parse_game(name)
     states = _states(game)
     keys = _keys(len(states))
-    trace = np.empty(1 + MOST_PLIES, np.int32)
+    moves = np.empty(1 + MOST_PLIES, np.int32)
     expected = [
-        np.float32(sum(_one(game, state, key, j, state.copy(), trace) for j in range(5)) / 5)
+        np.float32(sum(_one(game, state, key, j, state.copy(), moves) for j in range(5)) / 5)
         for state, key in zip(states, keys, strict=True)
     ]
-    assert calls.playouts(game, states, keys, count=5).tolist() == expected
+    assert host.playouts(game, states, keys, count=5).tolist() == expected
 
 
 def test_neither_threads_nor_the_batch_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     game = parse_game("othello:4x4")
     states = _states(game)
     keys = _keys(len(states))
-    alone = calls.playouts(game, states, keys, count=20)
-    monkeypatch.setattr(calls, "_PLAYOUTS_A_THREAD", 1)
+    alone = host.playouts(game, states, keys, count=20)
+    monkeypatch.setattr(host, "_PLAYOUTS_PER_THREAD", 1)
     for threads in (2, 3, len(states) + 5):
-        assert np.array_equal(calls.playouts(game, states, keys, 20, threads), alone)
+        assert np.array_equal(host.playouts(game, states, keys, 20, threads), alone)
     some = np.arange(0, len(states), 3)[::-1]
-    assert np.array_equal(calls.playouts(game, states[some], keys[some], 20), alone[some])
-    assert len(calls.playouts(game, states[:0], keys[:0], threads=2)) == 0
+    assert np.array_equal(host.playouts(game, states[some], keys[some], 20), alone[some])
+    assert len(host.playouts(game, states[:0], keys[:0], threads=2)) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,7 +67,7 @@ def test_a_finished_game_plays_out_to_its_outcome(name: str) -> None:
     game = parse_game(name)
     ends = [played[-1] for played in random_games(game)]
     states = np.array([end.state for end in ends])
-    means = calls.playouts(game, states, _keys(len(states)), count=2)
+    means = host.playouts(game, states, _keys(len(states)), count=2)
     assert means.tolist() == [end.outcome for end in ends]
 
 
@@ -76,7 +76,7 @@ def test_means_converge_to_the_exact_expectation(name: str) -> None:
     game, count = parse_game(name), 20_000
     states = [state for state in _states(game) if _empty(game, state) <= 4][:6]
     assert states
-    means = calls.playouts(game, np.array(states), _keys(len(states)), count)
+    means = host.playouts(game, np.array(states), _keys(len(states)), count)
     bound = math.sqrt(
         2 * 25 / count
     )  # Hoeffding: chance breaks it with a probability of 2 exp(-25)
@@ -85,28 +85,28 @@ def test_means_converge_to_the_exact_expectation(name: str) -> None:
 
 
 def _empty(game: Game, state: State) -> int:
-    return int((calls.planes_of(game, state[None])[0, 0] == 0).sum())
+    return int((host.encode(game, state[None])[0, 0] == 0).sum())
 
 
 def _expectation(game: Game, state: State) -> Fraction:
     """Return the mean outcome for the mover when all moves are drawn uniformly."""
-    outcome = calls.outcome_of(game, state)
+    outcome = host.outcome(game, state)
     if outcome != ONGOING:
         return Fraction(outcome)
-    legal = np.flatnonzero(calls.legal_mask(game, state)).tolist()
-    total = sum(_expectation(game, calls.next_state(game, state, action)) for action in legal)
+    legal = np.flatnonzero(host.legal(game, state)).tolist()
+    total = sum(_expectation(game, host.apply(game, state, action)) for action in legal)
     return Fraction(-total, len(legal))
 
 
 @pytest.mark.parametrize("wrong", ["count", "threads"])
 def test_numbers_below_one_are_refused(wrong: str) -> None:
     game = parse_game("gobang:3x3:3")
-    states = calls.start_state(game)[None]
+    states = host.start(game)[None]
     with pytest.raises(UserError, match=f"{wrong} = 0: expected at least 1"):
-        calls.playouts(game, states, _keys(1), **{wrong: 0})
+        host.playouts(game, states, _keys(1), **{wrong: 0})
 
 
 def test_every_state_needs_a_key() -> None:
     game = parse_game("gobang:3x3:3")
     with pytest.raises(ValueError, match="2 keys for states"):
-        calls.playouts(game, calls.start_state(game)[None], _keys(2))
+        host.playouts(game, host.start(game)[None], _keys(2))

@@ -36,13 +36,13 @@ class Node:
         self.children: dict[int, Node] = {}
 
 
-def simulate(root: Node, evaluator: HashEvaluator, c: float, first_value) -> None:
+def simulate(root: Node, evaluator: HashEvaluator, c: float, fpu_value) -> None:
     """Run one simulation of PUCT from `root`; a bare root is only evaluated."""
     path = [root]
     while path[-1].children:
         node = path[-1]
         exploration = np.float32(c * math.sqrt(node.visits))
-        unvisited = np.float32(first_value(node))
+        unvisited = np.float32(fpu_value(node))
 
         def score(child, exploration=exploration, unvisited=unvisited):
             value = -child.value if child.visits else unvisited
@@ -67,9 +67,9 @@ def simulate(root: Node, evaluator: HashEvaluator, c: float, first_value) -> Non
         value = -value
 
 
-def search(position: Position, evaluator: HashEvaluator, simulations: int, c: float, first_value):
+def search(position: Position, evaluator: HashEvaluator, simulations: int, c: float, fpu_value):
     root = Node(position, np.float32(1))
-    simulate(root, evaluator, c, first_value)
+    simulate(root, evaluator, c, fpu_value)
     for _ in range(simulations):
-        simulate(root, evaluator, c, first_value)
+        simulate(root, evaluator, c, fpu_value)
     return root

@@ -22,8 +22,8 @@ class Individual(NamedTuple):
 
 
 @kernel
-def _playout(game, state, key, trace):
-    return rules.playout(game, state, key, state.copy(), trace)
+def _playout(game, state, key, moves):
+    return rules.playout(game, state, key, state.copy(), moves)
 
 
 def _fold(key, part):
@@ -50,9 +50,9 @@ def _quotient(root: Position, genes: list[int], key: np.uint64) -> float:
     h = position.ply - root.ply
     if position.outcome is not None:
         return (position.outcome if h % 2 == 0 else -position.outcome) / h
-    trace = np.zeros(1 + rules.MOST_PLIES, np.int32)
-    outcome = _playout(root.game, position.state.copy(), _fold(key, 0), trace)
-    return outcome / (h + int(trace[0]))
+    moves = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    outcome = _playout(root.game, position.state.copy(), _fold(key, 0), moves)
+    return outcome / (h + int(moves[0]))
 
 
 def evolve(root: Position, key: np.uint64, settings: RheaSettings) -> list[Individual]:

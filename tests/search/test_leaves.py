@@ -16,15 +16,15 @@ from zerolab.core.errors import UserError
 from zerolab.rules import interface as rules
 from zerolab.rules.position import Position
 from zerolab.search.interface import UniformEvaluator, leaf_value
-from zerolab.search.leaves.mixed import Mixed
-from zerolab.search.leaves.random_playout import RandomPlayout
+from zerolab.search.leaf_evaluators.mixed import Mixed
+from zerolab.search.leaf_evaluators.random_playout import RandomPlayout
 from zerolab.search.settings import SearchSettings
 
 GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
 
 
 def searched(positions, evaluator, leaf, selection="puct", simulations=60):
-    settings = {"simulations": simulations, "selection": selection, "leaf": leaf}
+    settings = {"simulations": simulations, "selection": selection, "leaf_evaluator": leaf}
     return run(positions[0].game, validate(SearchSettings, settings), evaluator, positions)
 
 
@@ -63,17 +63,17 @@ def test_a_bare_root_is_not_played_out():
 
 
 @kernel
-def leaf_values(rule, game, state, keys, scratch, trace, out):
+def leaf_values(rule, game, state, keys, scratch, moves, out):
     for i in range(keys.shape[0]):
-        out[i] = leaf_value(rule, game, state, np.float32(0.25), keys[i], scratch, trace)
+        out[i] = leaf_value(rule, game, state, np.float32(0.25), keys[i], scratch, moves)
 
 
 def values_of(rule, position, count):
     keys = streams.streams(3, 0, np.arange(count), np.zeros(count, int), streams.PLAYOUT)
     out = np.empty(count, np.float64)
     state = np.ascontiguousarray(position.state)
-    trace = np.zeros(1 + rules.MOST_PLIES, np.int32)
-    leaf_values(rule, position.game, state, keys, state.copy(), trace, out)
+    moves = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    leaf_values(rule, position.game, state, keys, state.copy(), moves, out)
     return out
 
 
@@ -132,7 +132,7 @@ def test_several_playouts_are_averaged(rule):
 )
 def test_mistakes(leaf, line):
     with pytest.raises(UserError, match=line):
-        validate(SearchSettings, {"leaf": leaf})
+        validate(SearchSettings, {"leaf_evaluator": leaf})
 
 
 @pytest.mark.parametrize("selection", ["puct", "rave"])
@@ -140,7 +140,11 @@ def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
     positions = some_positions("othello:6x6", 30)
     settings = validate(
         SearchSettings,
-        {"simulations": 20, "selection": selection, "leaf": {"name": "playout", "playouts": 100}},
+        {
+            "simulations": 20,
+            "selection": selection,
+            "leaf_evaluator": {"name": "playout", "playouts": 100},
+        },
     )
     one, three = (
         run(positions[0].game, settings, HashEvaluator(37), positions, threads=threads)

@@ -1,4 +1,4 @@
-"""A stranger's selection and leaf rules fit without touching the kernels."""
+"""A stranger's selection and leaf evaluators fit without touching the kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import numpy as np
 from search.test_search import run
 from zerolab.core.config import validate
 from zerolab.rules.position import Position
-from zerolab.search.interface import Leaf, UniformEvaluator, register_leaf, register_selection
+from zerolab.search.interface import (
+    LeafEvaluator,
+    UniformEvaluator,
+    register_leaf_evaluator,
+    register_selection,
+)
 from zerolab.search.search import Search
 from zerolab.search.selections.puct import PuctRule
 from zerolab.search.settings import SearchSettings
@@ -19,12 +24,12 @@ class Pessimist(NamedTuple):
     loss: float = 0.5
 
 
-@register_leaf("pessimist", Pessimist)
-class PessimistRule(Leaf):
+@register_leaf_evaluator("pessimist", Pessimist)
+class PessimistRule(LeafEvaluator):
     @staticmethod
-    def leaf_value(rule, game, state, estimate, key, scratch, trace):
-        trace[0] = 1
-        trace[1] = 3
+    def leaf_value(rule, game, state, estimate, key, scratch, moves):
+        moves[0] = 1
+        moves[1] = 3
         return estimate - rule.loss
 
 
@@ -34,24 +39,24 @@ class Counting(NamedTuple):
 
 @register_selection("counting", Counting)
 class CountingRule(PuctRule):
-    """PUCT that counts, at the root, its updates and the actions traced by the leaf rule."""
+    """PUCT that counts, at the root, its updates and the actions traced by the leaf evaluator."""
 
     @staticmethod
     def statistics(rule):
         return 2
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, trace):
+    def update(rule, tree, b, leaf, value, moves):
         tree.statistics[b, 0, 0] += np.float32(1)
-        if trace[0] == 1:
-            tree.statistics[b, 0, 1] += np.float32(trace[1])
+        if moves[0] == 1:
+            tree.statistics[b, 0, 1] += np.float32(moves[1])
 
 
 def test_own_rules_run_in_the_kernels():
     start = Position.start("connect_four:5x5")
     puct = SearchSettings(simulations=30)
     settings = puct.model_copy(
-        update={"selection": _Built(Counting()), "leaf": _Built(Pessimist(loss=0.25))}
+        update={"selection": _Built(Counting()), "leaf_evaluator": _Built(Pessimist(loss=0.25))}
     )
     made: Search = run(start.game, settings, UniformEvaluator(5), [start])
     updates, traced = made._tree.statistics[0, 0]

@@ -90,15 +90,15 @@ def search(position, evaluator, simulations, c, k, key, playout, *, all_movers, 
 
 
 @kernel
-def play_out(game, state, key, out, trace):
-    return rules.playout(game, state, streams.fold(key, 0), out, trace)
+def play_out(game, state, key, out, moves):
+    return rules.playout(game, state, streams.fold(key, 0), out, moves)
 
 
 def one_playout(position, key):
-    trace = np.zeros(1 + MOST_PLIES, np.int32)
+    moves = np.zeros(1 + MOST_PLIES, np.int32)
     state = np.ascontiguousarray(position.state)
-    result = play_out(position.game, state, np.uint64(key), state.copy(), trace)
-    return result, trace[1 : 1 + trace[0]].tolist()
+    result = play_out(position.game, state, np.uint64(key), state.copy(), moves)
+    return result, moves[1 : 1 + moves[0]].tolist()
 
 
 def require_same_tree(made, b, node, expected):
@@ -130,7 +130,7 @@ def test_agrees_with_the_definition(name, all_movers, leaf):
         {
             "simulations": 50,
             "selection": {"name": "rave", "c": 1.3, "equivalence": 30, **options},
-            "leaf": leaf.split()[0],
+            "leaf_evaluator": leaf.split()[0],
         }
     )
     evaluator = HashEvaluator(rules.actions(game))
@@ -163,14 +163,14 @@ def counters(tree):
 
 
 @kernel
-def learn(rule, tree, leaf, value, trace):
-    update(rule, tree, 0, leaf, value, trace)
+def learn(rule, tree, leaf, value, moves):
+    update(rule, tree, 0, leaf, value, moves)
 
 
 def trace_of(*actions):
-    trace = np.zeros(1 + MOST_PLIES, np.int32)
-    trace[: 1 + len(actions)] = [len(actions), *actions]
-    return trace
+    moves = np.zeros(1 + MOST_PLIES, np.int32)
+    moves[: 1 + len(actions)] = [len(actions), *actions]
+    return moves
 
 
 # The path 0, 1, 2 ends in node 9, whose mover, the second player, is worth 0.5 there.
@@ -243,7 +243,7 @@ def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
         run(
             game,
             SearchSettings.model_validate(
-                {"simulations": 80, "selection": selection, "leaf": leaf}
+                {"simulations": 80, "selection": selection, "leaf_evaluator": leaf}
             ),
             evaluator,
             positions,

@@ -19,7 +19,7 @@ from search import naive_rhea, plans
 from search.plans import SMALL, some_keys, some_states
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import GAMES, LOSS, MOST_PLIES
@@ -64,11 +64,9 @@ def test_finds_a_forced_win_in_one(name):
     game = parse_game(name)
     states, winning = [], []
     for sample in ongoing_positions(game):
-        mask = calls.legal_mask(game, sample.state)
+        mask = host.legal(game, sample.state)
         for action in np.flatnonzero(mask):
-            mask[action] = calls.outcome_of(game, calls.next_state(game, sample.state, action)) == (
-                LOSS
-            )
+            mask[action] = host.outcome(game, host.apply(game, sample.state, action)) == (LOSS)
         if mask.any():
             states.append(sample.state)
             winning.append(mask)
@@ -105,9 +103,9 @@ class CountedRules(rules.Rules):
         return rules.random_action(game.inner, state, random)
 
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         game.counts[1] += 1
-        return rules.playout(game.inner, state, key, out, trace)
+        return rules.playout(game.inner, state, key, out, moves)
 
 
 GAMES.implement(Counted, CountedRules)
@@ -127,7 +125,7 @@ GAMES.implement(Counted, CountedRules)
 )
 def test_the_budget_is_exactly_n_playouts(budget, horizon):
     game = Counted(parse_game("gobang:5x5"), np.zeros(2, np.int64))
-    start = calls.start_state(game.inner)[None]
+    start = host.start(game.inner)[None]
     settings = RheaSettings(horizon=horizon, **budget)
     rhea_actions(game, settings, start, some_keys(1))
     begun, asked = game.counts
@@ -299,7 +297,7 @@ def test_passes_where_nothing_else_is_legal():
     passes = [
         sample.state
         for sample in ongoing_positions(game)
-        if np.flatnonzero(calls.legal_mask(game, sample.state)).tolist() == [16]
+        if np.flatnonzero(host.legal(game, sample.state)).tolist() == [16]
     ]
     assert passes
     chosen = rhea_actions(game, SMALL, np.array(passes), some_keys(len(passes)))

@@ -8,7 +8,7 @@ import pytest
 from search.naive import HashEvaluator
 from search.naive import search as naive_search
 from zerolab.core import streams
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -23,9 +23,9 @@ def run(game, settings, evaluator, positions, key=0, threads=1):
     """Search positions, one tree each, and return the search."""
     slots = np.arange(len(positions))
     made = Search(game, settings, evaluator, len(positions), threads)
-    made.plant(slots, np.array([position.state for position in positions]))
+    made.set_root(slots, np.array([position.state for position in positions]))
     keys = streams.streams(key, 0, slots, slots, streams.PLAYOUT)
-    made.begin(slots, keys, keys)
+    made.start_search(slots, keys, keys)
     made.run()
     return made
 
@@ -46,7 +46,7 @@ def some_positions(name, count, plies=6):
 
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize(
-    ("first_play", "first_value"),
+    ("fpu", "fpu_value"),
     [
         ({"name": "zero"}, lambda node: 0.0),
         (
@@ -57,16 +57,16 @@ def some_positions(name, count, plies=6):
     ],
     ids=["zero", "parent", "fixed"],
 )
-def test_agrees_with_the_naive_search(name, first_play, first_value):
+def test_agrees_with_the_naive_search(name, fpu, fpu_value):
     positions = some_positions(name, 4)
     game = positions[0].game
     settings = SearchSettings.model_validate(
-        {"simulations": 60, "selection": {"name": "puct", "c": 1.3}, "first_play": first_play}
+        {"simulations": 60, "selection": {"name": "puct", "c": 1.3}, "fpu": fpu}
     )
     made = run(game, settings, HashEvaluator(rules.actions(game)), positions)
     visits, values = made.root_actions(np.arange(4))
     for i, position in enumerate(positions):
-        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, 1.3, first_value)
+        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, 1.3, fpu_value)
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-child.value, abs=1e-6)
@@ -90,10 +90,13 @@ def test_merging_and_cache_change_nothing_but_the_work(merge, cache):
     positions = [Position.start("connect_four:5x5")] * 5 + some_positions("connect_four:5x5", 5)
     game = positions[0].game
     plain = run(
-        game, SearchSettings(simulations=50, merge=False, cache=0), HashEvaluator(5), positions
+        game,
+        SearchSettings(simulations=50, deduplicate=False, cache=0),
+        HashEvaluator(5),
+        positions,
     )
     evaluator = HashEvaluator(5)
-    settings = SearchSettings(simulations=50, merge=merge, cache=cache)
+    settings = SearchSettings(simulations=50, deduplicate=merge, cache=cache)
     saving = run(game, settings, evaluator, positions)
     slots = np.arange(10)
     assert (plain.visits(slots) == saving.visits(slots)).all()
@@ -234,7 +237,7 @@ def test_the_subtree_of_the_move_played_is_kept(name):
             assert (made.states(np.array([b]))[0] == positions[b].state).all()
         assert (made._tree.visits[slots, 0] == kept).all()
         keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
-        made.begin(slots, keys, keys)
+        made.start_search(slots, keys, keys)
         made.run()
         assert (made.visits(slots).sum(axis=1) == kept - 1 + 50).all()
     assert ply >= 3
@@ -256,12 +259,12 @@ def test_root_noise_is_mixed_in_anew_at_every_root_and_nowhere_else():
     )
     slots = np.arange(400)
     evaluator = HashEvaluator(7)
-    starts = np.repeat(calls.start_state(game)[None], 400, axis=0)
+    starts = np.repeat(host.start(game)[None], 400, axis=0)
     made = Search(game, noisy, evaluator, 400)
-    made.plant(slots, starts)
+    made.set_root(slots, starts)
     for ply in range(2):
         keys = streams.streams(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
-        made.begin(slots, keys, keys)
+        made.start_search(slots, keys, keys)
         made.run()
         clean = evaluator.evaluate(made.states(slots[:1]))[0][0]
         clean = clean / clean.sum()

@@ -22,13 +22,13 @@ from zerolab.store import games as games_module
 from zerolab.store.run_folder import RunFolder
 
 
-@pytest.fixture(scope="module")
+@pytest.scheduled(scope="module")
 def finished(tmp_path_factory):
     """A finished run; copy it before changing it."""
     return train(tmp_path_factory.mktemp("runs") / "finished").path
 
 
-@pytest.fixture
+@pytest.scheduled
 def folder(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "run"))
 

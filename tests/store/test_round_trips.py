@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from store.toy import CONFIG, examples, games
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.examples import Examples, load_examples, save_examples
-from zerolab.store.games import GameStore, StoredGame
+from zerolab.store.games import GameRecord, GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
 from zerolab.store.run_folder import RunFolder
 
@@ -82,7 +82,7 @@ def test_examples_can_be_read_with_numpy_alone(tmp_path):
 
 _GAMES = st.lists(
     st.builds(
-        StoredGame,
+        GameRecord,
         number=st.integers(0, 10**6),
         first=_WORDS,
         second=_WORDS,
@@ -119,8 +119,8 @@ def test_games(first, again, other, name):
 def test_games_made_of_numpy_integers(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     numbers = np.arange(3)
-    store.record(1, "gate", [StoredGame(numbers[0], "a", "b", tuple(numbers), numbers[1])])
-    assert store.games(1, "gate") == [StoredGame(0, "a", "b", (0, 1, 2), 1)]
+    store.record(1, "gate", [GameRecord(numbers[0], "a", "b", tuple(numbers), numbers[1])])
+    assert store.games(1, "gate") == [GameRecord(0, "a", "b", (0, 1, 2), 1)]
 
 
 def test_a_store_without_games_is_empty_and_leaves_no_file(tmp_path):
@@ -133,7 +133,7 @@ def test_a_store_without_games_is_empty_and_leaves_no_file(tmp_path):
 def test_equal_moves_are_one_distinct_game(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     moves = [(1, 2), (1, 2), (2, 1)]
-    store.record(1, "gate", [StoredGame(i, "a", "b", m, 0) for i, m in enumerate(moves)])
+    store.record(1, "gate", [GameRecord(i, "a", "b", m, 0) for i, m in enumerate(moves)])
     assert store.distinct(1, "gate") == 2
 
 

@@ -18,7 +18,7 @@ METRICS = [
 ]
 
 
-@pytest.fixture
+@pytest.scheduled
 def run(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.commit(run.progress, METRICS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from zerolab.core.errors import UserError
 from zerolab.store.examples import Examples
-from zerolab.store.games import StoredGame
+from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder, is_run
 
 CONFIG = {"game": "othello:4x4", "preset": "toy", "iterations": 2, "network": {"name": "conv"}}
@@ -38,10 +38,10 @@ def weights(iteration: int) -> dict:
     return {"bias": random.random(5, np.float32), "filter": random.random((5, 3), np.float32)}
 
 
-def games(iteration: int, count: int = 6) -> list[StoredGame]:
+def games(iteration: int, count: int = 6) -> list[GameRecord]:
     random = np.random.default_rng(iteration)
     return [
-        StoredGame(i, "network 0", "random", tuple(random.integers(0, 17, 9).tolist()), i % 3 - 1)
+        GameRecord(i, "network 0", "random", tuple(random.integers(0, 17, 9).tolist()), i % 3 - 1)
         for i in range(count)
     ]
 

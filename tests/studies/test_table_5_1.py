@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from zerolab.agents.specs import parse_players
-from zerolab.arena.tournament import Tournament
+from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError
+from zerolab.play.tournament import Tournament
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies import table_5_1
 from zerolab.studies.table_5_1 import PLAYERS, PUBLISHED, Table51, matrix
@@ -178,7 +178,7 @@ def test_refused_settings_leave_no_folder(tmp_path, quick_players, monkeypatch):
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_the_papers_players_have_the_papers_names(game):
     for counted in (False, True):
-        agents = parse_players(Table51(playout_moves=counted).players, parse_game(game))
+        agents = parse_agents(Table51(playout_moves=counted).players, parse_game(game))
         rave = "rave:100?selection.playout_moves=true" if counted else "rave:100"
         names = [agent.name for agent in agents]
         assert names == ["random", "mcts:100?selection.name=puct", rave, "rhea:100"]

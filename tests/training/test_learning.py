@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from zerolab.arena.match import Match, PlayedGame
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
+from zerolab.play.match import Match
 from zerolab.ratings.elo import Score
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import Learner
 from zerolab.training.settings import GateSettings, LearnSettings, resolve
@@ -37,7 +38,7 @@ def test_draws_do_not_count_at_the_gate(score, accepted):
 
 
 def test_the_likelihood_of_superiority_at_the_gate():
-    gate = GateSettings(accept="superiority", threshold=0.95)
+    gate = GateSettings(accept="los", threshold=0.95)
     assert passes(Score(12, 16, 12), 0.95, gate)
     assert not passes(Score(40, 0, 0), 0.949, gate)
 
@@ -45,7 +46,7 @@ def test_the_likelihood_of_superiority_at_the_gate():
 def made_match(results):
     """Return a match in which "new" moved first in the games of even number."""
     names = ("new", "old"), ("old", "new")
-    games = [PlayedGame(n, *names[n % 2], (n,), result) for n, result in enumerate(results)]
+    games = [GameRecord(n, *names[n % 2], (n,), result) for n, result in enumerate(results)]
     for_new = [result * (-1) ** n for n, result in enumerate(results)]
     return Match(Score(*(for_new.count(outcome) for outcome in (1, 0, -1))), games)
 
@@ -54,9 +55,9 @@ def test_the_elo_gained_counts_true_colours():
     """Who moves first always wins: no one is stronger, however many games."""
     gained = elo_gained(made_match([1] * 20), "new", "old")
     assert gained.elo == pytest.approx(0, abs=1e-6)
-    assert gained.superiority == pytest.approx(0.5)
+    assert gained.los == pytest.approx(0.5)
     better = elo_gained(made_match([1, -1] * 10), "new", "old")
-    assert better.low > 0 and better.superiority > 0.98
+    assert better.low > 0 and better.los > 0.98
     worse = elo_gained(made_match([1, -1] * 10), "old", "new")
     assert worse.elo == pytest.approx(-better.elo)
 
@@ -121,7 +122,7 @@ def test_the_state_of_adam_goes_on_and_can_be_restored():
 
 
 def train(folder, *assignments):
-    settings = resolve(None, "smoke", ["yardstick_games=0", *assignments])
+    settings = resolve(None, "smoke", ["baseline_games=0", *assignments])
     run = RunFolder.create(folder, settings.model_dump(mode="json"))
     with run.locked():
         Trainer(run, settings).train()

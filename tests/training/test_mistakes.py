@@ -16,7 +16,7 @@ def train(*arguments: str) -> int:
     return main(["train", *arguments])
 
 
-@pytest.fixture(scope="module")
+@pytest.scheduled(scope="module")
 def finished(tmp_path_factory):
     """A finished smoke run; copy it before changing it."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.scheduled
 def run(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
@@ -40,7 +40,7 @@ MISTAKES = [
     (["--set", "search.simulations=many"], 'search.simulations = "many": expected a whole number'),
     (["--set", "selfplay.episodes=0"], "selfplay.episodes = 0: expected at least 1"),
     (["--set", "gate.games=7"], "7 is odd"),
-    (["--set", "yardstick_games=7"], "7 is odd"),
+    (["--set", "baseline_games=7"], "7 is odd"),
     (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
     (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
     (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),

@@ -15,7 +15,7 @@ import pytest
 
 from zerolab.cli.main import main
 
-SETTINGS = ["iterations=3", "selfplay.episodes=12", "search.simulations=40", "yardstick_games=2"]
+SETTINGS = ["iterations=3", "selfplay.episodes=12", "search.simulations=40", "baseline_games=2"]
 
 
 def command(folder: Path) -> list[str]:
@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.scheduled(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "undisturbed"
     subprocess.run(command(folder), check=True, capture_output=True)

@@ -8,8 +8,8 @@ import pytest
 
 from zerolab.cli.main import main
 from zerolab.core.config import validate
+from zerolab.play.selfplay import play_episodes
 from zerolab.search.settings import SearchSettings
-from zerolab.selfplay.episodes import play_episodes
 from zerolab.training import trainer
 from zerolab.training.warm_start.schedules import Adaptive, Fixed, Linear, Never
 from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, enhanced
@@ -17,7 +17,7 @@ from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, en
 GAMES = ("gobang:3x3:3", "connect_four:4x4", "othello:4x4")
 PAPER = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
 
-TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "yardstick_games=0",
+TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "baseline_games=0",
         "learn.epochs=1"]  # fmt: skip
 
 
@@ -61,32 +61,40 @@ def test_variants_are_pairs_of_rules(variant, selection, leaf):
     search = enhanced(plain, WarmStartSettings(variant=variant), 0.4)
     assert search.selection.name == selection
     assert search.selection.c == 1.7  # W: U and U_rave have the same c
-    assert search.leaf.model_dump() == leaf
-    same = {"selection", "leaf"}
+    assert search.leaf_evaluator.model_dump() == leaf
+    same = {"selection", "leaf_evaluator"}
     assert search.model_dump(exclude=same) == plain.model_dump(exclude=same)
     assert enhanced(plain, WarmStartSettings(variant=variant), 0.0) == plain
 
 
 def test_a_variant_of_ones_own():
-    own = {"selection": {"name": "rave", "all_movers": True}, "leaf": "mixed", "simulations": 7}
+    own = {
+        "selection": {"name": "rave", "all_movers": True},
+        "leaf_evaluator": "mixed",
+        "simulations": 7,
+    }
     warm_start = validate(WarmStartSettings, {"variant": "own", "search": own})
     search = enhanced(SearchSettings(), warm_start, 0.25)
     assert search.selection.all_movers
-    assert search.leaf.weight == 0.25
+    assert search.leaf_evaluator.weight == 0.25
     assert search.simulations == 7
 
 
 def test_a_weight_of_plain_search_is_left_alone():
-    plain = validate(SearchSettings, {"leaf": {"name": "mixed", "weight": 0.3}})
+    plain = validate(SearchSettings, {"leaf_evaluator": {"name": "mixed", "weight": 0.3}})
     assert enhanced(plain, WarmStartSettings(variant="rave"), 0.8).leaf.weight == 0.3
     assert enhanced(plain, WarmStartSettings(variant="wrora"), 0.8).leaf.weight == 0.8
 
 
 def test_settings_beside_a_variant():
-    more = {"leaf": {"playouts": 4}, "selection": {"equivalence": 9}}
+    more = {"leaf_evaluator": {"playouts": 4}, "selection": {"equivalence": 9}}
     warm_start = validate(WarmStartSettings, {"variant": "wrora", "search": more})
     search = enhanced(SearchSettings(), warm_start, 0.5)
-    assert (search.leaf.name, search.leaf.playouts, search.leaf.weight) == ("mixed", 4, 0.5)
+    assert (
+        search.leaf_evaluator.name,
+        search.leaf_evaluator.playouts,
+        search.leaf_evaluator.weight,
+    ) == ("mixed", 4, 0.5)
     assert (search.selection.name, search.selection.equivalence) == ("rave", 9)
 
 
@@ -106,7 +114,7 @@ def test_every_variant_of_the_paper_trains(game, tmp_path):
     assert set(PAPER) == set(VARIANTS) - {"own"}
 
 
-@pytest.fixture
+@pytest.scheduled
 def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""
     kept = []
@@ -125,7 +133,7 @@ def test_after_the_warm_start_search_is_plain(tmp_path, searches):
         "warm_start.schedule.iterations=1",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 0.0, 0.0]
-    assert [search.leaf.name for search in searches] == ["mixed", "network", "network"]
+    assert [search.leaf_evaluator.name for search in searches] == ["mixed", "network", "network"]
     assert searches[1] == searches[2] == SearchSettings(simulations=16)
 
 
@@ -135,7 +143,7 @@ def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
         "warm_start.schedule=never",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 1.0, 1.0]
-    assert [search.leaf.name for search in searches] == ["playout"] * 3
+    assert [search.leaf_evaluator.name for search in searches] == ["playout"] * 3
 
 
 @pytest.mark.parametrize("variant", PAPER[1:])
@@ -144,23 +152,23 @@ def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
         tmp_path / "run", "gobang:3x3:3", f"warm_start.variant={variant}",
         "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "contest"]
+    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
     assert contests[0]["wins"] + contests[0]["draws"] + contests[0]["losses"] == 4
-    assert weights(metrics) == [1.0, float(contests[0]["superiority"] < 0.95)]
+    assert weights(metrics) == [1.0, float(contests[0]["los"] < 0.95)]
 
 
 ADAPTIVE = ("iterations=4", "warm_start.variant=own", "warm_start.schedule=adaptive")
 
 
 def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
-    """The "enhancement" is next to no search at all; it loses the first contest."""
+    """The "enhancement" is next to no search at all; it loses the first warm_start_match."""
     metrics = train(
         tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=1",
         "search.simulations=200",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "contest"]
+    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
     assert len(contests) == 1
-    assert contests[0]["superiority"] >= 0.95
+    assert contests[0]["los"] >= 0.95
     assert contests[0]["wins"] > contests[0]["losses"]
     assert weights(metrics) == [1.0, 0.0, 0.0, 0.0]
 
@@ -168,18 +176,18 @@ def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
 def test_an_adaptive_schedule_goes_on_while_the_enhancement_is_stronger(tmp_path):
     metrics = train(
         tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=200",
-        "warm_start.search.leaf=playout",
+        "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "contest"]
+    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
     assert [line["iteration"] for line in contests] == [1, 2, 3, 4]
-    assert max(line["superiority"] for line in contests) < 0.95
+    assert max(line["los"] for line in contests) < 0.95
     assert weights(metrics) == [1.0] * 4
 
 
 def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
     options = (
-        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.superiority=0.6",
-        "warm_start.search.leaf=playout",
+        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.los=0.6",
+        "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
     whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
     train(tmp_path / "grown", "gobang:3x3:3", "iterations=2", *options)
@@ -196,8 +204,8 @@ def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
 
 def test_the_superiority_that_ends_it_is_the_one_asked_for():
     for asked, found, over in ((0.9, 0.89, False), (0.9, 0.9, True), (0.5, 0.4, False)):
-        schedule = Adaptive(superiority=asked)
-        assert schedule.is_over(lambda contest, found=found: found) == over
+        schedule = Adaptive(los=asked)
+        assert schedule.is_over(lambda warm_start_match, found=found: found) == over
 
 
 MISTAKES = [
@@ -211,13 +219,22 @@ MISTAKES = [
     (["warm_start.schedule.iterations=0"], "schedule.iterations = 0: expected at least 1"),
     (["warm_start.schedule.name=adaptive", "warm_start.schedule.games=3"], "3 is odd"),
     (["warm_start.variant=own"], "has nothing of its own"),
-    (["warm_start.search.leaf=playout"], "has no effect"),
-    (["warm_start.variant=wro", "warm_start.search.leaf.weight=2"], "weight = 2: the weight is"),
-    (["warm_start.variant=rora", "warm_start.search.leaf.playouts=0"], "playouts = 0: expected at"),
-    (["warm_start.variant=own", "warm_start.search.leaf=5"], "leaf = 5: expected a table"),
-    (["warm_start.variant=own", "warm_start.search.leaf=mixd"], 'did you mean "mixed"?'),
+    (["warm_start.search.leaf_evaluator=playout"], "has no effect"),
     (
-        ["warm_start.variant=own", "warm_start.search.leaf=mixd"],
+        ["warm_start.variant=wro", "warm_start.search.leaf_evaluator.weight=2"],
+        "weight = 2: the weight is",
+    ),
+    (
+        ["warm_start.variant=rora", "warm_start.search.leaf_evaluator.playouts=0"],
+        "playouts = 0: expected at",
+    ),
+    (
+        ["warm_start.variant=own", "warm_start.search.leaf_evaluator=5"],
+        "leaf = 5: expected a table",
+    ),
+    (["warm_start.variant=own", "warm_start.search.leaf_evaluator=mixd"], 'did you mean "mixed"?'),
+    (
+        ["warm_start.variant=own", "warm_start.search.leaf_evaluator=mixd"],
         'warm_start.search: leaf.name = "m',
     ),
     (
@@ -226,7 +243,10 @@ MISTAKES = [
     ),
     (["warm_start.variant=own", "warm_start.search=5"], "warm_start.search = 5: expected a table"),
     (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),
-    (["search.leaf.name=mixed", "search.leaf.weight=1.5"], "weight = 1.5: expected at most 1"),
+    (
+        ["search.leaf_evaluator.name=mixed", "search.leaf_evaluator.weight=1.5"],
+        "weight = 1.5: expected at most 1",
+    ),
     (["search.selection.name=rave", "search.selection.equivalence=-1"], "expected at least 0"),
 ]
 

@@ -1,7 +1,7 @@
 """Players by their specs: what a user types to name one.
 
 ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
-``runs/demo`` is the network in force, ``runs/demo@12`` that of an iteration,
+``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
 ``runs/demo?simulations=400&selection.c=2`` changes the search, ``?sampled_plies=4`` draws the first
 moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
 """
@@ -15,15 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.interface import KINDS, Agent, Kind
+from zerolab.agents.interface import AGENT_KINDS, Agent, AgentKind
 from zerolab.core.errors import UserError, nearest
-from zerolab.core.registry import import_modules
+from zerolab.core.registry import import_modules, load_plugins
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.store.listing import find_runs
 from zerolab.store.run_folder import is_run
 
 import_modules("zerolab.agents.kinds")
+load_plugins("agents")
 
 _RUNS = Path("runs")
 _MOST_DIGITS = 10
@@ -32,16 +33,16 @@ _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
 class _Spec(NamedTuple):
     text: str
-    kind: Kind
+    kind: AgentKind
     argument: str
 
 
-def parse_player(spec: str, game: Game | None = None) -> Agent:
-    """Return the player that a spec names; see `parse_players`."""
-    return parse_players([spec], game)[0]
+def parse_agent(spec: str, game: Game | None = None) -> Agent:
+    """Return the player that a spec names; see `parse_agents`."""
+    return parse_agents([spec], game)[0]
 
 
-def parse_players(specs: Sequence[str], game: Game | None = None) -> list[Agent]:
+def parse_agents(specs: Sequence[str], game: Game | None = None) -> list[Agent]:
     """Return the players that specs name, all of one game, with different names.
 
     A run brings its game; where none of the players does, `game` is needed. A player that is named
@@ -54,18 +55,18 @@ def parse_players(specs: Sequence[str], game: Game | None = None) -> list[Agent]
 
 def _find(text: str) -> _Spec:
     head = _HEAD.match(text)
-    if head and head[1] in KINDS:
-        return _Spec(text, KINDS[head[1]], text[head.end() :])
+    if head and head[1] in AGENT_KINDS:
+        return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :])
     folder = text.partition("?")[0]
     before, at, iteration = folder.rpartition("@")
     is_number = iteration.isdecimal() and len(iteration) < _MOST_DIGITS
     too_long = iteration.isdecimal() and not is_number  # for a file's name, too
     if not too_long and (is_run(Path(folder)) or (at and is_run(Path(before)))):
-        return _Spec(text, KINDS["run"], text)
+        return _Spec(text, AGENT_KINDS["run"], text)
     if at and "/" not in iteration and not is_number:
         raise UserError(f'"{text}": expected a whole number after @, as in {before}@12')
-    forms = ", ".join(kind.form for name, kind in KINDS.items() if name != "run")
-    known = [*(name for name in KINDS if name != "run"), *_known_runs()]
+    forms = ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
+    known = [*(name for name in AGENT_KINDS if name != "run"), *_known_runs()]
     hint = nearest(text.partition(":")[0], known) or nearest(text, known)
     raise UserError(f'"{text}" is neither a run nor one of {forms}{hint or "; see zerolab runs"}')
 

@@ -14,13 +14,13 @@ from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads import POLICY, VALUE
 from zerolab.networks.inference import best_device, best_precision
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
-from zerolab.selfplay.episodes import play_episodes
-from zerolab.selfplay.settings import SelfPlaySettings
 from zerolab.training.learner import Learner
 from zerolab.training.settings import LearnSettings
 

@@ -10,7 +10,7 @@ import numpy as np
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import MOST_PLIES, Rules
@@ -35,7 +35,7 @@ def measure_playouts(rounds: int) -> Iterator[Measurement]:
 class _Playouts:
     def __init__(self, name: str) -> None:
         self._game = parse_game(name)
-        self._states = np.repeat(calls.start_state(self._game)[None], _STATES, axis=0)
+        self._states = np.repeat(host.start(self._game)[None], _STATES, axis=0)
         self._out = self._states[0].copy()
         self._trace = np.empty(1 + MOST_PLIES, np.int32)
         self._lengths = np.empty(_STATES, np.int64)
@@ -47,7 +47,7 @@ class _Playouts:
         self._seed += 1
         numbers = np.arange(_STATES)
         keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
-        calls.playouts(self._game, self._states, keys, _COUNT, threads)
+        host.playouts(self._game, self._states, keys, _COUNT, threads)
         return float(_STATES * _COUNT)
 
     def play_on_two_threads(self) -> float:
@@ -72,25 +72,25 @@ _generic_playout = inlined(Rules.playout)
 
 
 @kernel
-def _play_generic(game: Any, state: Any, key: Any, count: Any, out: Any, trace: Any) -> None:
+def _play_generic(game: Any, state: Any, key: Any, count: Any, out: Any, moves: Any) -> None:
     for number in range(count):
-        _generic_playout(game, state, streams.fold(key, number), out, trace)
+        _generic_playout(game, state, streams.fold(key, number), out, moves)
 
 
 @kernel
-def _measure_lengths(game: Any, states: Any, out: Any, trace: Any, lengths: Any) -> None:
+def _measure_lengths(game: Any, states: Any, out: Any, moves: Any, lengths: Any) -> None:
     for i in range(states.shape[0]):
-        rules.playout(game, states[i], streams.fold(np.uint64(0), i), out, trace)
-        lengths[i] = trace[0]
+        rules.playout(game, states[i], streams.fold(np.uint64(0), i), out, moves)
+        lengths[i] = moves[0]
 
 
 @kernel
-def _draw(lengths: Any, key: Any, count: Any, trace: Any) -> None:
+def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
     for i in range(lengths.shape[0]):
         for number in range(count):
             stream = streams.fold(key + np.uint64(i), number)
             random = np.uint64(0)
             for ply in range(lengths[i]):
                 random = draw(stream, ply, random)
-                trace[1 + ply] = streams.below(random, lengths[i])
-            trace[0] = lengths[i]
+                moves[1 + ply] = streams.below(random, lengths[i])
+            moves[0] = lengths[i]

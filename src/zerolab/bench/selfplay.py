@@ -13,12 +13,12 @@ import torch
 from zerolab.bench.measure import GAMES, Measurement, in_turns, timed
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
-from zerolab.selfplay.episodes import play_episodes
-from zerolab.selfplay.settings import SelfPlaySettings
 
 _BATCHES = (64, 128, 256)
 
@@ -35,7 +35,7 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
         for name in GAMES:
             for merged in (False, True):
                 cache = {} if merged else {"cache": 0}
-                search = SearchSettings(simulations=simulations, merge=merged, **cache)
+                search = SearchSettings(simulations=simulations, deduplicate=merged, **cache)
                 subject = SelfPlay(name, settings, games, search)
                 limit = _Network(name, settings)
                 rate, best = in_turns(subject.play, limit.evaluate, rounds)

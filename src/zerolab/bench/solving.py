@@ -11,7 +11,7 @@ import numpy as np
 from zerolab.bench.measure import Measurement, in_turns
 from zerolab.bench.trees import RulesWalk
 from zerolab.oracles.solver import Solver
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING, Game, State
 
@@ -49,7 +49,7 @@ class _Values:
         """Solve; return the positions visited."""
         began = perf_counter()
         solver = Solver(self._game)
-        solver.value(calls.start_state(self._game))
+        solver.value(host.start(self._game))
         self.seconds.append(perf_counter() - began)
         return float(solver.nodes)
 
@@ -78,10 +78,10 @@ def _late_states(game: Game, empty: int, count: int) -> list[State]:
     random = np.random.default_rng(1)
     states: list[State] = []
     while len(states) < count:
-        state = calls.start_state(game)
-        while calls.outcome_of(game, state) == ONGOING and calls.remaining_of(game, state) > empty:
-            legal = np.flatnonzero(calls.legal_mask(game, state))
-            state = calls.next_state(game, state, int(random.choice(legal)))
-        if calls.outcome_of(game, state) == ONGOING:
+        state = host.start(game)
+        while host.outcome(game, state) == ONGOING and host.remaining(game, state) > empty:
+            legal = np.flatnonzero(host.legal(game, state))
+            state = host.apply(game, state, int(random.choice(legal)))
+        if host.outcome(game, state) == ONGOING:
             states.append(state)
     return states

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import torch
 
-from zerolab.arena.players import Entrant, SearchPlayer, search_bytes
-from zerolab.arena.tournament import Tournament, TournamentSettings
+from zerolab.agents.interface import Agent
+from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.bench.measure import Measurement, in_turns
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.settings import SearchSettings
-from zerolab.selfplay.episodes import play_episodes
-from zerolab.selfplay.settings import SelfPlaySettings
 
 _NAME = "connect_four:6x7"
 _NETWORK = {"blocks": 4, "filters": 32}
@@ -32,7 +33,7 @@ def measure_tournament(rounds: int) -> Iterator[Measurement]:
     evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
     for merged in (False, True):
         cache = {} if merged else {"cache": 0}
-        search = SearchSettings(simulations=_SIMULATIONS, merge=merged, **cache)
+        search = SearchSettings(simulations=_SIMULATIONS, deduplicate=merged, **cache)
         subject = _Tournament(evaluators, search)
         limit = _SelfPlay(evaluators[0], search)
         rate, best = in_turns(subject.play, limit.play, rounds)
@@ -52,14 +53,14 @@ class _Tournament:
     def __init__(self, evaluators: Sequence[NetworkEvaluator], search: SearchSettings) -> None:
         self._game = parse_game(_NAME)
         self._players: list[SearchPlayer] = []
-        self._entrants = [self._entrant(n, each, search) for n, each in enumerate(evaluators)]
+        self._agents = [self._agent(n, each, search) for n, each in enumerate(evaluators)]
         self._settings = TournamentSettings(
             game=_NAME,
             games=_GAMES_A_PAIR,
-            players={entrant.name: "" for entrant in self._entrants},
+            players={agent.name: "" for agent in self._agents},
         )
 
-    def _entrant(self, number: int, evaluator: NetworkEvaluator, search: SearchSettings) -> Entrant:
+    def _agent(self, number: int, evaluator: NetworkEvaluator, search: SearchSettings) -> Agent:
         name = f"network {number}"
 
         def player() -> SearchPlayer:
@@ -67,7 +68,7 @@ class _Tournament:
             self._players.append(made)
             return made
 
-        return Entrant(name, player, search_bytes(self._game, search))
+        return Agent(name, player, search_bytes(self._game, search))
 
     def play(self) -> float:
         """Play all games; return the simulations done."""
@@ -77,7 +78,7 @@ class _Tournament:
             tempfile.TemporaryDirectory() as folder,
             Tournament.locked(Path(folder), self._settings) as tournament,
         ):
-            tournament.play(self._game, self._entrants)
+            tournament.play(self._game, self._agents)
         return float(sum(player.search.counts["simulations"] for player in self._players))
 
 

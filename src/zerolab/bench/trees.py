@@ -10,7 +10,7 @@ import numpy as np
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING, Game
@@ -42,13 +42,13 @@ class Trees:
         self._search = Search(game, SearchSettings.model_validate(chosen), evaluator, _TREES)
         self._slots = np.arange(_TREES)
         self._keys = np.zeros(_TREES, np.uint64)
-        self._states = np.repeat(calls.start_state(game)[None], _TREES, axis=0)
+        self._states = np.repeat(host.start(game)[None], _TREES, axis=0)
 
     def search_all(self) -> float:
         """Search all trees from the start; return the simulations done."""
         for _ in range(_REPEATS):
-            self._search.plant(self._slots, self._states)
-            self._search.begin(self._slots, self._keys, self._keys)
+            self._search.set_root(self._slots, self._states)
+            self._search.start_search(self._slots, self._keys, self._keys)
             self._search.run()
         return float(_REPEATS * _TREES * _SIMULATIONS)
 
@@ -58,7 +58,7 @@ class RulesWalk:
 
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
-        self._start = calls.start_state(self._game)
+        self._start = host.start(self._game)
         self._mask = np.empty(rules.actions(self._game), np.bool_)
 
     def walk(self) -> float:

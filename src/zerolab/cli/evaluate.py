@@ -13,9 +13,8 @@ import tyro
 from rich.console import Console
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import parse_player
-from zerolab.arena.greedy import GreedyPlayer
-from zerolab.arena.match import play_match
+from zerolab.agents.policy_player import PolicyPlayer
+from zerolab.agents.specs import parse_agent
 from zerolab.cli.assessments import as_plain, describe_score, print_assessments, print_report
 from zerolab.cli.meter import meter
 from zerolab.cli.parse import call
@@ -31,6 +30,7 @@ from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import Budget
+from zerolab.play.match import play_match
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 
@@ -89,7 +89,7 @@ def evaluate(
         if not len(solved):
             raise UserError(f"{positions} holds no positions: expected at least one")
         chosen = solved.game
-    agent = parse_player(player, chosen)
+    agent = parse_agent(player, chosen)
     torch.set_num_threads(1)  # each thread that plays has a core of its own
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = _console(quiet=json)
@@ -133,7 +133,7 @@ def _console(quiet: bool) -> Console:
 def _own_game(player: str) -> Game | None:
     """Return the game that a player brings with it, None where it plays any."""
     try:
-        return parse_player(player).game
+        return parse_agent(player).game
     except UserError:  # raised again, if it is another mistake, when the game is known
         return None
 
@@ -155,7 +155,7 @@ def _play_yardsticks(
 ) -> list[dict[str, Any]]:
     lines = []
     for spec in _YARDSTICKS:
-        opponent = parse_player(spec, agent.game)
+        opponent = parse_agent(spec, agent.game)
         with meter(f"against {spec}", games, "games") as update:
             match = play_match(
                 agent.game, agent, opponent, games, seed,
@@ -198,7 +198,7 @@ def _assess(
     assessments: list[Assessment] = []
     if agent.evaluator is not None:
         assessments.append(assess("network", solved, network_choices(agent.evaluator(), solved)))
-    if not isinstance(agent.player(), GreedyPlayer):
+    if not isinstance(agent.new_player(), PolicyPlayer):
         label = "player" if agent.evaluator is None else "search"
         with meter("choosing moves", len(solved), "positions") as update:
             choices = player_choices(agent, solved, seed, _counting(update))

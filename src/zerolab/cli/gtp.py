@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import tyro
 
-from zerolab.agents.specs import parse_player
-from zerolab.arena.players import Player
+from zerolab.agents.interface import Player
+from zerolab.agents.specs import parse_agent
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
@@ -31,10 +31,10 @@ def gtp(player: tyro.conf.Positional[str], *, game: str | None = None, seed: int
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
-    first = parse_player(player, parse_game(game) if game else None)
+    first = parse_agent(player, parse_game(game) if game else None)
 
     def make_player(asked: Game) -> Player:
-        return (first if asked == first.game else parse_player(player, asked)).player()
+        return (first if asked == first.game else parse_agent(player, asked)).new_player()
 
     engine = Engine(first.game, make_player, seed)
     if sys.stdin is not None:

@@ -12,18 +12,18 @@ import tyro
 from rich.console import Console
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import parse_players
-from zerolab.arena.match import PlayedGame, play_match
-from zerolab.arena.report import Overview, overview, pair_results, results
-from zerolab.arena.tournament import TournamentSettings
+from zerolab.agents.specs import parse_agents
 from zerolab.cli.meter import Update, meter
 from zerolab.cli.parse import call
 from zerolab.core.config import validate
+from zerolab.play.match import play_match
+from zerolab.play.report import Overview, overview, pair_results, results
+from zerolab.play.tournament import TournamentSettings
 from zerolab.ratings.bayes import Difference, rate
 from zerolab.ratings.elo import Score
 from zerolab.ratings.sprt import Sprt, Verdict, count_pairs
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.store.games import StoredGame
+from zerolab.store.games import GameRecord
 
 _TEST_EVERY = 64  # games that a sequential test plays at once
 _TEST_OPENINGS = 4
@@ -62,7 +62,7 @@ def match(
         game: What to play, where no run brings its game.
         json: Print JSON.
     """
-    agents = parse_players([a, b], parse_game(game) if game is not None else None)
+    agents = parse_agents([a, b], parse_game(game) if game is not None else None)
     if openings is None:
         openings = 0 if sprt is None else _TEST_OPENINGS
     settings = validate(
@@ -83,9 +83,9 @@ def match(
 
 def _play(
     agents: Sequence[Agent], settings: TournamentSettings, test: Sprt | None, update: Update
-) -> tuple[list[PlayedGame], Verdict | None]:
+) -> tuple[list[GameRecord], Verdict | None]:
     """Play all games, or those up to the one at which the test has ended."""
-    played: list[PlayedGame] = []
+    played: list[GameRecord] = []
     verdict = None
     step = settings.games if test is None else _TEST_EVERY
     while len(played) < settings.games and (verdict is None or verdict.state == "continue"):
@@ -102,7 +102,7 @@ def _play(
     return played, verdict
 
 
-def _judge(test: Sprt, played: list[PlayedGame], begin: int) -> tuple[list[PlayedGame], Verdict]:
+def _judge(test: Sprt, played: list[GameRecord], begin: int) -> tuple[list[GameRecord], Verdict]:
     """Return the games up to the pair that ends the test, all if none does, and where it stands.
 
     Pairs are looked at one by one, so that the verdict does not depend on how many are played at
@@ -127,9 +127,9 @@ class _Outcome(NamedTuple):
 
     @classmethod
     def of(
-        cls, names: Sequence[str], played: Sequence[PlayedGame], verdict: Verdict | None
+        cls, names: Sequence[str], played: Sequence[GameRecord], verdict: Verdict | None
     ) -> _Outcome:
-        games = [StoredGame(*each) for each in played]
+        games = list(played)
         (pair,) = pair_results(games)
         score = pair.score if pair.first == names[0] else Score(*reversed(pair.score))
         difference = rate(results(games)).difference(names[0], names[1])
@@ -149,7 +149,7 @@ class _Outcome(NamedTuple):
             "elo": self.difference.elo,
             "elo_low": self.difference.low,
             "elo_high": self.difference.high,
-            "superiority": self.difference.superiority,
+            "los": self.difference.los,
             "forfeits": self.overview.forfeits,
             "sprt": self.verdict._asdict() if self.verdict else None,
         }
@@ -163,7 +163,7 @@ class _Outcome(NamedTuple):
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
             f"share {score.share:.1%} (95 % interval {low:.1%} to {high:.1%})",
             f"Elo difference {elo.elo:+.0f} (95 % interval {elo.low:+.0f} to {elo.high:+.0f});"
-            f" {a} is stronger with a probability of {elo.superiority:.1%}",
+            f" {a} is stronger with a probability of {elo.los:.1%}",
             f"{self.overview.games} games, {self.overview.distinct} of them distinct"
             + self._repetition,
         ]

@@ -11,8 +11,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zerolab.agents.specs import parse_player
-from zerolab.arena.players import FORFEIT, Player, SearchPlayer
+from zerolab.agents.interface import FORFEIT, Player
+from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.specs import parse_agent
 from zerolab.cli.parse import call
 from zerolab.core import streams
 from zerolab.core.errors import UserError
@@ -50,9 +51,13 @@ def play(
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
-    agent = parse_player(opponent, parse_game(game) if game is not None else None)
+    agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _Table(
-        Console(markup=False, emoji=False), agent.player(), Position.start(agent.game), side, seed
+        Console(markup=False, emoji=False),
+        agent.new_player(),
+        Position.start(agent.game),
+        side,
+        seed,
     ).play()
 
 

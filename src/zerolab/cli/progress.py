@@ -167,8 +167,8 @@ def _describe_gate(m: Mapping[str, Any]) -> str:
 
 def _describe_contest(m: Mapping[str, Any]) -> str:
     return (
-        f"contest    plain search against the warm start: {m['wins']} won, {m['draws']} drawn,"
-        f" {m['losses']} lost; stronger with a probability of {m['superiority']:.1%}"
+        f"warm_start_match    plain search against the warm start: {m['wins']} won, {m['draws']} drawn,"
+        f" {m['losses']} lost; stronger with a probability of {m['los']:.1%}"
     )
 
 
@@ -191,7 +191,7 @@ _DESCRIPTIONS = {
     "selfplay": _describe_self_play,
     "learn": _describe_learning,
     "gate": _describe_gate,
-    "contest": _describe_contest,
+    "warm_start_match": _describe_contest,
     "evaluate": _describe_evaluation,
     "measure": _describe_yardstick,
 }

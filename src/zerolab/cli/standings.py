@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.arena.figure import draw_cross_table, save_figure
-from zerolab.arena.report import (
+from zerolab.core.files import write_text
+from zerolab.play.figure import draw_cross_table, save_figure
+from zerolab.play.report import (
     Floats,
     Overview,
     PairResult,
@@ -24,9 +25,8 @@ from zerolab.arena.report import (
     pair_results,
     results,
 )
-from zerolab.arena.tournament import Tournament
-from zerolab.arena.transitivity import Cycles, Fit, find_cycles, fit
-from zerolab.core.files import write_text
+from zerolab.play.tournament import Tournament
+from zerolab.play.transitivity import Cycles, Fit, find_cycles, fit
 from zerolab.ratings.bayes import Ratings, rate
 from zerolab.ratings.elo import Score
 from zerolab.ratings.figure import save_ratings
@@ -39,7 +39,7 @@ _MOST_RESIDUALS = 5
 
 
 @dataclass(frozen=True)
-class Standings:
+class TournamentReport:
     """Everything that is derived from the games of a tournament."""
 
     tournament: Tournament
@@ -51,7 +51,7 @@ class Standings:
     fit: Fit
 
     @classmethod
-    def of(cls, tournament: Tournament) -> Standings:
+    def of(cls, tournament: Tournament) -> TournamentReport:
         """Compute the standings from the games that are stored."""
         games = tournament.games()
         ratings, pairs = rate(results(games)), pair_results(games)

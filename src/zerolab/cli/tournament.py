@@ -14,14 +14,14 @@ import tyro
 from rich.console import Console
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import parse_players
-from zerolab.arena.tournament import Tournament, TournamentSettings
+from zerolab.agents.specs import parse_agents
 from zerolab.cli.meter import meter
 from zerolab.cli.parse import call
-from zerolab.cli.standings import Standings
+from zerolab.cli.standings import TournamentReport
 from zerolab.cli.stopping import stoppable
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import digest
 
@@ -90,7 +90,7 @@ def _gather(specs: Sequence[str], former: Mapping[str, str], game: str | None) -
     _require_programs_named(kept, specs)
     agents: dict[str, Agent] = {}
     for some in (kept, specs):
-        agents |= {agent.name: agent for agent in parse_players(some, chosen)} if some else {}
+        agents |= {agent.name: agent for agent in parse_agents(some, chosen)} if some else {}
         chosen = next(iter(agents.values())).game if agents else chosen
     if len(agents) < 2:
         raise UserError(
@@ -118,7 +118,7 @@ def _default_folder(settings: TournamentSettings) -> Path:
     return _FOLDERS / f"{settings.game.replace(':', '-')}-{mark}"
 
 
-def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> Standings:
+def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play what is left, and write the results."""
     torch.set_num_threads(1)  # each thread that plays has a core of its own
     again = f"zerolab tournament --folder {folder}"
@@ -126,7 +126,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         if total := held.games_left():
             with meter(str(folder), total, "games") as update:
                 held.play(agents[0].game, agents, lambda done: update(done, ""))
-        standings = Standings.of(held)
+        standings = TournamentReport.of(held)
         standings.save()
     return standings
 

@@ -29,8 +29,8 @@ import numpy as np
 from numba.core.caching import FunctionCache
 from numba.extending import overload
 
-GAMES_ENTRY_POINTS = "zerolab.games"
-"""The entry-point group in which other packages name the modules that register their games."""
+_PLUGIN_GROUPS = ("zerolab.games", "zerolab.search")
+"""Entry points by which other packages add code to kernels."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _STALE_CACHE_SECONDS = 30 * 24 * 3600.0
@@ -77,7 +77,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
 
 
-class Family:
+class CompiledInterface:
     """Types that implement the same functions, such as all games or all selection rules."""
 
     def __init__(self, noun: str) -> None:
@@ -124,7 +124,7 @@ def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
 def _source_files() -> list[Path]:
     """List every file whose code a kernel may contain: this package and registered games."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    for point in entry_points(group=GAMES_ENTRY_POINTS):
+    for point in (point for group in _PLUGIN_GROUPS for point in entry_points(group=group)):
         spec = find_spec(point.module.partition(".")[0])
         for place in (spec.submodule_search_locations or []) if spec else []:
             files += sorted(Path(place).rglob("*.py"))

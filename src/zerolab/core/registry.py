@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from zerolab.core.errors import UserError, nearest
@@ -16,6 +17,21 @@ def import_modules(package: str) -> None:
     """Import every module of a package, so that what they register is known."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
+
+
+def load_plugins(layer: str) -> None:
+    """Import the modules that other packages add to a layer, such as "games" or "search".
+
+    Packages name them in the entry-point group ``zerolab.LAYER``. Raises UserError for one that
+    cannot be imported.
+    """
+    for point in entry_points(group=f"zerolab.{layer}"):
+        try:
+            point.load()
+        except Exception as error:
+            raise UserError(
+                f'the plug-in "{point.name}" ({point.value}) cannot be loaded: {error}'
+            ) from error
 
 
 class Registry(Mapping[str, _Entry], Generic[_Entry]):

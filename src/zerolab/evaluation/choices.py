@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.arena.players import Entrant, Player, SearchPlayer
-from zerolab.arena.workers import cores, lanes_for
+from zerolab.agents.interface import Agent, Player
+from zerolab.agents.search_player import SearchPlayer
 from zerolab.core import streams
 from zerolab.evaluation.positions import Positions
+from zerolab.play.workers import cores, lanes_for
 from zerolab.search.interface import Evaluator
 
 _NETWORK_BATCH = 1024
@@ -44,7 +45,7 @@ def network_choices(evaluator: Evaluator, positions: Positions) -> Choices:
 
 
 def player_choices(
-    entrant: Entrant,
+    agent: Agent,
     positions: Positions,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
@@ -55,7 +56,7 @@ def player_choices(
     A search says what it expects: the value of its root. `report` is told a few times a second how
     many positions are done.
     """
-    work = _Work(entrant, positions, seed)
+    work = _Work(agent, positions, seed)
     with ThreadPoolExecutor(work.threads, thread_name_prefix="evaluation") as pool:
         try:
             running = {pool.submit(work.run, thread) for thread in range(work.threads)}
@@ -73,17 +74,17 @@ def player_choices(
 class _Work:
     """The positions, dealt to threads in batches that do not depend on the threads' pace."""
 
-    def __init__(self, entrant: Entrant, positions: Positions, seed: int) -> None:
+    def __init__(self, agent: Agent, positions: Positions, seed: int) -> None:
         self.threads = cores()
         self.done = [0] * self.threads
         self.stop = threading.Event()
         self.actions = np.empty(len(positions), np.int64)
         self.values = np.full(len(positions), np.nan, np.float32)
-        self._entrant = entrant
+        self._agent = agent
         self._positions = positions
         self._seed = seed
         share = -(-len(positions) // (self.threads * _BATCHES_EACH))
-        most = min(lanes_for([entrant], self.threads), entrant.most_slots)
+        most = min(lanes_for([agent], self.threads), agent.max_games)
         self._batch = min(most, max(_LEAST_BATCH, share))
 
     def run(self, thread: int) -> None:
@@ -92,7 +93,7 @@ class _Work:
         begins = range(thread * self._batch, count, self.threads * self._batch)
         if not begins:
             return
-        player = self._entrant.player()
+        player = self._agent.new_player()
         player.start(self._batch)
         for begin in begins:
             if self.stop.is_set():

@@ -15,7 +15,7 @@ from zerolab.evaluation.boards import legal_masks
 from zerolab.evaluation.positions import Positions
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import Budget
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.interface import ONGOING, Game
 from zerolab.rules.interface import actions as actions_of
 from zerolab.search.search import choose_actions
@@ -33,7 +33,7 @@ class Recipe(Settings):
     """How likely a ply is a best move; the others are uniform. C: 0.5; its easy test set: 0.9."""
 
     one_per_game: bool = False
-    """One position a game, drawn by lot, instead of all. C: all in version 1, one in version 2."""
+    """One position a game, drawn at random, instead of all. C: all in version 1, one in version 2."""
 
     first_ply: int = Field(default=0, ge=0, lt=_LONGEST)
     """Until this ply moves are uniform, nothing is solved and nothing collected. C: 0."""
@@ -121,7 +121,7 @@ class _Table:
     def __init__(self, game: Game, numbers: range) -> None:
         self.game = game
         self.numbers = np.array(numbers, np.int64)
-        self.states = np.repeat(calls.start_state(game)[None], len(numbers), axis=0)
+        self.states = np.repeat(host.start(game)[None], len(numbers), axis=0)
         self.lines: list[tuple[int, ...]] = [()] * len(numbers)
         self.running = np.arange(len(numbers))
         self.ply = 0
@@ -141,7 +141,7 @@ class _Table:
 
     def play(self, actions: NDArray[np.int64]) -> None:
         """Play one action in every running game."""
-        outcomes = calls.play_all(self.game, self.states, self.running, actions)
+        outcomes = host.apply_batch(self.game, self.states, self.running, actions)
         for n, action in zip(self.running, actions.tolist(), strict=True):
             self.lines[n] = (*self.lines[n], action)
         self.running = self.running[outcomes == ONGOING]
@@ -166,7 +166,7 @@ def _one_per_game(rows: list[_Row], seed: int) -> list[_Row]:
 
 
 def _as_positions(game: Game, rows: list[_Row]) -> Positions:
-    state = calls.start_state(game)
+    state = host.start(game)
     return Positions(
         game,
         np.array([row.game for row in rows], np.int64),

@@ -8,16 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.arena.match import PlayedGame, play_match
-from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import FORFEIT, Entrant, Player
+from zerolab.agents.interface import FORFEIT, Agent, Player
+from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.scoring import Estimate, average, share
 from zerolab.oracles.interface import NotSolvedError, Oracle
+from zerolab.play.match import play_match
 from zerolab.ratings.elo import Score
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.interface import Game
+from zerolab.store.games import GameRecord
 
 
 class Move(NamedTuple):
@@ -56,13 +57,13 @@ class Report(NamedTuple):
 
 def challenge(
     game: Game,
-    player: Entrant | Player,
+    player: Agent | Player,
     oracle: Oracle,
     games: int,
     openings: int,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
-) -> tuple[list[PlayedGame], list[Move]]:
+) -> tuple[list[GameRecord], list[Move]]:
     """Play against perfect play, first in the games of even number, and compare every move.
 
     Games begin with `openings` random plies, the same ones in games 2j and 2j + 1. `report` is told
@@ -80,18 +81,18 @@ def challenge(
 
 
 def examine(
-    game: Game, games: Sequence[PlayedGame], oracle: Oracle, openings: int = 0
+    game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[Move]:
     """Compare the moves of player A of a match, those after the opening, with perfect play."""
     found, states = [], []
     for played in games:
-        state = calls.start_state(game)
+        state = host.start(game)
         for ply, action in enumerate(played.actions):
             if ply >= openings and (ply + played.number) % 2 == 0:
                 found.append((played.number, ply, action))
                 states.append(state)
             if action != FORFEIT:
-                state = calls.next_state(game, state, action)
+                state = host.apply(game, state, action)
     if not states:
         return []
     values, solved = solve(game, oracle, np.array(states))
@@ -103,7 +104,7 @@ def examine(
     ]
 
 
-def summarise(games: Sequence[PlayedGame], moves: Sequence[Move]) -> Report:
+def summarise(games: Sequence[GameRecord], moves: Sequence[Move]) -> Report:
     """Count what `challenge` returned."""
     results = [played.result if played.number % 2 == 0 else -played.result for played in games]
     score = Score(results.count(1), results.count(0), results.count(-1))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.arena.players import FORFEIT
+from zerolab.agents.interface import FORFEIT
 from zerolab.evaluation.positions import Positions
 from zerolab.ratings.elo import Score
 

@@ -160,11 +160,11 @@ class ConnectFourRules(Rules):
         out[1] = boards.rectangle_transform(state[1], game.columns, game.rows, mirror)
 
     @staticmethod
-    def cell_image(game, symmetry, cell):
+    def transform_cell(game, symmetry, cell):
         return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
 
     @staticmethod
-    def action_image(game, symmetry, action):
+    def transform_action(game, symmetry, action):
         return game.columns - 1 - action if symmetry else action
 
     @staticmethod
@@ -179,7 +179,7 @@ class ConnectFourRules(Rules):
         return boards.lowest_bit(chosen) // game.rows
 
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         """See `interface.playout`: the open columns change only where a stone fills one."""
         own = state[0]
         other = state[1]
@@ -196,7 +196,7 @@ class ConnectFourRules(Rules):
             column = (columns >> place) & _BYTE
             stone = (taken + (boards.ONE << column * rows)) & ~taken
             plies += 1
-            trace[plies] = np.int32(column)
+            moves[plies] = np.int32(column)
             taken |= stone
             mover = own | stone
             own = other
@@ -205,7 +205,7 @@ class ConnectFourRules(Rules):
             if stone & tops:
                 columns = _without(columns, place)
                 count -= 1
-        trace[0] = plies
+        moves[0] = plies
         return playouts.last_mover_wins(plies) if won else DRAW
 
     @staticmethod
@@ -217,7 +217,7 @@ class ConnectFourRules(Rules):
         return lines.score(state, game.columns, game.rows, game.length)
 
     @staticmethod
-    def is_race(game):
+    def score_is_distance(game):
         return True
 
     @staticmethod
@@ -225,8 +225,8 @@ class ConnectFourRules(Rules):
         return lines.score_bounds(state, game.columns, game.rows, game.length)
 
     @staticmethod
-    def candidates(game, state, out):
-        """See `interface.candidates`.
+    def solver_moves(game, state, out):
+        """See `interface.solver_moves`.
 
         A win at once; else the cell where the other would win; else cells under none where the
         other would win, as far as there are any.
@@ -247,5 +247,5 @@ class ConnectFourRules(Rules):
         return 1
 
     @staticmethod
-    def promise(game, state):
-        return lines.promise(state, game.columns, game.rows, game.length)
+    def move_ordering_score(game, state):
+        return lines.move_ordering_score(state, game.columns, game.rows, game.length)

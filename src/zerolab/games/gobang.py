@@ -44,16 +44,16 @@ class GobangRules(SquareRules):
         return ONGOING
 
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         """See `interface.playout`.
 
         Moves are drawn by shuffling the empty cells (Fisher and Yates), so that no draw waits for
-        another; they are listed where the trace wants them.
+        another; they are listed where the moves wants them.
         """
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)
-        left = boards.list_cells(empty, trace[1:])
+        left = boards.list_cells(empty, moves[1:])
         won = boards.has_run(other, game.rows, game.columns, game.length)
         random = boards.ZERO
         plies = 0
@@ -61,14 +61,14 @@ class GobangRules(SquareRules):
             random = playouts.draw(key, plies, random)
             chosen = 1 + plies + streams.below(random, left - plies)
             plies += 1
-            cell = trace[chosen]
-            trace[chosen] = trace[plies]
-            trace[plies] = cell
+            cell = moves[chosen]
+            moves[chosen] = moves[plies]
+            moves[plies] = cell
             mover = own | boards.ONE << boards.word(cell)
             own = other
             other = mover
             won = boards.has_run(mover, game.rows, game.columns, game.length)
-        trace[0] = plies
+        moves[0] = plies
         return playouts.last_mover_wins(plies) if won else DRAW
 
     @staticmethod
@@ -76,7 +76,7 @@ class GobangRules(SquareRules):
         return lines.score(state, game.rows, game.columns, game.length)
 
     @staticmethod
-    def is_race(game):
+    def score_is_distance(game):
         return True
 
     @staticmethod
@@ -84,8 +84,8 @@ class GobangRules(SquareRules):
         return lines.score_bounds(state, game.rows, game.columns, game.length)
 
     @staticmethod
-    def candidates(game, state, out):
-        """See `interface.candidates`: a win at once, or a cell where the other would win."""
+    def solver_moves(game, state, out):
+        """See `interface.solver_moves`: a win at once, or a cell where the other would win."""
         empty = lines.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.completing_cells(state[0], game.rows, game.columns, game.length)
         if wins:
@@ -98,5 +98,5 @@ class GobangRules(SquareRules):
         return boards.list_cells(empty, out)
 
     @staticmethod
-    def promise(game, state):
-        return lines.promise(state, game.rows, game.columns, game.length)
+    def move_ordering_score(game, state):
+        return lines.move_ordering_score(state, game.rows, game.columns, game.length)

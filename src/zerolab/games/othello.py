@@ -193,7 +193,7 @@ class OthelloRules(SquareRules):
         return -cells, cells
 
     @staticmethod
-    def candidates(game, state, out):
+    def solver_moves(game, state, out):
         moves = _moves(game.rows, game.columns, state[0], state[1])
         if moves == boards.ZERO:
             out[0] = game.rows * game.columns
@@ -201,8 +201,8 @@ class OthelloRules(SquareRules):
         return boards.list_cells(moves, out)
 
     @staticmethod
-    def promise(game, state):
-        """See `interface.promise`: few replies, few corners, a small frontier."""
+    def move_ordering_score(game, state):
+        """See `interface.move_ordering_score`: few replies, few corners, a small frontier."""
         moves = _moves(game.rows, game.columns, state[0], state[1])
         corner_moves = moves & _CORNERS[game.rows, game.columns]
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
@@ -218,7 +218,7 @@ class OthelloRules(SquareRules):
         return boards.nth_set_bit(moves, streams.below(random, boards.popcount(moves)))
 
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         """See `interface.playout`; ends when both in turn have no move, which is no ply."""
         own = state[0]
         other = state[1]
@@ -226,22 +226,22 @@ class OthelloRules(SquareRules):
         plies = 0
         stuck = 0
         while stuck < 2:
-            moves = _moves(game.rows, game.columns, own, other)
+            legal = _moves(game.rows, game.columns, own, other)
             random = playouts.draw(key, plies, random)
             plies += 1
             stuck += 1
             disc = boards.ZERO
             action = game.rows * game.columns
-            if moves != boards.ZERO:
+            if legal != boards.ZERO:
                 stuck = 0
-                disc = nth_bit(moves, streams.below(random, boards.popcount(moves)))
+                disc = nth_bit(legal, streams.below(random, boards.popcount(legal)))
                 action = boards.lowest_bit(disc)
-            trace[plies] = action
+            moves[plies] = action
             turned = _turned(game.columns, disc, own, other)
             mover = own | turned | disc
             own = other & ~turned
             other = mover
-        trace[0] = plies - 2
+        moves[0] = plies - 2
         result = _result(own, other)
         return -result if plies & 1 else result
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.arena.perfect import PerfectPlayer
-from zerolab.arena.players import Player, SearchPlayer
+from zerolab.agents.interface import Player
+from zerolab.agents.kinds.perfect import PerfectPlayer
+from zerolab.agents.search_player import SearchPlayer
 from zerolab.gtp.protocol import RefusedError
 from zerolab.gtp.vertices import vertex
 from zerolab.rules.position import Position

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from zerolab import __version__
-from zerolab.arena.players import FORFEIT, Player
+from zerolab.agents.interface import FORFEIT, Player
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.gtp.analysis import analyse
@@ -27,7 +27,7 @@ from zerolab.gtp.protocol import (
     read_lines,
 )
 from zerolab.gtp.vertices import PASS, draw, forced_pass, parse_vertex, vertex
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
@@ -184,7 +184,7 @@ class Engine:
     def _final_score(self, *_: str) -> str:
         if self._position.outcome is None:
             raise RefusedError("cannot score")
-        score = calls.score_of(self._position.game, self._position.state)
+        score = host.score(self._position.game, self._position.state)
         if score == 0:
             return "0"
         return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"

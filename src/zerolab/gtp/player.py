@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.arena.players import FORFEIT
+from zerolab.agents.interface import FORFEIT
 from zerolab.core.errors import UserError
 from zerolab.gtp.client import Client, EngineError, EngineRefusedError, quote
 from zerolab.gtp.protocol import FIRST, SECOND, RefusedError

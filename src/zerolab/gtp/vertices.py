@@ -14,7 +14,7 @@ import re
 import numpy as np
 
 from zerolab.gtp.protocol import ILLEGAL_MOVE, SYNTAX_ERROR, RefusedError
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
@@ -80,8 +80,8 @@ def _cells(position: Position) -> dict[int, int | None]:
     game, actions = position.game, position.legal_actions
     if not actions:
         return {}
-    states = np.stack([calls.next_state(game, position.state, action) for action in actions])
-    taken = calls.planes_of(game, states)[:, 0].reshape(len(actions), -1) != 0
+    states = np.stack([host.apply(game, position.state, action) for action in actions])
+    taken = host.encode(game, states)[:, 0].reshape(len(actions), -1) != 0
     fresh = taken & (position.board().reshape(-1) == 0)
     return {
         action: int(cells.argmax()) if cells.sum() == 1 else None

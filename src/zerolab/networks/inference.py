@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zerolab.networks.heads import POLICY, VALUE, Network
 from zerolab.networks.layers import folded_copy
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.interface import Game
 
 _EXACT_BUCKETS = 32
@@ -78,7 +78,7 @@ class NetworkEvaluator:
         and the values for the movers float32[N].
         """
         count = len(states)
-        planes = torch.from_numpy(calls.planes_of(self.game, states, padded=bucket(count)))
+        planes = torch.from_numpy(host.encode(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
             priors, values = compute(planes)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 from zerolab.games.connect_four import ConnectFour
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.rules import calls
+from zerolab.rules import host
 
 BITBULLY_GAME = ConnectFour(rows=6, columns=7)
 
@@ -37,7 +37,7 @@ class BitBullyOracle:
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """See `Oracle.action_values`."""
         values = np.full((len(states), BITBULLY_GAME.columns), ILLEGAL, np.int32)
-        planes = calls.planes_of(BITBULLY_GAME, states)[:, 0].astype(np.int64)
+        planes = host.encode(BITBULLY_GAME, states)[:, 0].astype(np.int64)
         for board, row in zip(planes, values, strict=True):
             second_to_move = (board > 0).sum() < (board < 0).sum()
             numbers = np.where(board == 0, 0, np.where((board > 0) ^ second_to_move, 1, 2))

@@ -33,10 +33,10 @@ class Path(NamedTuple):
 
     states: NDArray[np.uint64]  # [P, words]
     children: NDArray[np.uint64]  # [P, actions, words] where `sorted`
-    moves: NDArray[np.int16]  # [P, actions] candidates
+    moves: NDArray[np.int16]  # [P, actions] solver moves
     keys: NDArray[np.int64]  # [P, actions] higher is tried sooner
-    candidates: NDArray[np.int64]  # [P] how many
-    tried: NDArray[np.int64]  # [P] candidates tried
+    move_count: NDArray[np.int64]  # [P] how many
+    tried: NDArray[np.int64]  # [P] moves tried
     is_sorted: NDArray[np.bool_]  # [P] whether children and keys are there
     bound: NDArray[np.int64]  # [P] the test, for the mover
     best: NDArray[np.int64]  # [P] the highest value of a child so far
@@ -57,7 +57,7 @@ def empty_path(plies: int, words: int, actions: int) -> Path:
         children=np.zeros((plies, actions, words), np.uint64),
         moves=np.zeros((plies, actions), np.int16),
         keys=np.zeros((plies, actions), np.int64),
-        candidates=np.zeros(plies, np.int64),
+        move_count=np.zeros(plies, np.int64),
         tried=np.zeros(plies, np.int64),
         is_sorted=np.zeros(plies, np.bool_),
         bound=np.zeros(plies, np.int64),
@@ -106,7 +106,7 @@ def _canonical(game, path, state, symmetric_from):
 def _look_ahead(game, table, path, ply, symmetric_from):
     """Return the highest value that the table guarantees for a move, LOWEST where none."""
     highest = np.int64(LOWEST)
-    for i in range(path.candidates[ply]):
+    for i in range(path.move_count[ply]):
         _canonical(game, path, path.children[ply, i], symmetric_from)
         known = look_up(table, path.image[0])
         if -known.high > highest:
@@ -120,12 +120,12 @@ def _look_ahead(game, table, path, ply, symmetric_from):
 @inlined
 def _sort(game, path, ply, table_move, symmetry):
     """Make the children and say in which order to try them."""
-    for i in range(path.candidates[ply]):
+    for i in range(path.move_count[ply]):
         move = path.moves[ply, i]
         child = path.children[ply, i]
         rules.apply(game, path.states[ply], move, child)
-        key = rules.promise(game, child) * _PROMISE + path.history[ply & 1, move]
-        if table_move != NO_MOVE and rules.action_image(game, symmetry, move) == table_move:
+        key = rules.move_ordering_score(game, child) * _PROMISE + path.history[ply & 1, move]
+        if table_move != NO_MOVE and rules.transform_action(game, symmetry, move) == table_move:
             key += _TABLE_MOVE
         path.keys[ply, i] = key
 
@@ -159,11 +159,11 @@ def _enter(game, table, path, ply, symmetric_from):
         table_move = known.move
     if low >= bound or high < bound:
         return True, low if low >= bound else high
-    path.candidates[ply] = rules.candidates(game, state, path.moves[ply])
+    path.move_count[ply] = rules.solver_moves(game, state, path.moves[ply])
     path.tried[ply] = 0
     path.best[ply] = LOWEST
     path.best_move[ply] = NO_MOVE
-    path.is_sorted[ply] = left >= SORT_FROM and path.candidates[ply] > 1
+    path.is_sorted[ply] = left >= SORT_FROM and path.move_count[ply] > 1
     if path.is_sorted[ply]:
         _sort(game, path, ply, table_move, symmetry)
         if left >= LOOK_AHEAD_FROM:
@@ -179,7 +179,7 @@ def _try_next(game, path, ply):
     below = path.states[ply + 1]
     if path.is_sorted[ply]:
         first = chosen
-        for i in range(chosen + 1, path.candidates[ply]):
+        for i in range(chosen + 1, path.move_count[ply]):
             if path.keys[ply, i] > path.keys[ply, chosen]:
                 chosen = i
         _exchange(path, ply, first, chosen)
@@ -202,7 +202,7 @@ def _exchange(path, ply, i, j):
 
 @inlined
 def _reward(path, side, move, left):
-    """Count a cutoff in the history, which decides only among moves of equal promise."""
+    """Count a cutoff in the history, which decides only among moves of equal move_ordering_score."""
     path.history[side, move] += np.int64(min(left, 64)) ** 2
     if path.history[side, move] >= _PROMISE:
         for action in range(path.history.shape[1]):
@@ -227,7 +227,7 @@ def _note(game, table, path, ply, symmetric_from):
         nodes >>= 1
         effort += 1
     if is_cut:
-        move = rules.action_image(game, symmetry, path.best_move[ply])
+        move = rules.transform_action(game, symmetry, path.best_move[ply])
         keep(table, path.image[0], best, HIGHEST, move, effort)
     else:
         keep(table, path.image[0], LOWEST, best, NO_MOVE, effort)
@@ -261,7 +261,7 @@ def proceed(game, table, path, symmetric_from, nodes):
             is_known, value = _enter(game, table, path, ply, symmetric_from)
             stage = _LEAVE if is_known else _NEXT
         elif stage == _NEXT:
-            if path.best[ply] >= path.bound[ply] or path.tried[ply] == path.candidates[ply]:
+            if path.best[ply] >= path.bound[ply] or path.tried[ply] == path.move_count[ply]:
                 _note(game, table, path, ply, symmetric_from)
                 value = path.best[ply]
                 stage = _LEAVE

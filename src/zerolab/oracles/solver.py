@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zerolab.oracles import kernels
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.table import empty_table
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import MANY, ONGOING, Game, State
 
@@ -96,7 +96,7 @@ class Solver:
         self._report = report
         self._table = empty_table(rules.words(game), memory)
         self._path = kernels.empty_path(_PLIES, rules.words(game), rules.actions(game))
-        cells = calls.remaining_of(game, calls.start_state(game))
+        cells = host.remaining(game, host.start(game))
         self._symmetric_from = cells if cells == MANY else cells - _SYMMETRIC_PLIES
 
     @property
@@ -119,7 +119,7 @@ class Solver:
             watch = self._watch(len(actions))
             guess = 0
             for watch.move, action in enumerate(actions):
-                after = calls.next_state(self.game, state, action)
+                after = host.apply(self.game, state, action)
                 row[action] = -self._value(after, -guess, watch)
                 guess = int(row.max())
         return values
@@ -129,17 +129,17 @@ class Solver:
 
     def _by_promise(self, state: State) -> list[int]:
         """Return the legal actions, those that look best first: the others profit from them."""
-        actions = np.flatnonzero(calls.legal_mask(self.game, state))
-        after = [calls.next_state(self.game, state, int(action)) for action in actions]
-        promises = [calls.promise_of(self.game, each) for each in after]
+        actions = np.flatnonzero(host.legal(self.game, state))
+        after = [host.apply(self.game, state, int(action)) for action in actions]
+        promises = [host.move_ordering_score(self.game, each) for each in after]
         return [int(action) for action in actions[np.argsort(promises, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
         """Corner the value with tests, each of which moves its lower or upper bound."""
-        if calls.outcome_of(self.game, state) != ONGOING:
-            return calls.score_of(self.game, state)
-        low, high = calls.score_bounds_of(self.game, state)
-        if rules.is_race(self.game):
+        if host.outcome(self.game, state) != ONGOING:
+            return host.score(self.game, state)
+        low, high = host.score_bounds(self.game, state)
+        if rules.score_is_distance(self.game):
             return self._close_in(state, low, high, watch)
         return self._gallop(state, low, high, guess, watch)
 

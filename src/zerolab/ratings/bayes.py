@@ -72,7 +72,7 @@ class Difference(NamedTuple):
     elo: float
     low: float
     high: float
-    superiority: float
+    los: float
     """Probability that it is stronger at all."""
 
 
@@ -98,7 +98,7 @@ class Ratings:
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2
 
-    def superiority(self) -> Floats:
+    def los(self) -> Floats:
         """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
         elos = np.array([rating.elo for rating in self.players])
         covariance = self.covariance[: len(elos), : len(elos)]
@@ -115,8 +115,8 @@ class Ratings:
         c = self.covariance
         spread = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
         margin = _Z95 * spread
-        superiority = _normal(elo / spread) if spread else 0.5
-        return Difference(elo, elo - margin, elo + margin, superiority)
+        los = _normal(elo / spread) if spread else 0.5
+        return Difference(elo, elo - margin, elo + margin, los)
 
 
 def rate(
@@ -124,7 +124,7 @@ def rate(
 ) -> Ratings:
     """Rate all players of some games by the mode of the posterior.
 
-    `advantage` and `draw_elo` are fitted unless they are given. Raises UserError without games
+    `advantage` and `draw_elo` are with_budget unless they are given. Raises UserError without games
     between two players, where groups of players never met, and for parameters out of range.
     """
     _require_within("advantage", advantage, -LARGEST)

@@ -16,11 +16,11 @@ def as_json(ratings: Ratings) -> dict[str, Any]:
     """Return what `zerolab rate --json` prints.
 
     Elo, advantage and draw_elo are on the model's own scale. `scaled` is the Elo that BayesElo
-    would show, and `superiority` how likely the player is stronger than each, in the same order.
+    would show, and `los` how likely the player is stronger than each, in the same order.
     """
-    likelihoods = ratings.superiority().tolist()
+    likelihoods = ratings.los().tolist()
     players = [
-        {**rating._asdict(), "scaled": ratings.scale * rating.elo, "superiority": likelihood}
+        {**rating._asdict(), "scaled": ratings.scale * rating.elo, "los": likelihood}
         for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
     ]
     return {"advantage": ratings.advantage, "draw_elo": ratings.draw_elo, "players": players}
@@ -47,7 +47,7 @@ def as_table(ratings: Ratings) -> Table:
     for heading in ("Elo", "95 % interval", "stronger than next", "games", "score", "draws",
                     "opponents", "scaled"):  # fmt: skip
         table.add_column(heading, justify="right")
-    likelihoods = ratings.superiority()
+    likelihoods = ratings.los()
     last = len(ratings.players) - 1
     for i, rating in enumerate(ratings.players):
         table.add_row(

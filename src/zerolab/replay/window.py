@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 @kernel
 def _fill(
-    game, cell_images, action_images, states, policies, values, picks, symmetries, batch, plain
+    game, cell_table, action_table, states, policies, values, picks, symmetries, batch, plain
 ):
     """Write the picked examples, each under its symmetry; `plain` is scratch [planes, cells]."""
     planes, out_policies, out_values = batch
@@ -38,9 +38,9 @@ def _fill(
         rules.encode(game, states[pick], plain)
         for plane in range(plain.shape[0]):
             for cell in range(plain.shape[1]):
-                planes[i, plane, cell_images[symmetry, cell]] = plain[plane, cell]
+                planes[i, plane, cell_table[symmetry, cell]] = plain[plane, cell]
         for action in range(policies.shape[1]):
-            out_policies[i, action_images[symmetry, action]] = policies[pick, action]
+            out_policies[i, action_table[symmetry, action]] = policies[pick, action]
         out_values[i] = values[pick]
 
 
@@ -50,7 +50,7 @@ class Window:
     def __init__(self, game: Game, iterations: int) -> None:
         self.game = game
         self._iterations: deque[tuple[NDArray[Any], ...]] = deque(maxlen=iterations)
-        self._cell_images, self._action_images = calls.symmetry_tables(game)
+        self._cell_images, self._action_images = host.symmetry_tables(game)
 
     def add(
         self, states: NDArray[np.uint64], policies: NDArray[np.float16], values: NDArray[np.int8]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from zerolab.core.compiled import GAMES_ENTRY_POINTS
 from zerolab.core.config import choice_from, validate
 from zerolab.core.errors import UserError
-from zerolab.core.registry import Registry, import_modules
+from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.rules.interface import GAMES, Game, Rules
 
 
@@ -51,13 +49,7 @@ def register_game(name: str, kind: type) -> Callable[[type[Rules]], type[Rules]]
 def registered_games() -> Registry[Registration]:
     """Return all games: every module of zerolab.games, and other packages' entry points."""
     import_modules("zerolab.games")  # by name: a folder of plug-ins, not a layer below
-    for point in entry_points(group=GAMES_ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:
-            raise UserError(
-                f'the game "{point.name}" ({point.value}) cannot be loaded: {error}'
-            ) from error
+    load_plugins("games")
     return _REGISTRY
 
 

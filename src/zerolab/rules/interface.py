@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
-from zerolab.core.compiled import Family
+from zerolab.core.compiled import CompiledInterface
 
 ONGOING = 2
 WIN = 1
@@ -45,7 +45,7 @@ Game = Any
 State = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
-GAMES = Family("game")
+GAMES = CompiledInterface("game")
 
 
 @GAMES.function
@@ -115,13 +115,13 @@ def transform(game: Game, state: State, symmetry: int, out: State) -> None:
 
 
 @GAMES.function
-def cell_image(game: Game, symmetry: int, cell: int) -> int:
+def transform_cell(game: Game, symmetry: int, cell: int) -> int:
     """Return where a symmetry moves a cell."""
     raise AssertionError
 
 
 @GAMES.function
-def action_image(game: Game, symmetry: int, action: int) -> int:
+def transform_action(game: Game, symmetry: int, action: int) -> int:
     """Return what an action becomes under a symmetry."""
     raise AssertionError
 
@@ -133,11 +133,11 @@ def random_action(game: Game, state: State, random: int) -> int:
 
 
 @GAMES.function
-def playout(game: Game, state: State, key: int, out: State, trace: NDArray[np.int32]) -> int:
+def playout(game: Game, state: State, key: int, out: State, moves: NDArray[np.int32]) -> int:
     """Play uniformly at random to the end; return the outcome for the mover of `state`.
 
     Every ply is uniform over the legal actions, and all of them depend on the state and the stream
-    `key` alone. `out` is overwritten; `trace` is int32[1 + MOST_PLIES] and receives the number of
+    `key` alone. `out` is overwritten; `moves` is int32[1 + MOST_PLIES] and receives the number of
     plies, then the actions.
     """
     raise AssertionError
@@ -164,7 +164,7 @@ def score(game: Game, state: State) -> int:
 
 
 @GAMES.function
-def is_race(game: Game) -> bool:
+def score_is_distance(game: Game) -> bool:
     """Return whether scores tell how fast a game was won, rather than how high."""
     raise AssertionError
 
@@ -176,7 +176,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 
 
 @GAMES.function
-def candidates(game: Game, state: State, out: NDArray[np.int16]) -> int:
+def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     """Write legal actions of an ongoing state one of which has the highest value; return how many.
 
     Of the rest it must be certain that none is better. Those worth trying first come first.
@@ -185,7 +185,7 @@ def candidates(game: Game, state: State, out: NDArray[np.int16]) -> int:
 
 
 @GAMES.function
-def promise(game: Game, state: State) -> int:
+def move_ordering_score(game: Game, state: State) -> int:
     """Return how good a state looks for the player who has just moved; solvers try high ones first.
 
     It may be wrong, and is compared among states that follow the same one.
@@ -212,17 +212,17 @@ class Rules:
         return -1
 
     @staticmethod
-    def playout(game, state, key, out, trace):
+    def playout(game, state, key, out, moves):
         out[:] = state
         for ply in range(MOST_PLIES):
             result = outcome(game, out)
             if result != ONGOING:
-                trace[0] = ply
+                moves[0] = ply
                 return result if ply % 2 == 0 else -result
             action = random_action(game, out, streams.bits(key, ply))
             apply(game, out, action, out)
-            trace[1 + ply] = action
-        trace[0] = MOST_PLIES
+            moves[1 + ply] = action
+        moves[0] = MOST_PLIES
         result = outcome(game, out)
         return DRAW if result == ONGOING else result
 
@@ -235,7 +235,7 @@ class Rules:
         return outcome(game, state)
 
     @staticmethod
-    def is_race(game):
+    def score_is_distance(game):
         return False
 
     @staticmethod
@@ -243,7 +243,7 @@ class Rules:
         return -1, 1
 
     @staticmethod
-    def candidates(game, state, out):
+    def solver_moves(game, state, out):
         mask = np.empty(actions(game), np.bool_)
         legal(game, state, mask)
         count = 0
@@ -254,7 +254,7 @@ class Rules:
         return count
 
     @staticmethod
-    def promise(game, state):
+    def move_ordering_score(game, state):
         return 0
 
     @staticmethod

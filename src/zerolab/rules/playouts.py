@@ -25,12 +25,12 @@ def last_mover_wins(plies):
 
 
 @inlined
-def mean_playout(game, state, count, key, out, trace):
-    """Return the mean outcome of random playouts for a state's mover, the last one in `trace`.
+def mean_playout(game, state, count, key, out, moves):
+    """Return the mean outcome of random playouts for a state's mover, the last one in `moves`.
 
     The stream of playout j is `fold(key, j)`; `out` is overwritten.
     """
     total = 0
     for number in range(count):
-        total += playout(game, state, streams.fold(key, number), out, trace)
+        total += playout(game, state, streams.fold(key, number), out, moves)
     return total / count

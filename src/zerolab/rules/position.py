@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, nearest
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name, parse_game, rules_of
 from zerolab.rules.interface import ONGOING, Game, State
@@ -34,7 +34,7 @@ class Position:
     def start(cls, game: Game | str) -> Position:
         """Return the first position of a game, given by its name or as a value."""
         chosen = parse_game(game) if isinstance(game, str) else game
-        return cls(chosen, calls.start_state(chosen))
+        return cls(chosen, host.start(chosen))
 
     @property
     def ply(self) -> int:
@@ -49,7 +49,7 @@ class Position:
     @property
     def outcome(self) -> int | None:
         """The result for the player to move: 1, 0 or -1; None while the game goes on."""
-        result = calls.outcome_of(self.game, self.state)
+        result = host.outcome(self.game, self.state)
         return None if result == ONGOING else result
 
     @property
@@ -63,7 +63,7 @@ class Position:
         """Which actions are legal, bool[actions]; none once the game is over."""
         if self.outcome is not None:
             return np.zeros(rules.actions(self.game), np.bool_)
-        return calls.legal_mask(self.game, self.state)
+        return host.legal(self.game, self.state)
 
     @property
     def legal_actions(self) -> list[int]:
@@ -93,12 +93,12 @@ class Position:
     def play(self, action: int | str) -> Position:
         """Return the position after an action or its name; raise UserError if it is not legal."""
         number = self.parse(action if isinstance(action, str) else str(action))
-        state = calls.next_state(self.game, self.state, number)
+        state = host.apply(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number))
 
     def planes(self) -> NDArray[np.float32]:
         """Return what a network sees, float32[planes, rows, columns]."""
-        return calls.planes_of(self.game, self.state[None])[0]
+        return host.encode(self.game, self.state[None])[0]
 
     def board(self) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the first player's stones, -1 for the second's."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from zerolab.core import streams
 from zerolab.rules import boards
-from zerolab.rules.interface import Rules, cell_image
+from zerolab.rules.interface import Rules, transform_cell
 
 
 class SquareRules(Rules):
@@ -67,14 +67,14 @@ class SquareRules(Rules):
         out[1] = boards.rectangle_transform(state[1], game.rows, game.columns, symmetry)
 
     @staticmethod
-    def cell_image(game, symmetry, cell):
+    def transform_cell(game, symmetry, cell):
         return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
 
     @staticmethod
-    def action_image(game, symmetry, action):
+    def transform_action(game, symmetry, action):
         if action >= game.rows * game.columns:
             return action
-        return cell_image(game, symmetry, action)
+        return transform_cell(game, symmetry, action)
 
     @staticmethod
     def describe_action(game: Any, action: int) -> str:

@@ -1,1 +1,1 @@
-"""Batched tree search: selection rules, leaf rules, evaluators."""
+"""Batched tree search: selection rules, leaf evaluators, evaluators."""

@@ -1,7 +1,7 @@
-"""Evaluations by position: one for equal positions of a wave, kept for later waves.
+"""Evaluations by position: one for equal positions of a step, kept for later steps.
 
 Both uses are exact, because an evaluator answers equal states equally. The table is bounded: a
-position may stand in any of four neighbouring places, and the oldest there makes room.
+position may stand in any of four neighbouring slots, and the oldest there makes room.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import inlined
 from zerolab.core.streams import mix
 
-_PLACES = 4
+_WAYS = 4
 NOWHERE = -1
 
 
 class Cache(NamedTuple):
-    """`size` evaluations, a power of two; the last places wrap around to the first."""
+    """`size` evaluations, a power of two; the last slots wrap around to the first."""
 
     states: NDArray[np.uint64]  # [size, words]
-    wave: NDArray[np.int64]  # [size] the wave that asked for it, 0 where there is none
-    row: NDArray[np.int32]  # [size] its row in that wave's batch
+    step: NDArray[np.int64]  # [size] the step that asked for it, 0 where there is none
+    row: NDArray[np.int32]  # [size] its row in that step's batch
     priors: NDArray[np.float32]  # [size, actions]
     values: NDArray[np.float32]  # [size]
 
 
 def empty_cache(positions: int, words: int, actions: int) -> Cache:
     """Allocate a cache for at least `positions` positions."""
-    size = max(_PLACES, 1 << (positions - 1).bit_length())
+    size = max(_WAYS, 1 << (positions - 1).bit_length())
     return Cache(
         states=np.zeros((size, words), np.uint64),
-        wave=np.zeros(size, np.int64),
+        step=np.zeros(size, np.int64),
         row=np.zeros(size, np.int32),
         priors=np.empty((size, actions), np.float32),
         values=np.empty(size, np.float32),
@@ -51,36 +51,36 @@ def hash_state(state):
 
 @inlined
 def find(cache, state, earliest):
-    """Return the place of a state asked for in wave `earliest` or later, or NOWHERE."""
-    size = cache.wave.shape[0]
-    place = np.int64(hash_state(state) & np.uint64(size - 1))
-    for _ in range(_PLACES):
-        if cache.wave[place] >= earliest and cache.wave[place] > 0:
+    """Return the slot of a state asked for in step `earliest` or later, or NOWHERE."""
+    size = cache.step.shape[0]
+    slot = np.int64(hash_state(state) & np.uint64(size - 1))
+    for _ in range(_WAYS):
+        if cache.step[slot] >= earliest and cache.step[slot] > 0:
             same = True
             for word in range(state.shape[0]):
-                same &= cache.states[place, word] == state[word]
+                same &= cache.states[slot, word] == state[word]
             if same:
-                return place
-        place = (place + 1) & (size - 1)
+                return slot
+        slot = (slot + 1) & (size - 1)
     return NOWHERE
 
 
 @inlined
-def claim(cache, state, wave, row):
-    """Reserve a place for a state whose evaluation is row `row` of the batch of this wave.
+def reserve(cache, state, step, row):
+    """Reserve a slot for a state whose evaluation is row `row` of the batch of this step.
 
-    Returns NOWHERE if all its places are waiting for evaluations of this wave.
+    Returns NOWHERE if all its slots are waiting for evaluations of this step.
     """
-    size = cache.wave.shape[0]
-    place = np.int64(hash_state(state) & np.uint64(size - 1))
-    oldest = place
-    for _ in range(_PLACES):
-        if cache.wave[place] < cache.wave[oldest]:
-            oldest = place
-        place = (place + 1) & (size - 1)
-    if cache.wave[oldest] == wave:
+    size = cache.step.shape[0]
+    slot = np.int64(hash_state(state) & np.uint64(size - 1))
+    oldest = slot
+    for _ in range(_WAYS):
+        if cache.step[slot] < cache.step[oldest]:
+            oldest = slot
+        slot = (slot + 1) & (size - 1)
+    if cache.step[oldest] == step:
         return NOWHERE
-    cache.wave[oldest] = wave
+    cache.step[oldest] = step
     cache.row[oldest] = row
     cache.states[oldest] = state
     return oldest

@@ -1,7 +1,7 @@
 """What the search's kernels leave open: selection, first play, leaf values, evaluation.
 
-A selection rule, a first-play rule and a leaf rule are NamedTuples, registered with the functions
-below; the kernels are compiled for the types they are given. A new rule is one new file here.
+A selection rule, a first-play urgency rule and a leaf evaluator are NamedTuples,
+registered with the functions below; the kernels are compiled for the types they are given. A new rule is one new file here.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import Family
+from zerolab.core.compiled import CompiledInterface
 from zerolab.core.config import Choice, choice_from
 from zerolab.core.registry import Registry
 
-SELECTIONS = Family("selection rule")
-FIRST_PLAYS = Family("first-play rule")
-LEAVES = Family("leaf rule")
+SELECTIONS = CompiledInterface("selection rule")
+FPUS = CompiledInterface("first-play urgency rule")
+LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
 
 SELECTION_SETTINGS: Registry[type[Choice]] = Registry("selection rule")
-FIRST_PLAY_SETTINGS: Registry[type[Choice]] = Registry("first-play rule")
-LEAF_SETTINGS: Registry[type[Choice]] = Registry("leaf rule")
+FPU_SETTINGS: Registry[type[Choice]] = Registry("first-play urgency rule")
+LEAF_EVALUATOR_SETTINGS: Registry[type[Choice]] = Registry("leaf evaluator")
 
 
 def _registering(
-    family: Family, settings: Registry[type[Choice]]
+    family: CompiledInterface, settings: Registry[type[Choice]]
 ) -> Callable[[str, type], Callable[[type], type]]:
     def register(name: str, kind: type) -> Callable[[type], type]:
         def decorate(implementation: type) -> type:
@@ -40,8 +40,8 @@ def _registering(
 
 
 register_selection = _registering(SELECTIONS, SELECTION_SETTINGS)
-register_first_play = _registering(FIRST_PLAYS, FIRST_PLAY_SETTINGS)
-register_leaf = _registering(LEAVES, LEAF_SETTINGS)
+register_fpu = _registering(FPUS, FPU_SETTINGS)
+register_leaf_evaluator = _registering(LEAF_EVALUATORS, LEAF_EVALUATOR_SETTINGS)
 
 
 class Evaluator(Protocol):
@@ -82,13 +82,13 @@ def statistics(rule: Any) -> int:
 
 
 @SELECTIONS.function
-def fitted(rule: Any, simulations: int) -> Any:
+def with_budget(rule: Any, simulations: int) -> Any:
     """Return the rule with what depends on the number of simulations a move filled in."""
     raise AssertionError
 
 
 @SELECTIONS.function
-def prepare(rule: Any, first_play: Any, tree: Any, b: int, node: int) -> Any:
+def prepare(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
     """Return what the scores of all children of a node have in common."""
     raise AssertionError
 
@@ -100,35 +100,35 @@ def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
 
 
 @SELECTIONS.function
-def update(rule: Any, tree: Any, b: int, leaf: int, value: float, trace: Any) -> None:
+def update(rule: Any, tree: Any, b: int, leaf: int, value: float, moves: Any) -> None:
     """Learn from one simulation, after its backup.
 
-    `value` is the leaf's for the mover there. `trace` is the count and the actions of a playout
+    `value` is the leaf's for the mover there. `moves` is the count and the actions of a playout
     from the leaf (see `rules.playout`), the count being 0 where there was none.
     """
     raise AssertionError
 
 
-@FIRST_PLAYS.function
-def first_value(rule: Any, tree: Any, b: int, node: int) -> float:
+@FPUS.function
+def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
     """Return the value that unvisited children of a node are taken to have for its mover."""
     raise AssertionError
 
 
-@LEAVES.function
+@LEAF_EVALUATORS.function
 def playouts(rule: Any) -> int:
     """Return how many random playouts a leaf's value takes."""
     raise AssertionError
 
 
-@LEAVES.function
+@LEAF_EVALUATORS.function
 def leaf_value(
-    rule: Any, game: Any, state: Any, estimate: float, key: int, scratch: Any, trace: Any
+    rule: Any, game: Any, state: Any, estimate: float, key: int, scratch: Any, moves: Any
 ) -> float:
     """Return the value of a new, ongoing leaf for its mover.
 
     `estimate` is the evaluator's value, `key` a random stream of this simulation's own, `scratch`
-    uint64[words] to play on; `trace` is described at `update`.
+    uint64[words] to play on; `moves` is described at `update`.
     """
     raise AssertionError
 
@@ -141,16 +141,16 @@ class Selection:
         return 0
 
     @staticmethod
-    def fitted(rule, simulations):
+    def with_budget(rule, simulations):
         return rule
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, trace):
+    def update(rule, tree, b, leaf, value, moves):
         pass
 
 
-class Leaf:
-    """Base of leaf rules that play nothing out."""
+class LeafEvaluator:
+    """Base of leaf evaluators that play nothing out."""
 
     @staticmethod
     def playouts(rule):

@@ -1,7 +1,7 @@
-"""The compiled search over B trees: select leaves, settle their evaluations, move the roots.
+"""The compiled search over B trees: select leaves, expand and back them up, move the roots.
 
-One wave: `gather` descends in every active tree until it meets a position that needs the
-evaluator, the evaluator answers the whole batch, `settle` expands and backs up. Simulations that
+One step: `select_leaves` descends in every active tree until it meets a position that needs the
+evaluator, the evaluator answers the whole batch, `expand_and_backup` takes it. Simulations that
 end in a finished game or a known position are backed up at once, so that a batch holds nothing
 else than positions to evaluate. Trees never influence each other.
 """
@@ -17,35 +17,35 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
-from zerolab.search.cache import NOWHERE, claim, find
+from zerolab.search.cache import NOWHERE, find, reserve
 from zerolab.search.interface import leaf_value, prepare, score, update
 from zerolab.search.tree import UNSEEN
 
 NO_LEAF = -1
 
 
-class Wave(NamedTuple):
-    """What the search keeps for each tree between kernels, and the batch of the current wave."""
+class SearchState(NamedTuple):
+    """What the search keeps for each tree between kernels, and the batch of the current step."""
 
     active: NDArray[np.bool_]  # [B] searching
     remaining: NDArray[np.int32]  # [B] simulations still to run
     leaf: NDArray[np.int32]  # [B] the node waiting for its evaluation, or NO_LEAF
     row: NDArray[np.int32]  # [B] that evaluation's row in the batch
-    playout_key: NDArray[np.uint64]  # [B] random stream of leaf rules
+    playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
     noise_due: NDArray[np.bool_]  # [B] whether the root's priors still lack their noise
     states: NDArray[np.uint64]  # [B, words] the positions to evaluate
-    place: NDArray[np.int64]  # [B] where in the cache the answer to a row goes, or NOWHERE
+    slot: NDArray[np.int64]  # [B] where in the cache the answer to a row goes, or NOWHERE
     counts: NDArray[np.int64]  # [5] see COUNTS
 
 
-COUNTS = ("simulations", "evaluated", "merged", "cached", "terminal")
-_SIMULATIONS, _EVALUATED, _MERGED, _CACHED, _TERMINAL = range(5)
+COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal")
+_SIMULATIONS, _EVALUATED, _DEDUPLICATED, _CACHED, _TERMINAL = range(5)
 
 
 @inlined
-def _best_child(selection, first_play, tree, b, node):
-    shared = prepare(selection, first_play, tree, b, node)
+def _best_child(selection, fpu, tree, b, node):
+    shared = prepare(selection, fpu, tree, b, node)
     first = tree.first_child[b, node]
     best = first
     highest = score(selection, tree, b, first, shared)
@@ -58,11 +58,11 @@ def _best_child(selection, first_play, tree, b, node):
 
 
 @inlined
-def _descend(game, selection, first_play, tree, b):
+def _descend(game, selection, fpu, tree, b):
     """Follow the best children to a node that is not expanded, and make its state known."""
     node = 0
     while tree.first_child[b, node] != 0:
-        node = _best_child(selection, first_play, tree, b, node)
+        node = _best_child(selection, fpu, tree, b, node)
     if tree.outcome[b, node] == UNSEEN:
         parent = tree.states[b, tree.parent[b, node]]
         state = tree.states[b, node]
@@ -102,7 +102,7 @@ def _expand(game, tree, b, node, priors, mask):
 
 
 @inlined
-def _backup(selection, tree, b, leaf, value, trace):
+def _backup(selection, tree, b, leaf, value, moves):
     """Add one value to the means on the path to the root, its sign alternating (negamax)."""
     node = leaf
     signed = value
@@ -112,36 +112,38 @@ def _backup(selection, tree, b, leaf, value, trace):
         tree.value[b, node] += (signed - tree.value[b, node]) / np.float32(visits)
         signed = -signed
         node = tree.parent[b, node]
-    update(selection, tree, b, leaf, value, trace)
+    update(selection, tree, b, leaf, value, moves)
 
 
 @inlined
-def _finish(selection, tree, wave, b, node, value, trace):
+def _finish(selection, tree, search, b, node, value, moves):
     """Back up a simulation and return 1, or 0 for the evaluation of a bare root, which is none."""
-    _backup(selection, tree, b, node, value, trace)
+    _backup(selection, tree, b, node, value, moves)
     if node == 0:
         return 0
-    wave.remaining[b] -= 1
+    search.remaining[b] -= 1
     return 1
 
 
 @inlined
-def _settle_leaf(game, selection, leaf, tree, wave, b, node, priors, estimate, workspace):
-    """Expand an evaluated node and back up the value that the leaf rule gives it.
+def _expand_and_backup_leaf(
+    game, selection, leaf, tree, search, b, node, priors, estimate, workspace
+):
+    """Expand an evaluated node and back up the value that the leaf evaluator gives it.
 
-    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf rule
+    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf evaluator
     is asked even there, and its answer dropped: a branch around it makes every simulation of all
     trees up to two thirds slower (decision 0010). Returns what `_finish` does.
     """
-    mask, scratch, trace = workspace
+    mask, scratch, moves = workspace
     _expand(game, tree, b, node, priors, mask)
-    trace[0] = 0
-    key = streams.fold(wave.playout_key[b], wave.remaining[b])
-    value = leaf_value(leaf, game, tree.states[b, node], estimate, key, scratch, trace)
+    moves[0] = 0
+    key = streams.fold(search.playout_key[b], search.remaining[b])
+    value = leaf_value(leaf, game, tree.states[b, node], estimate, key, scratch, moves)
     if node == 0:
-        trace[0] = 0
+        moves[0] = 0
         value = estimate
-    return _finish(selection, tree, wave, b, node, np.float32(value), trace)
+    return _finish(selection, tree, search, b, node, np.float32(value), moves)
 
 
 @inlined
@@ -169,12 +171,12 @@ def _workspace(game):
 
 
 @kernel
-def gather(
-    game, selection, first_play, leaf, tree, cache, wave, number, merge, reuse, uniform, noise
+def select_leaves(
+    game, selection, fpu, leaf, tree, cache, search, step, deduplicate, reuse, uniform, noise
 ):
     """Run simulations until every active tree waits for an evaluation or has none left to run.
 
-    `number` is this wave's, counted from 1; `merge` and `reuse` switch the two uses of the cache;
+    `step` is this step's, counted from 1; `deduplicate` and `reuse` switch the two uses of the cache;
     `uniform` says that evaluations are uniform and need no batch; `noise` is (fraction,
     concentration). Returns the length of the batch and whether some tree ran out of nodes.
     """
@@ -182,87 +184,87 @@ def gather(
     actions = workspace[0].shape[0]
     uniform_priors = np.ones(actions, np.float32)
     fraction, concentration = noise
-    earliest = 1 if reuse else number
+    earliest = 1 if reuse else step
     rows = 0
     short = False
-    for b in range(wave.active.shape[0]):
-        if not wave.active[b]:
+    for b in range(search.active.shape[0]):
+        if not search.active[b]:
             continue
-        while wave.remaining[b] > 0:
+        while search.remaining[b] > 0:
             if tree.used[b] + actions > tree.parent.shape[1]:
                 short = True
                 break
-            if wave.noise_due[b] and tree.first_child[b, 0] != 0:
-                _add_root_noise(tree, b, wave.noise_key[b], fraction, concentration)
-                wave.noise_due[b] = False
-            node = _descend(game, selection, first_play, tree, b)
+            if search.noise_due[b] and tree.first_child[b, 0] != 0:
+                _add_root_noise(tree, b, search.noise_key[b], fraction, concentration)
+                search.noise_due[b] = False
+            node = _descend(game, selection, fpu, tree, b)
             if tree.outcome[b, node] != ONGOING:
                 workspace[2][0] = 0
-                wave.counts[_TERMINAL] += 1
+                search.counts[_TERMINAL] += 1
                 value = np.float32(tree.outcome[b, node])
-                wave.counts[_SIMULATIONS] += _finish(
-                    selection, tree, wave, b, node, value, workspace[2]
+                search.counts[_SIMULATIONS] += _finish(
+                    selection, tree, search, b, node, value, workspace[2]
                 )
                 continue
-            place = NOWHERE
-            if merge or reuse:
-                place = find(cache, tree.states[b, node], earliest)
-            if uniform or (place != NOWHERE and cache.wave[place] < number):
-                wave.counts[_CACHED] += not uniform
-                priors = uniform_priors if uniform else cache.priors[place]
-                estimate = np.float32(0.0) if uniform else cache.values[place]
-                wave.counts[_SIMULATIONS] += _settle_leaf(
-                    game, selection, leaf, tree, wave, b, node, priors, estimate, workspace
+            slot = NOWHERE
+            if deduplicate or reuse:
+                slot = find(cache, tree.states[b, node], earliest)
+            if uniform or (slot != NOWHERE and cache.step[slot] < step):
+                search.counts[_CACHED] += not uniform
+                priors = uniform_priors if uniform else cache.priors[slot]
+                estimate = np.float32(0.0) if uniform else cache.values[slot]
+                search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
+                    game, selection, leaf, tree, search, b, node, priors, estimate, workspace
                 )
                 continue
-            wave.leaf[b] = node
-            if place != NOWHERE and merge:
-                wave.counts[_MERGED] += 1
-                wave.row[b] = cache.row[place]
+            search.leaf[b] = node
+            if slot != NOWHERE and deduplicate:
+                search.counts[_DEDUPLICATED] += 1
+                search.row[b] = cache.row[slot]
                 break
             state = tree.states[b, node]
-            known = place != NOWHERE or not (merge or reuse)
-            wave.place[rows] = NOWHERE if known else claim(cache, state, number, rows)
-            wave.states[rows] = state
-            wave.row[b] = rows
+            known = slot != NOWHERE or not (deduplicate or reuse)
+            search.slot[rows] = NOWHERE if known else reserve(cache, state, step, rows)
+            search.states[rows] = state
+            search.row[b] = rows
             rows += 1
             break
-    wave.counts[_EVALUATED] += rows
+    search.counts[_EVALUATED] += rows
     return rows, short
 
 
 @kernel
-def keep(cache, wave, rows, priors, values):
+def store(cache, search, rows, priors, values):
     """Keep the evaluations of a batch in the cache."""
     for row in range(rows):
-        place = wave.place[row]
-        if place != NOWHERE:
-            cache.priors[place] = priors[row]
-            cache.values[place] = values[row]
+        slot = search.slot[row]
+        if slot != NOWHERE:
+            cache.priors[slot] = priors[row]
+            cache.values[slot] = values[row]
 
 
 @kernel
-def settle(game, selection, leaf, tree, wave, priors, values, begin, end):
+def expand_and_backup(game, selection, leaf, tree, search, priors, values, begin, end):
     """Give the waiting leaves of trees `begin` to `end` - 1 their evaluations.
 
-    Returns how many simulations that ends. Different trees may be settled at the same time.
+    Returns how many simulations that ends. Different trees may be expanded at the same time.
     """
     workspace = _workspace(game)
     simulations = 0
     for b in range(begin, end):
-        node = wave.leaf[b]
+        node = search.leaf[b]
         if node == NO_LEAF:
             continue
-        wave.leaf[b] = NO_LEAF
-        row = wave.row[b]
-        simulations += _settle_leaf(
-            game, selection, leaf, tree, wave, b, node, priors[row], values[row], workspace
+        search.leaf[b] = NO_LEAF
+        row = search.row[b]
+        simulations += _expand_and_backup_leaf(
+            game, selection, leaf, tree, search, b, node, priors[row], values[row], workspace
         )
     return simulations
 
 
 @kernel
-def plant(game, tree, slots, states):
+def set_root(game, tree, slots, states):
     """Make the state i the bare root of tree `slots[i]`."""
     for i in range(slots.shape[0]):
         b = slots[i]
@@ -332,7 +334,7 @@ def advance(game, tree, slots, played, reuse_tree):
         else:
             rules.apply(game, tree.states[b, 0], played[i], state)
             one = np.full(1, b, np.int64)
-            plant(game, tree, one, state.reshape(1, -1))
+            set_root(game, tree, one, state.reshape(1, -1))
 
 
 @kernel
@@ -355,7 +357,7 @@ def root_children(tree, slots, visits, values):
 def choose(visits, keys, sample, chosen):
     """Choose root actions from visit counts int32[n, actions] into int64[n].
 
-    In proportion to the visits where `sample[i]`, else the most visited, equals by lot.
+    In proportion to the visits where `sample[i]`, else the most visited, ties broken at random.
     """
     for i in range(visits.shape[0]):
         total = 0

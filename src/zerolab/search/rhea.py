@@ -130,7 +130,7 @@ def breed(population, key, mutation, offspring):
 def evaluate(game, root, key, playouts, workspace):
     """Return a plan's fitness: the mean of Q / h over its playouts (FACTS 3).
 
-    `workspace` is the plan's genes uint64[horizon], two states to play on, and a trace as in
+    `workspace` is the plan's genes uint64[horizon], two states to play on, and a moves as in
     `rules.playout`.
     """
     total = 0.0
@@ -142,7 +142,7 @@ def evaluate(game, root, key, playouts, workspace):
 @inlined
 def _play(game, root, key, workspace):
     """Return Q / h of one game: Q its outcome for the mover of `root`, h its plies from there."""
-    genes, state, scratch, trace = workspace
+    genes, state, scratch, moves = workspace
     state[:] = root
     for ply in range(2 * genes.shape[0]):
         random = genes[ply // 2] if ply % 2 == 0 else streams.bits(key, ply)
@@ -150,8 +150,8 @@ def _play(game, root, key, workspace):
         outcome = rules.outcome(game, state)
         if outcome != ONGOING:
             return (outcome if ply % 2 == 1 else -outcome) / (ply + 1)
-    outcome = rules.playout(game, state, streams.fold(key, 0), scratch, trace)
-    return outcome / (2 * genes.shape[0] + trace[0])
+    outcome = rules.playout(game, state, streams.fold(key, 0), scratch, moves)
+    return outcome / (2 * genes.shape[0] + moves[0])
 
 
 @inlined

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
-from zerolab.rules.calls import worthwhile_parts
+from zerolab.rules.host import worthwhile_parts
 from zerolab.rules.interface import Game
 from zerolab.search import kernels
 from zerolab.search.cache import empty_cache
-from zerolab.search.interface import Evaluator, UniformEvaluator, fitted, playouts, statistics
-from zerolab.search.kernels import COUNTS, NO_LEAF, Wave
+from zerolab.search.interface import Evaluator, UniformEvaluator, playouts, statistics, with_budget
+from zerolab.search.kernels import COUNTS, NO_LEAF, SearchState
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import empty_tree, grown_tree
 
@@ -25,7 +25,7 @@ _FIRST_NODES = 1024
 class Search:
     """B trees, each searching a game of its own; a tree's number is its slot.
 
-    Slots advance independently: `plant` a position, `begin` a number of simulations, call `wave`
+    Slots advance independently: `set_root` a position, `start_search` with a number of simulations, call `step`
     until the slot is finished, read its root, `advance` it over the moves that are played.
     """
 
@@ -42,20 +42,20 @@ class Search:
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self._selection = fitted(settings.selection.build(), settings.simulations)
-        self._first_play = settings.first_play.build()
-        self._leaf = settings.leaf.build()
+        self._selection = with_budget(settings.selection.build(), settings.simulations)
+        self._fpu = settings.fpu.build()
+        self._leaf_evaluator = settings.leaf_evaluator.build()
         self._noise = (settings.noise.fraction, settings.noise.concentration)
         self._threads = threads
         self._uniform = isinstance(evaluator, UniformEvaluator)
-        self._number = 0
+        self._step = 0
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
         self._tree = empty_tree(slots, nodes, words, statistics(self._selection))
         positions = 1 if self._uniform else max(settings.cache, 4 * slots)
         self._cache = empty_cache(positions, words, actions)
-        self._wave = Wave(
+        self._state = SearchState(
             active=np.zeros(slots, np.bool_),
             remaining=np.zeros(slots, np.int32),
             leaf=np.full(slots, NO_LEAF, np.int32),
@@ -64,7 +64,7 @@ class Search:
             noise_key=np.zeros(slots, np.uint64),
             noise_due=np.zeros(slots, np.bool_),
             states=np.zeros((slots, words), np.uint64),
-            place=np.zeros(slots, np.int64),
+            slot=np.zeros(slots, np.int64),
             counts=np.zeros(len(COUNTS), np.int64),
         )
 
@@ -72,16 +72,16 @@ class Search:
     def counts(self) -> dict[str, int]:
         """How many simulations ran, and how their leaves were evaluated, since the start.
 
-        Leaves are evaluated, merged with an equal one of their wave, found in the cache, or
+        Leaves are evaluated, deduplicated with an equal one of their step, found in the cache, or
         terminal; evaluations of bare roots are among them, but not among the simulations.
         """
-        return dict(zip(COUNTS, map(int, self._wave.counts), strict=True))
+        return dict(zip(COUNTS, map(int, self._state.counts), strict=True))
 
-    def plant(self, slots: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
+    def set_root(self, slots: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
         """Start anew from uint64[n, words] states, which must be ongoing."""
-        kernels.plant(self.game, self._tree, slots, states)
+        kernels.set_root(self.game, self._tree, slots, states)
 
-    def begin(
+    def start_search(
         self,
         slots: NDArray[np.int64],
         playout_keys: NDArray[np.uint64],
@@ -89,41 +89,41 @@ class Search:
         simulations: int | None = None,
     ) -> None:
         """Order simulations, the settings' number by default, with random streams uint64[n]."""
-        self._wave.active[slots] = True
-        self._wave.remaining[slots] = simulations or self.settings.simulations
-        self._wave.playout_key[slots] = playout_keys
-        self._wave.noise_key[slots] = noise_keys
-        self._wave.noise_due[slots] = self.settings.noise.fraction > 0
+        self._state.active[slots] = True
+        self._state.remaining[slots] = simulations or self.settings.simulations
+        self._state.playout_key[slots] = playout_keys
+        self._state.noise_key[slots] = noise_keys
+        self._state.noise_due[slots] = self.settings.noise.fraction > 0
 
     @property
     def active(self) -> bool:
         """Whether any slot is still searching."""
-        return bool(self._wave.active.any())
+        return bool(self._state.active.any())
 
-    def wave(self) -> NDArray[np.int64]:
-        """Run one wave; return the slots that have finished and are idle now."""
-        rows = self._gather()
+    def step(self) -> NDArray[np.int64]:
+        """Run one step; return the slots that have finished and are idle now."""
+        rows = self._select_leaves()
         if rows:
             began = perf_counter()
-            priors, values = self.evaluator.evaluate(self._wave.states[:rows])
+            priors, values = self.evaluator.evaluate(self._state.states[:rows])
             self.seconds["evaluate"] += perf_counter() - began
-            self._settle(rows, priors, values)
-        finished = np.flatnonzero(self._wave.active & (self._wave.remaining == 0))
-        self._wave.active[finished] = False
+            self._expand_and_backup(rows, priors, values)
+        finished = np.flatnonzero(self._state.active & (self._state.remaining == 0))
+        self._state.active[finished] = False
         return finished
 
     def run(self) -> None:
-        """Run waves until every slot is finished."""
+        """Run steps until every slot is finished."""
         while self.active:
-            self.wave()
+            self.step()
 
-    def _gather(self) -> int:
+    def _select_leaves(self) -> int:
         began = perf_counter()
-        self._number += 1
+        self._step += 1
         settings = self.settings
-        rows, short = kernels.gather(
-            self.game, self._selection, self._first_play, self._leaf, self._tree, self._cache,
-            self._wave, self._number, settings.merge and not self._uniform,
+        rows, short = kernels.select_leaves(
+            self.game, self._selection, self._fpu, self._leaf_evaluator, self._tree, self._cache,
+            self._state, self._step, settings.deduplicate and not self._uniform,
             settings.cache > 0 and not self._uniform, self._uniform,
             self._noise,
         )  # fmt: skip
@@ -132,21 +132,21 @@ class Search:
         self.seconds["select"] += perf_counter() - began
         return int(rows)
 
-    def _settle(self, rows: int, priors: NDArray[Any], values: NDArray[Any]) -> None:
+    def _expand_and_backup(self, rows: int, priors: NDArray[Any], values: NDArray[Any]) -> None:
         began = perf_counter()
-        kernels.keep(self._cache, self._wave, rows, priors, values)
+        kernels.store(self._cache, self._state, rows, priors, values)
 
-        def settle(begin: int, end: int) -> int:
-            settled: int = kernels.settle(
-                self.game, self._selection, self._leaf, self._tree, self._wave, priors, values,
+        def expand_and_backup(begin: int, end: int) -> int:
+            ended: int = kernels.expand_and_backup(
+                self.game, self._selection, self._leaf_evaluator, self._tree, self._state, priors, values,
                 begin, end,
             )  # fmt: skip
-            return settled
+            return ended
 
-        waiting = int(np.count_nonzero(self._wave.leaf != NO_LEAF))
-        parts = worthwhile_parts(waiting * playouts(self._leaf), self._threads)
-        ended = sum(in_parts(settle, len(self._wave.leaf), parts))
-        self._wave.counts[COUNTS.index("simulations")] += ended
+        waiting = int(np.count_nonzero(self._state.leaf != NO_LEAF))
+        parts = worthwhile_parts(waiting * playouts(self._leaf_evaluator), self._threads)
+        ended = sum(in_parts(expand_and_backup, len(self._state.leaf), parts))
+        self._state.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began
 
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -191,9 +191,9 @@ class Search:
 def choose_actions(
     visits: NDArray[np.int32], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Choose from visit counts int32[n, actions]: by lot in proportion where `sample`, else most.
+    """Choose from visit counts int32[n, actions]: at random in proportion where `sample`, else most.
 
-    Equal counts are decided by lot as well; the random streams are `keys`, uint64[n].
+    Equal counts are decided at random as well; the random streams are `keys`, uint64[n].
     """
     chosen = np.empty(len(visits), np.int64)
     kernels.choose(visits, keys, sample, chosen)

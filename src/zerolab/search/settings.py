@@ -5,12 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from zerolab.core.config import Settings, choice_among
-from zerolab.core.registry import import_modules
-from zerolab.search.interface import FIRST_PLAY_SETTINGS, LEAF_SETTINGS, SELECTION_SETTINGS
+from zerolab.core.registry import import_modules, load_plugins
+from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 
 import_modules("zerolab.search.selections")
-import_modules("zerolab.search.leaves")
-import_modules("zerolab.search.first_plays")
+import_modules("zerolab.search.leaf_evaluators")
+import_modules("zerolab.search.fpu")
+load_plugins("search")
 
 
 class RootNoise(Settings):
@@ -35,12 +36,14 @@ class SearchSettings(Settings):
     )
     """Which child to descend to. H, L: PUCT with c = 1; W: RAVE, too, in the first iterations."""
 
-    first_play: choice_among(FIRST_PLAY_SETTINGS) = Field(  # type: ignore[valid-type]
-        default_factory=FIRST_PLAY_SETTINGS["zero"]
+    fpu: choice_among(FPU_SETTINGS) = Field(  # type: ignore[valid-type]
+        default_factory=FPU_SETTINGS["zero"]
     )
     """The value of children not yet visited. W, H, L: zero; C: fixed."""
 
-    leaf: choice_among(LEAF_SETTINGS) = Field(default_factory=LEAF_SETTINGS["network"])  # type: ignore[valid-type]
+    leaf_evaluator: choice_among(LEAF_EVALUATOR_SETTINGS) = Field(  # type: ignore[valid-type]
+        default_factory=LEAF_EVALUATOR_SETTINGS["network"]
+    )
     """The value of new leaves. H, L: the network's; W: playouts, too, in the first iterations."""
 
     noise: RootNoise = RootNoise()
@@ -49,8 +52,8 @@ class SearchSettings(Settings):
     reuse_tree: bool = True
     """Keep the subtree of the move played. W, H, L: kept within an episode."""
 
-    merge: bool = True
-    """Evaluate equal positions of a wave once; exact (but for last bits, see decision 0002)."""
+    deduplicate: bool = True
+    """Evaluate equal positions of a step once; exact (but for last bits, see decision 0002)."""
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Positions whose evaluations are kept until the network changes; 0 keeps none; exact."""
@@ -67,5 +70,5 @@ def rave_settings(simulations: int) -> SearchSettings:
 
 
 def _with_playouts(simulations: int, selection: str) -> SearchSettings:
-    values = {"simulations": simulations, "selection": selection, "leaf": "playout"}
+    values = {"simulations": simulations, "selection": selection, "leaf_evaluator": "playout"}
     return SearchSettings.model_validate(values)

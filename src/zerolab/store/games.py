@@ -41,7 +41,7 @@ _CREATE = (
 )
 
 
-class StoredGame(NamedTuple):
+class GameRecord(NamedTuple):
     """One finished game."""
 
     number: int
@@ -62,11 +62,11 @@ class GameStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def record(self, iteration: int, stage: str, games: Iterable[StoredGame]) -> None:
+    def record(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
         """Add a stage, in one transaction that is on disk at return; an equal name is replaced."""
         self.record_all([(iteration, stage, games)])
 
-    def record_all(self, stages: Iterable[tuple[int, str, Iterable[StoredGame]]]) -> None:
+    def record_all(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
         """Add stages of an iteration and a name each as `record` does, all in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
@@ -80,7 +80,7 @@ class GameStore:
             query = "SELECT iteration, stage FROM stages ORDER BY sequence"
             return connection.execute(query).fetchall()
 
-    def games(self, iteration: int, stage: str) -> list[StoredGame]:
+    def games(self, iteration: int, stage: str) -> list[GameRecord]:
         """Return the games of one stage by number; none if no such stage was recorded."""
         with self._reading() as connection:
             if connection is None:
@@ -95,7 +95,7 @@ class GameStore:
             ).fetchall()
         try:
             games = [
-                StoredGame(number, first, second, tuple(map(int, actions.split())), result)
+                GameRecord(number, first, second, tuple(map(int, actions.split())), result)
                 for number, first, second, actions, result in rows
             ]
         except (ValueError, AttributeError) as error:
@@ -185,7 +185,7 @@ class GameStore:
 
 
 def _write_stage(
-    connection: sqlite3.Connection, iteration: int, stage: str, games: Sequence[StoredGame]
+    connection: sqlite3.Connection, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
     """Write the games of a stage, in order, in place of those of an equal name."""
     rows = [(iteration, stage, *_row(game)) for game in games]
@@ -202,10 +202,10 @@ def _write_stage(
     )
 
 
-def _row(game: StoredGame) -> tuple[int, str, str, str, int]:
+def _row(game: GameRecord) -> tuple[int, str, str, str, int]:
     actions = " ".join(map(str, game.actions))
     return int(game.number), game.first, game.second, actions, int(game.result)
 
 
-def _digest(games: Iterable[StoredGame]) -> str:
+def _digest(games: Iterable[GameRecord]) -> str:
     return digest(*(repr(_row(game)).encode() for game in games))

@@ -31,11 +31,11 @@ class RunProgress(Settings):
     """The iteration whose `stage` is next, counted from 1."""
     stage: Literal["selfplay", "learn", "gate", "measure"] = "selfplay"
     best: int = Field(default=0, ge=0)
-    """The iteration that trained the network in force; 0 is the untrained one."""
+    """The iteration that trained the best network; 0 is the untrained one."""
     elo: float = 0.0
-    """Training Elo of the network in force, the untrained one having 0."""
+    """Training Elo of the best network, the untrained one having 0."""
     warm: bool = True
-    """Whether the warm start may go on: no contest has ended it."""
+    """Whether the warm start may go on: no warm_start_match has ended it."""
     finished: bool = False
     metrics_bytes: int = Field(default=0, ge=0)
     """Length of metrics.jsonl; what lies beyond was never committed."""

@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.text import Text
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import parse_players
-from zerolab.arena.figure import save_figure
-from zerolab.arena.report import PairResult, pair_results
-from zerolab.arena.tournament import Tournament, TournamentSettings
+from zerolab.agents.specs import parse_agents
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
+from zerolab.play.figure import save_figure
+from zerolab.play.report import PairResult, pair_results
+from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.ratings.elo import Score
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.studies import folder as study_folder
@@ -156,8 +156,8 @@ class _Contest:
 
     @classmethod
     def of(cls, study: Table51, game: str) -> _Contest:
-        """Return the contest of a game; raise UserError for players that cannot be."""
-        agents = parse_players(study.players, parse_game(game))
+        """Return the warm_start_match of a game; raise UserError for players that cannot be."""
+        agents = parse_agents(study.players, parse_game(game))
         chosen = {
             "game": game_name(agents[0].game),
             "games": study.games,
@@ -208,12 +208,12 @@ def _play(
         return None
     began, done = time.monotonic(), 0
     with meter(title, total, "games") as update:
-        for contest, tournament in zip(contests, tournaments, strict=True):
+        for warm_start_match, tournament in zip(contests, tournaments, strict=True):
             left, before = tournament.games_left(), done
             if left:
                 tournament.play(
-                    contest.agents[0].game, contest.agents,
-                    lambda over, before=before, game=contest.game: update(before + over, game),  # type: ignore[misc]
+                    warm_start_match.agents[0].game, warm_start_match.agents,
+                    lambda over, before=before, game=warm_start_match.game: update(before + over, game),  # type: ignore[misc]
                 )  # fmt: skip
             done += left
     return Played(total, time.monotonic() - began)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import DRAW, LOSS, MOST_PLIES, ONGOING, WIN, Game
 from zerolab.testing.samples import require, spread, unwritten_state
@@ -25,7 +25,7 @@ _RARE = 25.0
 def check_random_action(game: Game) -> None:
     """Check that `random_action` returns legal actions only, all of them equally often."""
     for sample in spread(game, 10):
-        mask = calls.legal_mask(game, sample.state)
+        mask = host.legal(game, sample.state)
         drawn = np.empty(int(mask.sum()) * _DRAWS_AN_ACTION, np.int64)
         before = sample.state.copy()
         _draw_actions(game, sample.state, _keys(len(drawn)), drawn)

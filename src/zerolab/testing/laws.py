@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games, rules_of
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, Game
@@ -34,12 +34,12 @@ def check_registration(game: Game) -> None:
 
 def check_start(game: Game) -> None:
     """Check that the first position is written whole, goes on, and offers a choice."""
-    written, expected = unwritten_state(game), calls.start_state(game)
-    calls.write_start(game, written)
+    written, expected = unwritten_state(game), host.start(game)
+    host.write_start(game, written)
     require(np.array_equal(written, expected), game, "start does not write every word of `out`")
-    outcome = calls.outcome_of(game, written)
+    outcome = host.outcome(game, written)
     require(outcome == ONGOING, game, f"the first position has outcome {outcome}, not ONGOING (2)")
-    choices = int(calls.legal_mask(game, written).sum())
+    choices = int(host.legal(game, written).sum())
     require(choices > 1, game, f"the first position has {choices} legal actions; expected a choice")
 
 
@@ -48,8 +48,8 @@ def check_legal(game: Game) -> None:
     for sample in ongoing_positions(game):
         before = sample.state.copy()
         mask, again = np.ones(rules.actions(game), bool), np.zeros(rules.actions(game), bool)
-        calls.write_legal(game, sample.state, mask)
-        calls.write_legal(game, sample.state, again)
+        host.write_legal(game, sample.state, mask)
+        host.write_legal(game, sample.state, again)
         whole = np.array_equal(mask, again)
         require(whole, sample, "legal does not write every entry of `mask`")
         require(mask.any(), sample, "the game goes on, but no action is legal")
@@ -59,14 +59,14 @@ def check_legal(game: Game) -> None:
 def check_apply(game: Game) -> None:
     """Check that every successor is written whole, and over its own state if so asked."""
     for sample in ongoing_positions(game):
-        for action in np.flatnonzero(calls.legal_mask(game, sample.state)).tolist():
+        for action in np.flatnonzero(host.legal(game, sample.state)).tolist():
             before, out = sample.state.copy(), unwritten_state(game)
-            calls.write_apply(game, sample.state, action, out)
+            host.write_apply(game, sample.state, action, out)
             unchanged = np.array_equal(before, sample.state)
             require(unchanged, sample, f"apply({action}) changes the state it starts from")
-            whole = np.array_equal(out, calls.next_state(game, sample.state, action))
+            whole = np.array_equal(out, host.apply(game, sample.state, action))
             require(whole, sample, f"apply({action}) does not write every word of `out`")
-            calls.write_apply(game, before, action, before)
+            host.write_apply(game, before, action, before)
             require(
                 np.array_equal(before, out),
                 sample,
@@ -78,7 +78,7 @@ def check_outcome(game: Game) -> None:
     """Check that outcomes are ONGOING, WIN, DRAW or LOSS, and that asking changes nothing."""
     for sample in positions(game):
         before = sample.state.copy()
-        outcome = calls.outcome_of(game, sample.state)
+        outcome = host.outcome(game, sample.state)
         known = outcome in (ONGOING, WIN, DRAW, LOSS)
         require(known, sample, f"the outcome {outcome} is none of 2, 1, 0, -1")
         require(outcome == sample.outcome, sample, "asked twice, the outcome differs")
@@ -96,11 +96,11 @@ def check_planes(game: Game) -> None:
         shown = b""
         for sample in played:
             planes = np.full((1, rules.planes(game), game[0] * game[1]), np.nan, np.float32)
-            calls.encode_states(game, sample.state[None], planes)
+            host.encode_states(game, sample.state[None], planes)
             finite = np.isfinite(planes).all()
             require(finite, sample, "encode leaves entries unwritten, or not finite")
             again = np.ones_like(planes)
-            calls.encode_states(game, sample.state[None], again)
+            host.encode_states(game, sample.state[None], again)
             require(np.array_equal(planes, again), sample, "encode adds to `out`; it must set it")
             require(
                 np.isin(planes[0, 0], (-1, 0, 1)).all(),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
 
@@ -52,18 +52,18 @@ def ongoing_positions(game: Game) -> Iterator[Sample]:
 
 def _random_game(game: Game, seed: int) -> Iterator[Sample]:
     random = np.random.default_rng(seed)
-    state = calls.start_state(game)
-    sample = Sample(game, state, calls.outcome_of(game, state), ())
+    state = host.start(game)
+    sample = Sample(game, state, host.outcome(game, state), ())
     yield sample
     while sample.outcome == ONGOING:
         require(len(sample.history) < MOST_PLIES, game, f"no end after {MOST_PLIES} random actions")
         mask = np.zeros(rules.actions(game), np.bool_)
-        calls.write_legal(game, sample.state, mask)
+        host.write_legal(game, sample.state, mask)
         choices = np.flatnonzero(mask)
         require(len(choices), sample, "the game goes on, but no action is legal")
         action = int(random.choice(choices))
-        state = calls.next_state(game, sample.state, action)
-        sample = Sample(game, state, calls.outcome_of(game, state), (*sample.history, action))
+        state = host.apply(game, sample.state, action)
+        sample = Sample(game, state, host.outcome(game, state), (*sample.history, action))
         yield sample
 
 

@@ -1,4 +1,4 @@
-"""Laws of what exact solvers ask: scores, their bounds, and candidates."""
+"""Laws of what exact solvers ask: scores, their bounds, and solver_moves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.testing.samples import ongoing_positions, random_games, require
 
@@ -17,9 +17,9 @@ _MOST_LINES = 300
 def check_remaining(game: Game) -> None:
     """Check that the number of stones to come never grows, and is not negative."""
     for played in random_games(game):
-        left = calls.remaining_of(game, played[0].state)
+        left = host.remaining(game, played[0].state)
         for sample in played:
-            now = calls.remaining_of(game, sample.state)
+            now = host.remaining(game, sample.state)
             require(0 <= now <= left, sample, f"remaining is {now}, and was {left} before")
             left = now
 
@@ -28,13 +28,13 @@ def check_scores(game: Game) -> None:
     """Check that scores have the sign of the outcome and lie within all bounds on the way."""
     for played in random_games(game):
         end = played[-1]
-        score = calls.score_of(game, end.state)
+        score = host.score(game, end.state)
         signs = np.sign(score) == end.outcome
         require(signs, end, f"the score is {score}, but the outcome {end.outcome}")
         for sample in played[:-1]:
             same_mover = (len(end.history) - len(sample.history)) % 2 == 0
             final = score if same_mover else -score
-            low, high = calls.score_bounds_of(game, sample.state)
+            low, high = host.score_bounds(game, sample.state)
             within = low <= final <= high
             require(
                 within, sample, f"score_bounds are {low} and {high}, but the game ended {final}"
@@ -42,18 +42,22 @@ def check_scores(game: Game) -> None:
 
 
 def check_candidates(game: Game) -> None:
-    """Check that candidates are legal, and near the end of games that none better is left out."""
+    """Check that solver_moves are legal, and near the end of games that none better is left out."""
     for sample in ongoing_positions(game):
-        candidates = calls.candidates_of(game, sample.state)
-        legal = np.flatnonzero(calls.legal_mask(game, sample.state)).tolist()
-        require(candidates, sample, "there is no candidate")
-        once = len(set(candidates)) == len(candidates)
-        require(once and set(candidates) <= set(legal), sample, f"candidates {candidates}: illegal")
+        solver_moves = host.solver_moves(game, sample.state)
+        legal = np.flatnonzero(host.legal(game, sample.state)).tolist()
+        require(solver_moves, sample, "there is no candidate")
+        once = len(set(solver_moves)) == len(solver_moves)
+        require(
+            once and set(solver_moves) <= set(legal),
+            sample,
+            f"solver_moves {solver_moves}: illegal",
+        )
         try:
             best = _value(game, sample.state, _legal, [0])
         except _TooManyLinesError:
             continue
-        found = _value(game, sample.state, calls.candidates_of, [0])
+        found = _value(game, sample.state, host.solver_moves, [0])
         require(found == best, sample, f"the best candidate is worth {found}, a legal move {best}")
 
 
@@ -62,17 +66,17 @@ class _TooManyLinesError(Exception):
 
 
 def _legal(game: Game, state: State) -> list[int]:
-    return [int(action) for action in np.flatnonzero(calls.legal_mask(game, state))]
+    return [int(action) for action in np.flatnonzero(host.legal(game, state))]
 
 
 def _value(
     game: Game, state: State, moves: Callable[[Game, State], list[int]], lines: list[int]
 ) -> int:
     """Return the value of a state by trying all `moves` to the end, counting in lines[0]."""
-    if calls.outcome_of(game, state) != ONGOING:
-        return calls.score_of(game, state)
+    if host.outcome(game, state) != ONGOING:
+        return host.score(game, state)
     lines[0] += 1
     if lines[0] > _MOST_LINES:
         raise _TooManyLinesError
-    after = (calls.next_state(game, state, action) for action in moves(game, state))
+    after = (host.apply(game, state, action) for action in moves(game, state))
     return max(-_value(game, each, moves, lines) for each in after)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.testing.samples import Sample, positions, require, unwritten_state
@@ -15,7 +15,7 @@ from zerolab.testing.samples import Sample, positions, require, unwritten_state
 
 def check_symmetry_tables(game: Game) -> None:
     """Check that the symmetries are a group of permutations whose number 0 changes nothing."""
-    cells, actions = calls.symmetry_tables(game)
+    cells, actions = host.symmetry_tables(game)
     for noun, images in (("cell", cells), ("action", actions)):
         identity = np.arange(images.shape[1])
         untouched = np.array_equal(images[0], identity)
@@ -39,11 +39,11 @@ def check_symmetry_tables(game: Game) -> None:
 
 def check_symmetric_positions(game: Game) -> None:
     """Check that a symmetry moves a position's outcome, actions and planes as its tables say."""
-    cells, actions = calls.symmetry_tables(game)
+    cells, actions = host.symmetry_tables(game)
     for sample in positions(game):
         for symmetry in range(rules.symmetries(game)):
             image = _image(sample, symmetry)
-            outcome = calls.outcome_of(game, image)
+            outcome = host.outcome(game, image)
             require(
                 outcome == sample.outcome,
                 sample,
@@ -56,14 +56,14 @@ def check_symmetric_positions(game: Game) -> None:
 
 def check_symmetries_invert(game: Game) -> None:
     """Check that what a symmetry does to a position, the listed inverse undoes."""
-    cells, actions = calls.symmetry_tables(game)
+    cells, actions = host.symmetry_tables(game)
     numbers = _numbers(game)
     for symmetry in range(len(cells)):
         undo = numbers.get(_key(np.argsort(cells[symmetry]), np.argsort(actions[symmetry])))
         require(undo is not None, game, f"no listed symmetry undoes symmetry {symmetry}")
         for sample in positions(game):
-            image = calls.image_of(game, sample.state, symmetry)
-            back = calls.image_of(game, image, undo or 0)
+            image = host.transform(game, sample.state, symmetry)
+            back = host.transform(game, image, undo or 0)
             undone = np.array_equal(back, sample.state)
             require(undone, sample, f"symmetry {undo} does not undo symmetry {symmetry}")
 
@@ -73,15 +73,15 @@ def _key(cells: NDArray[Any], actions: NDArray[Any]) -> tuple[int, ...]:
 
 
 def _numbers(game: Game) -> dict[tuple[int, ...], int]:
-    cells, actions = calls.symmetry_tables(game)
+    cells, actions = host.symmetry_tables(game)
     return {_key(cells[number], actions[number]): number for number in range(len(cells))}
 
 
 def _image(sample: Sample, symmetry: int) -> State:
     before, image = sample.state.copy(), unwritten_state(sample.game)
-    calls.write_transform(sample.game, sample.state, symmetry, image)
+    host.write_transform(sample.game, sample.state, symmetry, image)
     require(np.array_equal(before, sample.state), sample, "transform changes the state")
-    whole = np.array_equal(image, calls.image_of(sample.game, sample.state, symmetry))
+    whole = np.array_equal(image, host.transform(sample.game, sample.state, symmetry))
     require(whole, sample, "transform does not write every word of `out`")
     untouched = symmetry != 0 or np.array_equal(image, before)
     require(untouched, sample, "symmetry 0 changes the state")
@@ -89,34 +89,34 @@ def _image(sample: Sample, symmetry: int) -> State:
 
 
 def _check_planes(sample: Sample, image: State, symmetry: int, cells: NDArray[Any]) -> None:
-    """Training turns planes by `cell_image`: they must be what the turned position shows."""
-    both = calls.planes_of(sample.game, np.stack((sample.state, image)))
+    """Training turns planes by `transform_cell`: they must be what the turned position shows."""
+    both = host.encode(sample.game, np.stack((sample.state, image)))
     plain, turned = both.reshape(2, rules.planes(sample.game), -1)
     moved = np.empty_like(plain)
     moved[:, cells] = plain
     require(
         np.array_equal(moved, turned),
         sample,
-        f"the planes under symmetry {symmetry} are not the planes moved by cell_image",
+        f"the planes under symmetry {symmetry} are not the planes moved by transform_cell",
     )
 
 
 def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray[Any]) -> None:
     game = sample.game
-    mask = calls.legal_mask(game, sample.state)
+    mask = host.legal(game, sample.state)
     moved = np.empty_like(mask)
     moved[actions] = mask
     require(
-        np.array_equal(moved, calls.legal_mask(game, image)),
+        np.array_equal(moved, host.legal(game, image)),
         sample,
-        f"the legal actions under symmetry {symmetry} are not those moved by action_image",
+        f"the legal actions under symmetry {symmetry} are not those moved by transform_action",
     )
     for action in np.flatnonzero(mask).tolist():
-        after = calls.next_state(game, sample.state, action)
+        after = host.apply(game, sample.state, action)
         require(
             np.array_equal(
-                calls.next_state(game, image, int(actions[action])),
-                calls.image_of(game, after, symmetry),
+                host.apply(game, image, int(actions[action])),
+                host.transform(game, after, symmetry),
             ),
             sample,
             f"action {action}, then symmetry {symmetry}, is not the same the other way round",

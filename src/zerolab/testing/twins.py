@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.rules import calls
+from zerolab.rules import host
 from zerolab.rules.interface import ONGOING, Game
 from zerolab.rules.perft import Count, perft
 from zerolab.testing.samples import Sample, random_games, require
@@ -58,12 +58,12 @@ def _compare(sample: Sample, twin: Twin) -> None:
     same_outcome = sample.outcome == expected
     require(same_outcome, sample, f"the outcome is {sample.outcome}, the twin's {expected}")
     if sample.outcome == ONGOING:
-        legal = np.flatnonzero(calls.legal_mask(game, sample.state)).tolist()
+        legal = np.flatnonzero(host.legal(game, sample.state)).tolist()
         others = list(twin.legal_actions())
         require(legal == others, sample, f"{legal} are legal, for the twin {others}")
     board = twin.board()
     if board is not None:
-        _compare_boards(sample, sign * calls.planes_of(game, sample.state[None])[0, 0], board)
+        _compare_boards(sample, sign * host.encode(game, sample.state[None])[0, 0], board)
 
 
 def _compare_boards(sample: Sample, stones: NDArray[Any], board: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zerolab.arena.players import Entrant
+from zerolab.agents.interface import Agent
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import Assessment, assess
 from zerolab.evaluation.choices import network_choices, player_choices
@@ -32,7 +32,7 @@ def solved_positions(settings: EvaluateSettings, game: Game) -> Positions | None
 def accuracy_metrics(
     positions: Positions,
     evaluator: Evaluator,
-    entrant: Entrant,
+    agent: Agent,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def accuracy_metrics(
     The same lots are drawn in every iteration, so that measurements differ by the network alone.
     """
     alone = assess("network", positions, network_choices(evaluator, positions))
-    search = assess("search", positions, player_choices(entrant, positions, seed, report))
+    search = assess("search", positions, player_choices(agent, positions, seed, report))
     return {"positions": len(positions), **_fields(alone), **_fields(search)}
 
 

@@ -34,7 +34,7 @@ def draw_curves(run: RunFolder) -> Figure:
     _plot(losses, by_stage["learn"], "loss_value", "value")
     losses.set(title="loss in the last epoch", xlabel="iteration")
     losses.legend()
-    _plot(elo, by_stage["gate"], "elo", "network in force")
+    _plot(elo, by_stage["gate"], "elo", "best network")
     elo.set(title="training Elo (biased, see L)", xlabel="iteration")
     _plot(length, by_stage["selfplay"], "plies_per_game", "plies")
     length.set(title="plies a game", xlabel="iteration")

@@ -22,7 +22,7 @@ class Reporter(Protocol):
         ...
 
 
-class Silence:
+class NullReporter:
     """A reporter that shows nothing."""
 
     def stage(self, iteration: int, name: str, total: int, unit: str) -> None:

@@ -20,10 +20,11 @@ from zerolab.core.config import (
 from zerolab.core.errors import UserError, nearest
 from zerolab.losses.catalogue import LOSSES
 from zerolab.networks.catalogue import NETWORKS
+from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.search.settings import SearchSettings
-from zerolab.selfplay.settings import SelfPlaySettings
+from zerolab.store.run_folder import RunFolder
 from zerolab.training.warm_start.settings import WarmStartSettings, enhanced
 
 
@@ -50,9 +51,9 @@ class LearnSettings(Settings):
 
 
 class GateSettings(Settings):
-    """When a trained candidate replaces the network in force."""
+    """When a trained candidate replaces the best network."""
 
-    accept: Literal["threshold", "superiority", "always"] = "threshold"
+    accept: Literal["threshold", "los", "always"] = "threshold"
     """By its share of the arena games won (W, H, L, T), by how likely they show it to be stronger,
     or always (H's factorial part)."""
 
@@ -62,7 +63,7 @@ class GateSettings(Settings):
 
     threshold: float = Field(default=0.6, ge=0, le=1)
     """u: accepted when wins / (wins + losses) is at least this, draws aside. W, H, L: 0.6
-    (H sweeps 0.5 to 0.7); T: 0.55. With accept = "superiority", when the likelihood that the
+    (H sweeps 0.5 to 0.7); T: 0.55. With accept = "los", when the likelihood that the
     candidate is the stronger one is at least this, such as 0.95."""
 
     sampled_plies: int = Field(default=0, ge=0)
@@ -88,7 +89,7 @@ class EvaluateSettings(Settings):
     """When accuracy is measured on solved positions, and on which."""
 
     every: int = Field(default=0, ge=0, le=1_000_000)
-    """Iterations between two measurements of the network in force; 0 for none. C: 1."""
+    """Iterations between two measurements of the best network; 0 for none. C: 1."""
 
     positions: str = ""
     """A file of the run's game that `zerolab dataset` has written; it must stay as it is."""
@@ -118,7 +119,7 @@ class TrainSettings(Settings):
     iterations: int = Field(default=100, ge=1)
     """I: iterations of self-play, learning and gate. W, H: 100; L: 100, 200 on 5x5 boards."""
 
-    yardstick_games: int = Field(default=0, ge=0, le=1_000_000)
+    baseline_games: int = Field(default=0, ge=0, le=1_000_000)
     """Games against Random, plain MCTS 100 and the untrained network once training is over."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
@@ -152,7 +153,7 @@ class TrainSettings(Settings):
             raise ValueError(str(error)) from None
         return self
 
-    @field_validator("yardstick_games")
+    @field_validator("baseline_games")
     @classmethod
     def _even(cls, games: int) -> int:
         return require_even(games)
@@ -205,6 +206,11 @@ def amend(saved: Mapping[str, Any], assignments: Sequence[str]) -> TrainSettings
             f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
         )
     return wanted
+
+
+def saved_settings(run: RunFolder) -> TrainSettings:
+    """Return a run's saved settings."""
+    return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -13,25 +13,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from zerolab.arena.match import Match, play_match
-from zerolab.arena.players import Entrant, RandomPlayer, mcts_entrant
+from zerolab.agents.interface import Agent
+from zerolab.agents.kinds.run import load_evaluator, run_agent
+from zerolab.agents.options import NetworkOptions
+from zerolab.agents.specs import parse_agents
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
+from zerolab.play.match import Match, play_match
+from zerolab.play.selfplay import Episodes, Progress, play_episodes
 from zerolab.ratings.bayes import Difference, rate
 from zerolab.ratings.elo import Score
 from zerolab.ratings.results import Result
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
-from zerolab.selfplay.episodes import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
-from zerolab.store.games import StoredGame
+from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.accuracy import accuracy_metrics, solved_positions
-from zerolab.training.agents import load_evaluator, network_entrant, network_name, run_settings
 from zerolab.training.learner import Learner
-from zerolab.training.reporting import Reporter, Silence
-from zerolab.training.settings import GateSettings, TrainSettings
-from zerolab.training.warm_start.schedules import Contest
+from zerolab.training.reporting import NullReporter, Reporter
+from zerolab.training.settings import GateSettings, TrainSettings, saved_settings
+from zerolab.training.warm_start.schedules import WarmStartMatch
 from zerolab.training.warm_start.settings import enhanced
 
 YARDSTICK_PLAYOUTS = 100
@@ -46,7 +48,7 @@ class Trainer:
         self.run = run
         self.settings = settings
         self.game = parse_game(settings.game)
-        self.reporter = reporter or Silence()
+        self.reporter = reporter or NullReporter()
         self.device = best_device()
         self.learner = Learner(
             build_network(settings.network, self.game, settings.seed), settings.learn, self.device
@@ -74,7 +76,7 @@ class Trainer:
         for iteration in range(first, played + 1):
             self._add_to_window(self.run.load_examples(iteration))
         # Last, so that a finished run whose files are damaged stays finished.
-        if self.settings != run_settings(self.run):
+        if self.settings != saved_settings(self.run):
             self.run.save_config(self.settings.model_dump())
         if progress.stage == "measure" and progress.iteration <= self.settings.iterations:
             self._commit([], stage="selfplay", finished=False)
@@ -95,13 +97,13 @@ class Trainer:
         weight = self._warm_weight(iteration)
         episodes = play_episodes(
             self.game, settings.selfplay, enhanced(settings.search, settings.warm_start, weight),
-            load_evaluator(self.run, settings, self.run.progress.best),
+            load_evaluator(self.run, self.run.progress.best),
             settings.seed, iteration, report,
         )  # fmt: skip
         plies = episodes.plies
         examples = Examples(plies.states, plies.policies, plies.values, plies.games, plies.plies)
         self.run.save_examples(iteration, examples)
-        name = network_name(self.run.progress.best)
+        name = run_agent(self.run, self.run.progress.best).name
         games = _self_play_games(episodes, name)
         self.run.games.record(iteration, "selfplay", games)
         self._add_to_window(examples)
@@ -150,22 +152,22 @@ class Trainer:
             candidate, champion = (self._player(n, gate.sampled_plies) for n in (iteration, best))
             match = self._arena(candidate, champion, gate.games, "gate")
             gained = elo_gained(match, candidate.name, champion.name)
-            accepted = passes(match.score, gained.superiority, gate)
+            accepted = passes(match.score, gained.los, gate)
             metrics = {
                 **match.score._asdict(),
                 "distinct_games": match.distinct,
                 "candidate_elo": elo + gained.elo,
                 "candidate_elo_low": elo + gained.low,
                 "candidate_elo_high": elo + gained.high,
-                "superiority": gained.superiority,
+                "los": gained.los,
             }
             elo = metrics["candidate_elo"] if accepted else elo
         line = {**self._head("gate", began), **metrics, "accepted": accepted, "elo": elo}
         best = iteration if accepted else best
         last = iteration == self.settings.iterations
-        warm, contest = self._stays_warm(best)
+        warm, warm_start_match = self._stays_warm(best)
         self._commit(
-            [line, *contest, *self._evaluate(best)],
+            [line, *warm_start_match, *self._evaluate(best)],
             iteration=iteration + 1,
             stage="measure" if last else "selfplay",
             best=best,
@@ -186,31 +188,37 @@ class Trainer:
         weight = self._warm_weight(self.run.progress.iteration)
         lines: list[dict[str, Any]] = []
 
-        def superiority(contest: Contest) -> float:
-            lines.append(self._hold_contest(contest, network, weight))
-            return float(lines[-1]["superiority"])
+        def los(warm_start_match: WarmStartMatch) -> float:
+            lines.append(self._hold_contest(warm_start_match, network, weight))
+            return float(lines[-1]["los"])
 
         if not warm_start.is_on or weight == 0:
             return self.run.progress.warm, lines
-        return not warm_start.schedule.is_over(superiority), lines
+        return not warm_start.schedule.is_over(los), lines
 
-    def _hold_contest(self, contest: Contest, network: int, weight: float) -> dict[str, Any]:
+    def _hold_contest(
+        self, warm_start_match: WarmStartMatch, network: int, weight: float
+    ) -> dict[str, Any]:
         """Let plain search play against the enhanced one, with one network; return metrics."""
         began = perf_counter()
         settings = self.settings
         plain = self._player(network)
         search = enhanced(settings.search, settings.warm_start, weight)
-        name = f"{plain.name} {settings.warm_start.variant}"
-        warm = network_entrant(self.run, settings, network, search=search, name=name)
+        warm = run_agent(self.run, network, NetworkOptions.model_validate(search.model_dump()))
         # Games of other numbers than the gate's have random streams of their own.
         match = self._arena(
-            plain, warm, contest.games, "contest", contest.openings, settings.gate.games
+            plain,
+            warm,
+            warm_start_match.games,
+            "warm_start_match",
+            warm_start_match.openings,
+            settings.gate.games,
         )
         return {
-            **self._head("contest", began),
+            **self._head("warm_start_match", began),
             **match.score._asdict(),
             "distinct_games": match.distinct,
-            "superiority": elo_gained(match, plain.name, warm.name).superiority,
+            "los": elo_gained(match, plain.name, warm.name).los,
         }
 
     def _evaluate(self, network: int) -> list[dict[str, Any]]:
@@ -221,7 +229,7 @@ class Trainer:
         began = perf_counter()
         self.reporter.stage(iteration, "evaluate", len(self.solved), "positions")
         torch.set_num_threads(1)
-        evaluator = load_evaluator(self.run, self.settings, network)
+        evaluator = load_evaluator(self.run, network)
         found = accuracy_metrics(
             self.solved, evaluator, self._player(network), self.settings.seed,
             self.reporter.progress,
@@ -229,11 +237,10 @@ class Trainer:
         return [{**self._head("evaluate", began), "network": network, **found}]
 
     def _measure(self) -> None:
-        games, best = self.settings.yardstick_games, self.run.progress.best
+        games, best = self.settings.baseline_games, self.run.progress.best
         lines = []
         opponents = [
-            Entrant("Random", lambda: RandomPlayer(self.game)),
-            mcts_entrant(self.game, YARDSTICK_PLAYOUTS),
+            *parse_agents(["random", f"mcts:{YARDSTICK_PLAYOUTS}"], self.game),
             self._player(0, self.settings.gate.sampled_plies),
         ]
         for opponent in opponents if games else []:
@@ -243,7 +250,7 @@ class Trainer:
         self._commit(lines, finished=True)
 
     def _arena(
-        self, a: Entrant, b: Entrant, games: int, title: str, openings: int = 0, begin: int = 0
+        self, a: Agent, b: Agent, games: int, title: str, openings: int = 0, begin: int = 0
     ) -> Match:
         """Play and record a match; the random streams are those of this iteration's arena."""
         iteration = self.run.progress.iteration
@@ -253,12 +260,13 @@ class Trainer:
             self.game, a, b, games, self.settings.seed, iteration, self.reporter.progress,
             openings=openings, begin=begin,
         )  # fmt: skip
-        played = [StoredGame(*game) for game in match.games]
+        played = match.games
         self.run.games.record(iteration, title, played)
         return match
 
-    def _player(self, iteration: int, sampled_plies: int = 0) -> Entrant:
-        return network_entrant(self.run, self.settings, iteration, sampled_plies)
+    def _player(self, iteration: int, sampled_plies: int = 0) -> Agent:
+        options = {**self.settings.search.model_dump(), "sampled_plies": sampled_plies}
+        return run_agent(self.run, iteration, NetworkOptions.model_validate(options))
 
     def _save_network(self, iteration: int) -> None:
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
@@ -292,31 +300,31 @@ def elo_gained(match: Match, candidate: str, champion: str) -> Difference:
     ratings = rate(Result(game.first, game.second, game.result) for game in match.games)
     gained = ratings.difference(candidate, champion)
     elo, low, high = (ratings.scale * each for each in gained[:3])
-    return Difference(elo, low, high, gained.superiority)
+    return Difference(elo, low, high, gained.los)
 
 
-def passes(score: Score, superiority: float, gate: GateSettings) -> bool:
-    """Tell whether a candidate replaces the network in force.
+def passes(score: Score, los: float, gate: GateSettings) -> bool:
+    """Tell whether a candidate replaces the best network.
 
     Given are its arena score and how likely that shows it to be stronger. For the share of games
     won draws are ignored; without a decisive game the candidate is rejected (FACTS 1, Arena).
     """
     if gate.accept == "always":
         return True
-    if gate.accept == "superiority":
-        return superiority >= gate.threshold
+    if gate.accept == "los":
+        return los >= gate.threshold
     decisive = score.wins + score.losses
     return decisive > 0 and score.wins / decisive >= gate.threshold
 
 
-def _self_play_games(episodes: Episodes, name: str) -> list[StoredGame]:
+def _self_play_games(episodes: Episodes, name: str) -> list[GameRecord]:
     """Return the games of an iteration; their moves are ordered by game and ply."""
     plies = episodes.plies
     ends = np.flatnonzero(np.diff(plies.games, append=-1)) + 1
     games = []
     for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         actions = tuple(plies.actions[begin:end].tolist())
-        games.append(StoredGame(number, name, name, actions, int(plies.values[begin])))
+        games.append(GameRecord(number, name, name, actions, int(plies.values[begin])))
     return games
 
 

@@ -1,4 +1,4 @@
-"""``perfect``: an oracle's best moves, equals by lot."""
+"""``perfect``: an oracle's best moves, ties broken at random."""
 
 from __future__ import annotations
 
@@ -7,27 +7,46 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import KINDS, Agent
+from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
 from zerolab.agents.options import refuse_options
-from zerolab.arena.perfect import PerfectPlayer
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import Budget
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
+from zerolab.search.search import choose_actions
 
 _BUDGET = Budget(nodes=50_000_000)
 """For each position: some 20 seconds. A player that thinks for hours helps nobody."""
+
+
+class PerfectPlayer(StatelessPlayer):
+    """Plays a move of the highest value; ties are broken at random.
+
+    `choose` raises NotSolvedError where the oracle's budget is spent.
+    """
+
+    def __init__(self, oracle: Oracle, name: str = "perfect") -> None:
+        self.name = name
+        self.oracle = oracle
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        values = self.oracle.action_values(states)
+        best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
+        return choose_actions(best, keys, np.zeros(len(slots), np.bool_))
 
 
 class _Perfect:
     form = "perfect"
 
     def game(self, argument: str) -> None:
-        """See `Kind.game`."""
+        """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `Kind.agent`."""
+        """See `AgentKind.agent`."""
         refuse_options(argument, "perfect")
         oracle = _InTurns(game, oracle_for(game, _BUDGET))
         return Agent("perfect", lambda: PerfectPlayer(oracle), game=game, identity="perfect")
@@ -53,4 +72,4 @@ class _InTurns:
             ) from error
 
 
-KINDS.add("perfect", _Perfect())
+AGENT_KINDS.add("perfect", _Perfect())

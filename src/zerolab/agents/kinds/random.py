@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-from zerolab.agents.interface import KINDS, Agent
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
 from zerolab.agents.options import refuse_options
-from zerolab.arena.players import RandomPlayer
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
+
+
+@kernel
+def _random_actions(game, states, keys, chosen):
+    for i in range(states.shape[0]):
+        chosen[i] = rules.random_action(game, states[i], streams.bits(keys[i], 0))
+
+
+class RandomPlayer(StatelessPlayer):
+    """Plays uniformly over the legal actions."""
+
+    def __init__(self, game: Game, name: str = "random") -> None:
+        self.name = name
+        self._game = game
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        chosen = np.empty(len(slots), np.int64)
+        _random_actions(self._game, states, keys, chosen)
+        return chosen
 
 
 class _Random:
     form = "random"
 
     def game(self, argument: str) -> None:
-        """See `Kind.game`."""
+        """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `Kind.agent`."""
+        """See `AgentKind.agent`."""
         refuse_options(argument, "random")
-        return Agent("random", lambda: RandomPlayer(game, "random"), game=game, identity="random")
+        return Agent("random", lambda: RandomPlayer(game), game=game, identity="random")
 
 
-KINDS.add("random", _Random())
+AGENT_KINDS.add("random", _Random())

@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
-from zerolab.agents.interface import KINDS, Agent
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
+from zerolab.agents.kinds.playouts import parse_playouts
 from zerolab.agents.options import describe, parse_settings, split_options
-from zerolab.agents.playouts import parse_playouts
-from zerolab.arena.rhea import RheaPlayer
+from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
-from zerolab.search.rhea import RheaSettings
+from zerolab.search.rhea import RheaSettings, rhea_actions
+
+_PLAYOUTS_PER_POLL = 50_000
+
+
+class RheaPlayer(StatelessPlayer):
+    """Plays the first action of the best plan; every move begins with new plans [Wang2021b, Ch. 5].
+
+    It is a `AsyncPlayer` so that it can be stopped: a kernel that evolves plans cannot.
+    """
+
+    def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
+        self.name = name
+        self._game = game
+        self._settings = settings
+        self.start(0)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self._slots = np.empty(0, np.int64)
+        self._states = np.empty((0, rules.words(self._game)), np.uint64)
+        self._keys = np.empty(0, np.uint64)
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        return rhea_actions(self._game, self._settings, states, keys)
+
+    def submit(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> None:
+        """See `AsyncPlayer.submit`."""
+        self._slots = np.concatenate([self._slots, slots])
+        self._states = np.concatenate([self._states, states])
+        self._keys = np.concatenate([self._keys, keys])
+
+    def poll(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `AsyncPlayer.poll`: some moves, as many as take a fraction of a second."""
+        count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
+        slots, self._slots = self._slots[:count], self._slots[count:]
+        states, self._states = self._states[:count], self._states[count:]
+        keys, self._keys = self._keys[:count], self._keys[count:]
+        return slots, self.choose(slots, states, keys)
 
 
 class _Rhea:
     form = "rhea:N"
 
     def game(self, argument: str) -> None:
-        """See `Kind.game`."""
+        """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `Kind.agent`."""
+        """See `AgentKind.agent`."""
         head, text = split_options(argument)
         base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
@@ -31,4 +77,4 @@ def _unchecked(playouts: int) -> RheaSettings:
     return RheaSettings.model_construct(playouts=playouts)
 
 
-KINDS.add("rhea", _Rhea())
+AGENT_KINDS.add("rhea", _Rhea())

@@ -5,64 +5,100 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from zerolab.agents.interface import KINDS, Agent
+from pydantic import ConfigDict, Field
+
+from zerolab.agents.interface import AGENT_KINDS, Agent, Player
 from zerolab.agents.options import NetworkOptions, describe, parse_options, split_options
-from zerolab.arena.greedy import GreedyPlayer
-from zerolab.arena.players import Player, SearchPlayer, search_bytes
+from zerolab.agents.policy_player import PolicyPlayer
+from zerolab.agents.search_player import SearchPlayer, search_bytes
+from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
+from zerolab.networks.weights import load_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
+from zerolab.search.settings import SearchSettings
 from zerolab.store.checks import digest
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.agents import load_evaluator, run_settings
-from zerolab.training.settings import TrainSettings
 
 _MOST_DIGITS = 10
 
 
-class _Named(NamedTuple):
-    """A run and one of its networks."""
+class PlayableRun(Settings):
+    """The part of a run's settings that its networks need in order to play."""
 
-    run: RunFolder
-    settings: TrainSettings
-    iteration: int
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    game: str
+    seed: int
+    network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    search: SearchSettings = SearchSettings()
+
+
+def playable(run: RunFolder) -> PlayableRun:
+    """Return what a run's networks need in order to play; raise UserError if it is damaged."""
+    return validate(PlayableRun, run.config, source=str(run.path / "config.toml"))
+
+
+def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
+    """Return the evaluator of a run's network; raise UserError if it is not there or damaged."""
+    settings = playable(run)
+    game = parse_game(settings.game)
+    network = build_network(settings.network, game, settings.seed)
+    load_weights(network, run.load_weights(iteration))
+    return NetworkEvaluator(network, game)
+
+
+def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
+    """Return a run's network as an agent, by default with the search it was trained with.
+
+    An agent searches without noise; without simulations, the network's policy plays alone.
+    """
+    settings = playable(run)
+    game = parse_game(settings.game)
+    chosen = options or parse_options(NetworkOptions, None, settings.search)
+    changes = describe(chosen, settings.search)
+    name = f"{run.path.as_posix()}@{iteration}{changes}"
+
+    def evaluator() -> NetworkEvaluator:
+        return _EVALUATORS.load(run, iteration)
+
+    def new_player() -> Player:
+        if chosen.simulations == 0:
+            return PolicyPlayer(game, name, evaluator(), chosen.sampled_plies)
+        return SearchPlayer(game, name, chosen.search, evaluator(), chosen.sampled_plies)
+
+    trained = {key: value for key, value in run.config.items() if key != "iterations"}
+    return Agent(
+        name,
+        new_player,
+        search_bytes(game, chosen) if chosen.simulations else 0,
+        game=game,
+        identity=digest(json.dumps([trained, iteration, changes], sort_keys=True).encode()),
+        evaluator=evaluator,
+    )
 
 
 class _Run:
     form = "a run's folder, such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
 
     def game(self, argument: str) -> Game:
-        """See `Kind.game`."""
-        return parse_game(_find(split_options(argument)[0]).settings.game)
+        """See `AgentKind.game`."""
+        run, _ = _find(split_options(argument)[0])
+        return parse_game(playable(run).game)
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `Kind.agent`."""
+        """See `AgentKind.agent`."""
         head, text = split_options(argument)
-        run, settings, iteration = _find(head)
-        options = parse_options(NetworkOptions, text, settings.search)
-        changes = describe(options, settings.search)
-        name = f"{run.path.as_posix()}@{iteration}{changes}"
-
-        def evaluator() -> NetworkEvaluator:
-            return _NETWORKS.load(run, settings, iteration)
-
-        def player() -> Player:
-            if options.simulations == 0:
-                return GreedyPlayer(game, name, evaluator(), options.sampled_plies)
-            return SearchPlayer(game, name, options.search, evaluator(), options.sampled_plies)
-
-        trained = settings.model_dump_json(exclude={"iterations"})
-        identity = digest(json.dumps([trained, iteration, changes]).encode())
-        memory = search_bytes(game, options.search) if options.simulations else 0
-        return Agent(name, player, memory, game=game, identity=identity, evaluator=evaluator)
+        run, iteration = _find(head)
+        return run_agent(run, iteration, parse_options(NetworkOptions, text, playable(run).search))
 
 
-def _find(head: str) -> _Named:
-    """Find the run and the network that ``FOLDER[@ITERATION]`` names."""
+def _find(head: str) -> tuple[RunFolder, int]:
+    """Find the run and the number of the network that ``FOLDER[@ITERATION]`` names."""
     folder, iteration = head, ""
     if "@" in head and not is_run(Path(head)):
         folder, _, iteration = head.rpartition("@")
@@ -74,10 +110,10 @@ def _find(head: str) -> _Named:
     if iteration and chosen not in networks:
         known = ", ".join(map(str, networks)) or "none yet"
         raise UserError(f"{run.path} has no network {chosen}: expected one of {known}")
-    return _Named(run, run_settings(run), chosen)
+    return run, chosen
 
 
-class _Networks:
+class _Evaluators:
     """Networks in use; players of the same one share it, whatever their searches."""
 
     def __init__(self) -> None:
@@ -85,17 +121,17 @@ class _Networks:
         self._loaded: WeakValueDictionary[tuple[Path, int], NetworkEvaluator]
         self._loaded = WeakValueDictionary()
 
-    def load(self, run: RunFolder, settings: TrainSettings, iteration: int) -> NetworkEvaluator:
+    def load(self, run: RunFolder, iteration: int) -> NetworkEvaluator:
         """Return a network's evaluator, loaded anew if no player holds it any more."""
         key = run.path.resolve(), iteration
         with self._lock:
             evaluator = self._loaded.get(key)
             if evaluator is None:
-                evaluator = load_evaluator(run, settings, iteration)
+                evaluator = load_evaluator(run, iteration)
                 self._loaded[key] = evaluator
             return evaluator
 
 
-_NETWORKS = _Networks()
+_EVALUATORS = _Evaluators()
 
-KINDS.add("run", _Run())
+AGENT_KINDS.add("run", _Run())

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from zerolab.search.interface import Selection, first_value, register_selection
+from zerolab.search.interface import Selection, fpu_value, register_selection
 
 
 class Puct(NamedTuple):
@@ -25,9 +25,9 @@ class PuctRule(Selection):
     """Because N(s) is at least 1, the prior counts at the very first visit."""
 
     @staticmethod
-    def prepare(rule, first_play, tree, b, node):
+    def prepare(rule, fpu, tree, b, node):
         exploration = np.float32(rule.c * math.sqrt(tree.visits[b, node]))
-        return exploration, np.float32(first_value(first_play, tree, b, node))
+        return exploration, np.float32(fpu_value(fpu, tree, b, node))
 
     @staticmethod
     def score(rule, tree, b, child, shared):

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
-from zerolab.search.interface import Selection, first_value, register_selection
+from zerolab.search.interface import Selection, fpu_value, register_selection
 
 _COUNT, _MEAN, _TOTAL = range(3)
 
@@ -22,7 +22,7 @@ class Rave(NamedTuple):
     later, by the same mover.
 
     c: 1.0 in W. equivalence: k; unless given, the simulations a move, as in W; 0 is PUCT.
-    all_movers: count what the other player played later, too. playout_moves: count what leaf rules
+    all_movers: count what the other player played later, too. playout_moves: count what leaf evaluators
     play out beyond the leaf; the default, not to, is FACTS 2's. Of several playouts a leaf, the
     last one's moves are credited with the mean of all.
     """
@@ -80,18 +80,18 @@ class RaveRule(Selection):
         return 3
 
     @staticmethod
-    def fitted(rule, simulations):
+    def with_budget(rule, simulations):
         if rule.equivalence is None:
             return rule._replace(equivalence=float(simulations))
         return rule
 
     @staticmethod
-    def prepare(rule, first_play, tree, b, node):
+    def prepare(rule, fpu, tree, b, node):
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits))
         rave = np.float32(rule.c * math.sqrt(1.0 + tree.statistics[b, node, _TOTAL]))
         beta = np.float32(math.sqrt(rule.equivalence / (3.0 * visits + rule.equivalence)))
-        return exploration, rave, beta, np.float32(first_value(first_play, tree, b, node))
+        return exploration, rave, beta, np.float32(fpu_value(fpu, tree, b, node))
 
     @staticmethod
     def score(rule, tree, b, child, shared):
@@ -113,7 +113,7 @@ class RaveRule(Selection):
         return (np.float32(1) - beta) * puct + beta * later
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, trace):
+    def update(rule, tree, b, leaf, value, moves):
         node = leaf
         signed = value
         while tree.parent[b, node] >= 0:
@@ -122,15 +122,15 @@ class RaveRule(Selection):
             node = tree.parent[b, node]
             _credit(rule, tree, b, node, True, action, signed)
         if rule.playout_moves:
-            for ply in range(trace[0]):
-                if not _occurs(rule, trace, ply):
-                    _credit(rule, tree, b, leaf, ply % 2 == 0, trace[1 + ply], value)
+            for ply in range(moves[0]):
+                if not _occurs(rule, moves, ply):
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], value)
 
 
 @inlined
-def _occurs(rule, trace, ply):
+def _occurs(rule, moves, ply):
     """Tell whether the action of a ply was played before in the playout, by a mover that counts."""
     for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
-        if trace[1 + earlier] == trace[1 + ply]:
+        if moves[1 + earlier] == moves[1 + ply]:
             return True
     return False

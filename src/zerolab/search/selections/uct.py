@@ -14,7 +14,7 @@ from zerolab.search.interface import Selection, register_selection
 class Uct(NamedTuple):
     """U = Q + c * sqrt(ln N(s) / N(s, a)); priors are ignored.
 
-    Every child is tried once before any a second time, so first-play rules have no effect.
+    Every child is tried once before any a second time, so first-play urgency rules have no effect.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -25,7 +25,7 @@ class UctRule(Selection):
     """Section 2.3 of the paper, with values in [-1, 1]."""
 
     @staticmethod
-    def prepare(rule, first_play, tree, b, node):
+    def prepare(rule, fpu, tree, b, node):
         return np.float32(rule.c * math.sqrt(math.log(tree.visits[b, node])))
 
     @staticmethod

@@ -13,7 +13,7 @@ from zerolab.core.registry import Registry
 SCHEDULES: Registry[type[Choice]] = Registry("schedule")
 
 
-class Contest(NamedTuple):
+class WarmStartMatch(NamedTuple):
     """An arena between plain network search and the enhanced player."""
 
     games: int
@@ -32,10 +32,10 @@ class Schedule(Choice):
         """Return the weight, from 0 to 1, in an iteration counted from 1."""
         raise NotImplementedError
 
-    def is_over(self, superiority: Callable[[Contest], float]) -> bool:
+    def is_over(self, los: Callable[[WarmStartMatch], float]) -> bool:
         """Tell after an iteration whether the enhancement has had its day, whatever the weights.
 
-        `superiority` plays a contest with the network now in force, and returns how likely it
+        `los` plays a warm_start_match with the network now in force, and returns how likely it
         shows plain search to be the stronger player.
         """
         return False
@@ -91,15 +91,15 @@ class Adaptive(Schedule):
 
     They meet after every iteration, with its network. The follow-up of W decides by an arena; here
     it is decided by how likely the games show plain search to be stronger. With 0.95, two players
-    of one strength are told apart in about one contest of twenty, so the warm start ends some day
+    of one strength are told apart in about one warm_start_match of twenty, so the warm start ends some day
     even where nothing is lost or gained by it.
     """
 
     name: Literal["adaptive"] = "adaptive"
     games: int = Field(default=40, ge=2, le=1_000_000)
-    """Of a contest, half with each colour."""
-    superiority: float = Field(default=0.95, ge=0.5, lt=1)
-    """What the likelihood of superiority of plain search has to reach."""
+    """Of a warm_start_match, half with each colour."""
+    los: float = Field(default=0.95, ge=0.5, lt=1)
+    """What the likelihood of los of plain search has to reach."""
     openings: int = Field(default=2, ge=0, le=1000)
     """Random plies at the start of a game, so that games differ; each opening is played twice."""
 
@@ -112,9 +112,9 @@ class Adaptive(Schedule):
         """See `Schedule.weight`."""
         return 1.0
 
-    def is_over(self, superiority: Callable[[Contest], float]) -> bool:
+    def is_over(self, los: Callable[[WarmStartMatch], float]) -> bool:
         """See `Schedule.is_over`."""
-        return superiority(Contest(self.games, self.openings)) >= self.superiority
+        return los(WarmStartMatch(self.games, self.openings)) >= self.los
 
 
 for _kind in (Linear, Fixed, Never, Adaptive):

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.core.config import Choice, Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.core.registry import Registry
-from zerolab.search.interface import FIRST_PLAY_SETTINGS, LEAF_SETTINGS, SELECTION_SETTINGS
+from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.search.settings import SearchSettings
 from zerolab.training.warm_start.schedules import SCHEDULES
 
@@ -19,22 +19,22 @@ class Variant(NamedTuple):
     """The rules that an enhancement puts in place of those of plain network search, by name."""
 
     selection: str | None = None
-    leaf: str | None = None
+    leaf_evaluator: str | None = None
 
 
 VARIANTS: Registry[Variant] = Registry("variant")
 VARIANTS.add("baseline", Variant())
-VARIANTS.add("rollout", Variant(leaf="playout"))
+VARIANTS.add("rollout", Variant(leaf_evaluator="playout"))
 VARIANTS.add("rave", Variant(selection="rave"))
-VARIANTS.add("rora", Variant(selection="rave", leaf="playout"))
-VARIANTS.add("wro", Variant(leaf="mixed"))
-VARIANTS.add("wrora", Variant(selection="rave", leaf="mixed"))
+VARIANTS.add("rora", Variant(selection="rave", leaf_evaluator="playout"))
+VARIANTS.add("wro", Variant(leaf_evaluator="mixed"))
+VARIANTS.add("wrora", Variant(selection="rave", leaf_evaluator="mixed"))
 VARIANTS.add("own", Variant())
 
 _CHOICES: Mapping[str, Registry[type[Choice]]] = {
     "selection": SELECTION_SETTINGS,
-    "first_play": FIRST_PLAY_SETTINGS,
-    "leaf": LEAF_SETTINGS,
+    "fpu": FPU_SETTINGS,
+    "leaf_evaluator": LEAF_EVALUATOR_SETTINGS,
 }
 
 
@@ -49,7 +49,7 @@ class WarmStartSettings(Settings):
 
     search: Mapping[str, Any] = Field(default_factory=dict)
     """What else differs from the settings of plain search meanwhile, such as
-    ``search.leaf.playouts=4`` or, with variant = "own", ``search.selection=rave``."""
+    ``search.leaf_evaluator.playouts=4`` or, with variant = "own", ``search.selection=rave``."""
 
     @field_validator("variant")
     @classmethod
@@ -80,10 +80,10 @@ class WarmStartSettings(Settings):
                     f'search.{part} = "{name}" is not what variant = "{self.variant}" stands for,'
                     f' "{rule}": expected variant = "own"'
                 )
-        leaf = self.search.get("leaf")
+        leaf = self.search.get("leaf_evaluator")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
-                f"search.leaf.weight = {leaf['weight']}: the weight is what the schedule says"
+                f"search.leaf_evaluator.weight = {leaf['weight']}: the weight is what the schedule says"
             )
         return self
 
@@ -99,7 +99,7 @@ def enhanced(
     """Return the search of self-play at a weight of the schedule; plain search at weight 0.
 
     Rules that take each other's place keep the settings they share, such as PUCT's and RAVE's c.
-    A leaf rule that the enhancement brings gets the weight, if it has one; that of plain search
+    A leaf evaluator that the enhancement brings gets the weight, if it has one; that of plain search
     keeps its own. Raises UserError where `warm_start.search` does not fit.
     """
     if weight == 0 or not warm_start.is_on:
@@ -111,10 +111,12 @@ def enhanced(
     for key, value in warm_start.search.items():
         _change(data, key, value)
     changed = validate(SearchSettings, data, source="warm_start.search")
-    brings_leaf = variant.leaf is not None or "leaf" in warm_start.search
-    if not brings_leaf or "weight" not in type(changed.leaf).model_fields:
+    brings_leaf = variant.leaf_evaluator is not None or "leaf_evaluator" in warm_start.search
+    if not brings_leaf or "weight" not in type(changed.leaf_evaluator).model_fields:
         return changed
-    return changed.model_copy(update={"leaf": changed.leaf.model_copy(update={"weight": weight})})
+    return changed.model_copy(
+        update={"leaf_evaluator": changed.leaf_evaluator.model_copy(update={"weight": weight})}
+    )
 
 
 def _change(data: dict[str, Any], key: str, value: Any) -> None:

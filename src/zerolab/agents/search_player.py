@@ -1,0 +1,91 @@
+"""An agent that searches every move."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.rules import host
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import Game
+from zerolab.search.interface import Evaluator, statistics
+from zerolab.search.search import Search, choose_actions
+from zerolab.search.settings import SearchSettings
+from zerolab.search.tree import empty_tree
+
+_LEAST_NODES = 1024  # of a search's trees
+
+
+class SearchPlayer:
+    """Plays the most visited action of a search; ties are broken at random.
+
+    Moves of the first `sampled_plies` plies are drawn in proportion to the visits instead, which
+    makes games differ. Root noise, which is for self-play, is left out.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        name: str,
+        settings: SearchSettings,
+        evaluator: Evaluator,
+        sampled_plies: int = 0,
+    ) -> None:
+        self.name = name
+        quiet = settings.noise.model_copy(update={"fraction": 0.0})
+        self._settings = settings.model_copy(update={"noise": quiet})
+        self._game = game
+        self._evaluator = evaluator
+        self._sampled_plies = sampled_plies
+        self.start(0)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self.search = Search(self._game, self._settings, self._evaluator, games)
+        self._plies = np.zeros(games, np.int64)
+        self._keys = np.zeros(games, np.uint64)
+        self.reset(np.arange(games))
+
+    def reset(self, slots: NDArray[np.int64]) -> None:
+        """See `Player.reset`."""
+        self._plies[slots] = 0
+        states = np.repeat(host.start(self._game)[None], len(slots), axis=0)
+        self.search.set_root(slots, states)
+
+    def choose(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """See `Player.choose`."""
+        self.submit(slots, states, keys)
+        self.search.run()
+        return self._decide(slots)
+
+    def submit(
+        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> None:
+        """See `AsyncPlayer.submit`."""
+        self._keys[slots] = keys
+        self.search.start_search(slots, keys, keys)
+
+    def poll(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `AsyncPlayer.poll`: one step of the search."""
+        slots = self.search.step()
+        return slots, self._decide(slots)
+
+    def _decide(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not slots.size:
+            return slots
+        sample = self._plies[slots] < self._sampled_plies
+        return choose_actions(self.search.visits(slots), self._keys[slots], sample)
+
+    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """See `Player.advance`."""
+        self.search.advance(slots, actions)
+        self._plies[slots] += 1
+
+
+def search_bytes(game: Game, settings: SearchSettings) -> int:
+    """Estimate the memory of one slot of a search: every simulation adds a node's children."""
+    own = statistics(settings.selection.build())
+    node = sum(array.nbytes for array in empty_tree(1, 1, rules.words(game), own))
+    return node * max(_LEAST_NODES, settings.simulations * rules.actions(game))

@@ -1,0 +1,92 @@
+"""What the games of a tournament say, before and beside ratings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.interface import FORFEIT
+from zerolab.ratings.elo import Score
+from zerolab.ratings.results import Result
+from zerolab.store.games import GameRecord
+
+Floats = NDArray[np.float64]
+
+
+class PairResult(NamedTuple):
+    """All games of two players."""
+
+    first: str
+    """The one whose name comes first in the alphabet, not the one who moves first."""
+    second: str
+    score: Score
+    """From the view of `first`."""
+    distinct: Score
+    """The same with every different game counted once: without noise, play repeats itself."""
+    led: int
+    """Games in which `first` moved first."""
+
+
+class Overview(NamedTuple):
+    """A tournament in numbers."""
+
+    games: int
+    distinct: int
+    """Different games; equal moves of another pair or with other colours count again."""
+    moving_first: Score
+    """From the view of the players who moved first."""
+    forfeits: dict[str, int]
+    """How many games each player gave up; those who gave up none are left out."""
+
+
+def results(games: Sequence[GameRecord]) -> list[Result]:
+    """Return the games as the ratings take them."""
+    return [Result(game.first, game.second, game.result) for game in games]
+
+
+def overview(games: Sequence[GameRecord]) -> Overview:
+    """Count games, different ones, first players' results and forfeits."""
+    distinct = {(game.first, game.second, game.actions) for game in games}
+    forfeits = Counter(_mover(game) for game in games if game.actions[-1:] == (FORFEIT,))
+    moving_first = _score([game.result for game in games])
+    return Overview(len(games), len(distinct), moving_first, dict(sorted(forfeits.items())))
+
+
+def _mover(game: GameRecord) -> str:
+    """Return who made the last move of a game, or gave it up."""
+    return game.first if len(game.actions) % 2 == 1 else game.second
+
+
+def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
+    """Return the results of every pair that met, in alphabetical order."""
+    pairs: dict[tuple[str, str], list[GameRecord]] = {}
+    for game in games:
+        pairs.setdefault((min(game[1:3]), max(game[1:3])), []).append(game)
+    return [_pair_result(*names, met) for names, met in sorted(pairs.items())]
+
+
+def _pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
+    own = [game.result if game.first == first else -game.result for game in games]
+    different = {
+        (game.first, game.actions): points for game, points in zip(games, own, strict=True)
+    }
+    led = sum(game.first == first for game in games)
+    return PairResult(first, second, _score(own), _score(list(different.values())), led)
+
+
+def _score(outcomes: Sequence[int]) -> Score:
+    return Score(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
+
+
+def cross_table(players: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
+    """Return float64[n, n]: points a game of player i against j, NaN where they have not met."""
+    number = {name: i for i, name in enumerate(players)}
+    table = np.full((len(players), len(players)), np.nan)
+    for pair in pairs:
+        i, j = number[pair.first], number[pair.second]
+        table[i, j], table[j, i] = pair.score.share, 1.0 - pair.score.share
+    return table

@@ -1,0 +1,184 @@
+"""Is strength one number? Cycles among players, and how far pairs are from their ratings.
+
+A rating can say that A is stronger than B, not that A beats B, B beats C and C beats A. So a
+tournament is searched for such cycles, and its pairs are compared with what the ratings expect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.play.report import PairResult, cross_table
+from zerolab.ratings.bayes import ELO, Ratings
+from zerolab.ratings.elo import Score
+
+LEVEL = 0.05
+"""Probability of calling a pair decided though both players are equal."""
+
+Floats = NDArray[np.float64]
+
+
+class Cycle(NamedTuple):
+    """Three players each of whom beats the next, and the last one the first."""
+
+    players: tuple[str, str, str]
+    p_values: tuple[float, float, float]
+    """Of the exact test of each of the three pairs."""
+
+
+class Cycles(NamedTuple):
+    """What was found among all triples of players that met one another."""
+
+    triples: int
+    decided: int
+    """Triples without an even pair."""
+    cyclic: int
+    """Of these, the ones that are a cycle by points, significant or not."""
+    significant: list[Cycle]
+    """Cycles in which every pair is decided at the level; the strongest evidence first."""
+    by_chance: float
+    """At most so many of them are expected if all players are equal."""
+
+    @property
+    def share(self) -> float | None:
+        """Cyclic triples among decided ones; players that throw dice have 1/4."""
+        return self.cyclic / self.decided if self.decided else None
+
+
+def sign_test(score: Score) -> float:
+    """Return the exact two-sided p-value of wins and losses being equally likely, draws aside."""
+    decisive = score.wins + score.losses
+    extreme = max(score.wins, score.losses)
+    tail = sum(math.comb(decisive, k) for k in range(extreme, decisive + 1))
+    return min(1.0, 2 * tail / (1 << decisive))
+
+
+def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
+    """Look at all triples of players; every different game counts once in the tests."""
+    players = sorted({name for pair in pairs for name in pair[:2]})
+    number = {name: i for i, name in enumerate(players)}
+    with np.errstate(invalid="ignore"):
+        beats = cross_table(players, pairs) > 0.5
+        met = ~np.isnan(cross_table(players, pairs))
+    p_values = np.ones(met.shape)
+    surely = np.zeros(met.shape, np.bool_)
+    for pair in pairs:
+        i, j = number[pair.first], number[pair.second]
+        p_values[i, j] = p_values[j, i] = p = sign_test(pair.distinct)
+        if p < level:
+            ahead = pair.distinct.wins > pair.distinct.losses
+            surely[(i, j) if ahead else (j, i)] = True
+    significant = [
+        Cycle(
+            (players[i], players[j], players[k]), (p_values[i, j], p_values[j, k], p_values[k, i])
+        )
+        for i, j, k in _directed_triangles(surely)
+    ]
+    triples = _triangles(met) // 6
+    return Cycles(
+        triples,
+        _triangles(beats | beats.T) // 6,
+        _triangles(beats) // 3,
+        sorted(significant, key=lambda cycle: max(cycle.p_values)),
+        triples * 2 * (level / 2) ** 3,
+    )
+
+
+def _triangles(edges: NDArray[np.bool_]) -> int:
+    """Return the number of closed walks of three steps."""
+    steps = edges.astype(np.int64)
+    return int(np.trace(steps @ steps @ steps))
+
+
+def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Return every cycle of three once, from its lowest number."""
+    found = []
+    for i, j in zip(*(side.tolist() for side in np.nonzero(edges)), strict=True):
+        if i < j:
+            ends = np.flatnonzero(edges[j] & edges[:, i]).tolist()
+            found += [(i, j, k) for k in ends if k > i]
+    return found
+
+
+class Residual(NamedTuple):
+    """How far a pair's points are from what the ratings expect."""
+
+    first: str
+    second: str
+    points: float
+    """Of `first`."""
+    expected: float
+    deviation: float
+    """Points above the expected ones, in standard errors."""
+
+
+class Fit(NamedTuple):
+    """How well the ratings describe the pairs."""
+
+    residuals: list[Residual]
+    """The largest deviation, of either sign, first."""
+    chi_square: float
+    freedom: int
+    """Pairs less the parameters that were with_budget."""
+
+    @property
+    def p_value(self) -> float | None:
+        """Probability of as bad a fit by chance; None without pairs to spare."""
+        return chi_square_tail(self.chi_square, self.freedom) if self.freedom > 0 else None
+
+
+_FITTED = 2  # advantage and draw_elo; of the strengths all but one are free
+
+
+def fit(pairs: Sequence[PairResult], ratings: Ratings) -> Fit:
+    """Compare pairs with ratings with_budget to the same games, in which repeated games count."""
+    elo = {rating.player: rating.elo for rating in ratings.players}
+    residuals = sorted(
+        (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
+        key=lambda each: -abs(each.deviation),
+    )
+    total = sum(each.deviation**2 for each in residuals)
+    return Fit(residuals, total, len(pairs) - (len(elo) - 1) - _FITTED)
+
+
+def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
+    leading, mean_1, variance_1 = pair.led, *_expectation(difference, ratings)
+    following = pair.score.games - pair.led
+    mean_2, variance_2 = _expectation(-difference, ratings)
+    expected = leading * mean_1 + following * (1.0 - mean_2)
+    spread = math.sqrt(leading * variance_1 + following * variance_2)
+    points = pair.score.share * pair.score.games
+    return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
+
+
+_LEAST_VARIANCE = 1e-12
+"""Of players so far apart that the result is certain to the last bit."""
+
+
+def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
+    """Return mean and variance of the points of a first player so much stronger, one game."""
+    lead = difference + ratings.advantage
+    win = 1.0 / (1.0 + math.exp((ratings.draw_elo - lead) / ELO))
+    loss = 1.0 / (1.0 + math.exp((ratings.draw_elo + lead) / ELO))
+    mean = win + 0.5 * (1.0 - win - loss)
+    variance = win + 0.25 * (1.0 - win - loss) - mean * mean
+    return mean, max(variance, _LEAST_VARIANCE)
+
+
+def chi_square_tail(value: float, freedom: int) -> float:
+    """Return the probability that a chi-square variable is larger.
+
+    By the recurrence Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1) of the incomplete gamma
+    function, from a = 1/2 or 1 (Abramowitz and Stegun 26.4.4 and 26.4.5).
+    """
+    x, a = value / 2.0, 0.5 if freedom % 2 else 1.0
+    tail = math.erfc(math.sqrt(x)) if freedom % 2 else math.exp(-x)
+    while a < freedom / 2.0:
+        tail += math.exp(a * math.log(x) - x - math.lgamma(a + 1.0)) if x > 0 else 0.0
+        a += 1.0
+    return min(1.0, tail)

@@ -1,0 +1,1 @@
+"""One file a leaf evaluator; each module here is found and registered by itself."""

@@ -1,0 +1,20 @@
+"""The evaluator's value as the value of a leaf, as in AlphaZero."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zerolab.search.interface import LeafEvaluator, register_leaf_evaluator
+
+
+class NetworkValue(NamedTuple):
+    """A leaf is worth what the evaluator says."""
+
+
+@register_leaf_evaluator("network", NetworkValue)
+class NetworkValueRule(LeafEvaluator):
+    """See `NetworkValue`."""
+
+    @staticmethod
+    def leaf_value(rule, game, state, estimate, key, scratch, moves):
+        return estimate

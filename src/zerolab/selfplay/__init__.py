@@ -1,1 +1,0 @@
-"""Games of an agent against itself, many in lockstep."""

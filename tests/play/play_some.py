@@ -1,0 +1,47 @@
+"""A small tournament that stores its games as often as it can; to be killed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from zerolab.agents.interface import Agent
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.specs import parse_agent
+from zerolab.play import tournament as module
+from zerolab.play import workers
+from zerolab.play.tournament import Tournament, TournamentSettings
+from zerolab.rules.catalogue import parse_game
+
+NAME = "connect_four:4x4"
+GAME = parse_game(NAME)
+
+
+def agents():
+    random = Agent("random", lambda: RandomPlayer(GAME))
+    return [
+        random,
+        parse_agent("mcts:20", GAME),
+        parse_agent("mcts:60", GAME),
+        parse_agent("mcts:61", GAME),
+    ]
+
+
+def settings(**changes):
+    players = {agent.name: "" for agent in agents()}
+    chosen = {"game": NAME, "games": 300, "openings": 2, "seed": 4, "players": players}
+    return TournamentSettings(**{**chosen, **changes})
+
+
+def play(folder):
+    """Play with few lanes, so that pairs finish one after the other."""
+    module._STORE_SECONDS = 0.0
+    workers._MOST_LANES = workers._LEAST_LANES
+    workers._POLL_SECONDS = 0.005
+    with Tournament.locked(folder, settings()) as tournament:
+        tournament.play(GAME, agents())
+        return tournament.games()
+
+
+if __name__ == "__main__":
+    play(Path(sys.argv[1]))

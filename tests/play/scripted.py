@@ -1,0 +1,48 @@
+"""Players whose moves a test knows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.agents.interface import FORFEIT
+from zerolab.rules.position import Position
+
+
+class Scripted:
+    """Plays the legal action that `pick` chooses, and checks that it was told every move."""
+
+    def __init__(self, game, name, pick):
+        self.name = name
+        self.game = game
+        self.pick = pick
+        self.heard = []
+
+    def start(self, games):
+        self.positions = [Position.start(self.game)] * games
+
+    def reset(self, slots):
+        for slot in slots:
+            self.positions[slot] = Position.start(self.game)
+
+    def choose(self, slots, states, keys):
+        for slot, state in zip(slots, states, strict=True):
+            assert (self.positions[slot].state == state).all()
+        return np.array([self.pick(self.positions[slot]) for slot in slots], np.int64)
+
+    def advance(self, slots, actions):
+        for slot, action in zip(slots, actions, strict=True):
+            self.positions[slot] = self.positions[slot].play(int(action))
+            self.heard.append(int(action))
+
+
+def lowest(position):
+    return position.legal_actions[0]
+
+
+def highest(position):
+    return position.legal_actions[-1]
+
+
+def quitter(ply):
+    """Play the lowest action, and give up from a ply on."""
+    return lambda position: FORFEIT if position.ply >= ply else lowest(position)

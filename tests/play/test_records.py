@@ -1,0 +1,165 @@
+"""Reading results: PGN as found in the wild, zerolab's own games, and nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zerolab.core.errors import UserError
+from zerolab.play.records import Records, read_pgn, read_records
+from zerolab.ratings.results import Result
+from zerolab.store.games import GameRecord, GameStore
+
+GAME = '[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
+
+
+def read(text: str, encoding: str = "utf-8") -> Records:
+    return read_pgn(text.encode(encoding), "games.pgn")
+
+
+def test_games_and_their_results():
+    text = "".join(
+        f'[Event "x"]\n[White "A"]\n[Black "B"]\n[Result "{result}"]\n\n1. e4 {result}\n\n'
+        for result in ("1-0", "0-1", "1/2-1/2", "*")
+    )
+    assert read(text) == Records([Result("A", "B", o) for o in (1, -1, 0)], unfinished=1)
+
+
+WILD = {
+    "line ends of Windows": GAME.replace("\n", "\r\n"),
+    "old line ends": GAME.replace("\n", "\r"),
+    "a byte order mark": "\ufeff" + GAME,
+    "no moves, no space": '[White "A"][Black "B"][Result "1-0"]',
+    "odd spaces": '  [ White\t"A" ]\n\n\n[Black   "B"]\n \n[ Result "1-0"]   ',
+    "spaces in values": GAME.replace('"A"', '" A "'),
+    "tags in comments": GAME.replace("e5", '{[White "Z"] ; [%clk 0:01]} e5 ; [Black "Z"]\n'),
+    "tags in an escaped line": '% [White "Z"]\n' + GAME,
+    "a variation with a result": GAME.replace("e5", "(1. d4 {!} (1. c4 0-1) 0-1) e5 $1"),
+    "a comment before the moves": GAME.replace("1. e4", "{it was [a] fine game} 1. e4"),
+    "brackets in a value": GAME.replace("[White", '[Event "a [b] {c} ; d"]\n[White'),
+    "a broken tag elsewhere": '[Event "the "great" cup"]\n' + GAME,
+    "tags of many kinds": GAME.replace("[Result", '[WhiteElo "9"]\n[Site "?"]\n[Result'),
+    "a result in the moves that differs": GAME.replace("e5 1-0", "e5 0-1"),
+}
+
+
+@pytest.mark.parametrize("kind", WILD)
+def test_pgn_from_the_wild(kind):
+    once, twice = read(WILD[kind]), read(WILD[kind] + "\n\n" + WILD[kind].lstrip("\ufeff"))
+    assert once == Records([Result("A", "B", 1)])
+    assert twice == Records([Result("A", "B", 1)] * 2)
+
+
+def test_names_keep_their_characters():
+    quoted = GAME.replace('"A"', r'"the \"A\" of C:\\x"')
+    assert read(quoted).results[0].first == r'the "A" of C:\x'
+    loose = GAME.replace('"A"', '"the "A" of C"')
+    assert read(loose).results[0].first == 'the "A" of C'
+    for encoding in ("utf-8", "latin-1"):
+        assert read(GAME.replace('"B"', '"Müller"'), encoding).results[0].second == "Müller"
+
+
+def test_games_without_moves_are_told_apart_by_their_tags():
+    text = "".join(f'[White "{w}"]\n[Black "{b}"]\n[Result "0-1"]\n' for w, b in ("AB", "BC", "CA"))
+    assert read(text).results == [Result(*names, -1) for names in ("AB", "BC", "CA")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GAME + GAME.replace("1-0", "2-0"), 'games.pgn, game 2: Result "2-0": expected 1-0'),
+        (GAME.replace("1-0", "x" * 500), 'Result "' + "x" * 40 + '..."'),
+        (GAME + GAME.replace('[Black "B"]\n', ""), "games.pgn, game 2: the tag Black is missing"),
+        (GAME.replace('"B"', '""'), "game 1: the tag Black is missing"),
+        (GAME + '[White "A"]', "games.pgn, game 2: the tag Black is missing"),
+        (GAME + "{ never ends" + GAME, "game 1: a comment { is never closed"),
+        (GAME + '[White "A"] { never ends', "game 2: a comment { is never closed"),
+        ("", "holds no games"),
+        ("1. e4 e5 1-0", "holds no games"),
+    ],
+)
+def test_wrong_files_are_told_in_one_line(text, message):
+    with pytest.raises(UserError) as told:
+        read(text)
+    assert message in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+pieces = st.sampled_from(
+    ['[White "A"]', '[Black "B"]', '[Result "1-0"]', '[Result "', '"]', "[", "]", "{", "}", "(",
+     ")", ";", "%", "\n", "\r", "\\", '"', " ", "*", "1-0", "e4", "\x00", "é", "\ud7ff"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.binary(max_size=300), st.lists(pieces, max_size=40).map("".join)))
+def test_nonsense_is_read_or_refused_in_one_line(content):
+    raw = content if isinstance(content, bytes) else content.encode()
+    try:
+        records = read_pgn(raw, "games.pgn")
+    except UserError as told:
+        assert len(str(told).splitlines()) == 1
+    else:
+        assert all(result.outcome in (1, 0, -1) for result in records.results)
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.sampled_from((1, 0, -1))), min_size=1))
+def test_what_is_written_is_read_again(games):
+    """Names with any printable characters survive, escaped as the standard says."""
+    tidied = [
+        (*(" ".join("".join(c for c in n if c.isprintable()).split()) or "x" for n in names), o)
+        for *names, o in games
+    ]
+    names = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+    text = ""
+    for first, second, outcome in tidied:
+        white, black = (n.replace("\\", r"\\").replace('"', r"\"") for n in (first, second))
+        text += f'[White "{white}"]\n[Black "{black}"]\n[Result "{names[outcome]}"]\n\n'
+    records = read(text)
+    assert records.results == [Result(*each) for each in tidied if each[0] != each[1]]
+    assert records.against_itself == len(tidied) - len(records.results)
+
+
+def stored(folder: Path) -> GameStore:
+    folder.mkdir(exist_ok=True)
+    store = GameStore(folder / "games.sqlite")
+    store.record(1, "selfplay", [GameRecord(0, "network 0", "network 0", (1, 2), 1)])
+    store.record(
+        1, "gate",
+        [GameRecord(0, "network 1", "network 0", (1,), 1),
+         GameRecord(1, "network 0", "network 1", (2,), 0)],
+    )  # fmt: skip
+    store.record(2, "against Random", [GameRecord(0, "Random", "network 1", (3, -1), -1)])
+    return store
+
+
+def test_games_of_all_stages_but_self_play(tmp_path):
+    expected = Records(
+        [Result("network 1", "network 0", 1), Result("network 0", "network 1", 0),
+         Result("Random", "network 1", -1)],
+        against_itself=1,
+    )  # fmt: skip
+    store = stored(tmp_path / "run")
+    assert read_records([store.path]) == expected
+    assert read_records([tmp_path / "run"]) == expected
+    assert read_records([store.path, store.path]) == expected
+
+
+def test_networks_of_several_runs_are_told_apart(tmp_path):
+    for name in ("one", "two"):
+        stored(tmp_path / name)
+    results = read_records([tmp_path / "one", tmp_path / "two"]).results
+    names = {name for result in results for name in result[:2]}
+    assert names == {"Random"} | {f"{tmp_path / run}@{k}" for run in ("one", "two") for k in (0, 1)}
+
+
+def test_files_that_are_not_there_or_not_ours(tmp_path):
+    with pytest.raises(UserError, match="does not exist"):
+        read_records([tmp_path / "none.pgn"])
+    with pytest.raises(UserError, match=r"games\.sqlite does not exist"):
+        read_records([tmp_path])
+    (tmp_path / "bad.sqlite").write_bytes(b"SQLite format 3\0" + b"nonsense" * 99)
+    with pytest.raises(UserError):
+        read_records([tmp_path / "bad.sqlite"])

@@ -1,0 +1,51 @@
+"""Counting games by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.agents.interface import FORFEIT
+from zerolab.play.figure import draw_cross_table, save_figure
+from zerolab.play.report import cross_table, overview, pair_results
+from zerolab.ratings.elo import Score
+from zerolab.store.games import GameRecord
+
+GAMES = [
+    GameRecord(0, "ann", "bob", (0, 1, 2), 1),
+    GameRecord(1, "bob", "ann", (0, 1, 2), 1),
+    GameRecord(2, "ann", "bob", (0, 1, 2), 1),
+    GameRecord(3, "bob", "ann", (3, 4), 0),
+    GameRecord(0, "ann", "cid", (5, FORFEIT), 1),
+    GameRecord(1, "cid", "ann", (FORFEIT,), -1),
+]
+
+
+def test_pairs_are_seen_from_the_first_name():
+    bob, cid = pair_results(GAMES)
+    assert (bob.first, bob.second, bob.score, bob.led) == ("ann", "bob", Score(2, 1, 1), 2)
+    assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are one; 1 has other colours
+    assert (cid.score, cid.distinct, cid.led) == (Score(2, 0, 0), Score(2, 0, 0), 1)
+
+
+def test_the_overview_counts_forfeits_by_who_gave_up():
+    counts = overview(GAMES)
+    assert (counts.games, counts.distinct) == (6, 5)
+    assert counts.moving_first == Score(4, 1, 1)
+    assert counts.forfeits == {"cid": 2}
+
+
+def test_the_cross_table_is_zero_sum_and_empty_where_nobody_met():
+    table = cross_table(["ann", "bob", "cid"], pair_results(GAMES))
+    assert table[0, 1] == 2.5 / 4
+    assert table[1, 0] == 1.5 / 4
+    assert table[0, 2] == 1
+    assert np.isnan(table[1, 2])
+    assert np.isnan(np.diag(table)).all()
+
+
+def test_the_figure_takes_every_name(tmp_path):
+    names = ["$a_b$", "x" * 200, "<&>"]
+    figure = draw_cross_table(names, cross_table(names, []), "a $title$")
+    for ending, head in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+        save_figure(figure, tmp_path / f"table.{ending}")
+        assert (tmp_path / f"table.{ending}").read_bytes().startswith(head)

@@ -1,0 +1,248 @@
+"""Tournaments: who meets whom, and folders that outlive their processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from play.play_some import GAME, agents, settings
+from play.scripted import Scripted, lowest, quitter
+from zerolab.agents.interface import FORFEIT, Agent
+from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.play import workers
+from zerolab.play.report import overview
+from zerolab.play.schedule import batches, round_robin
+from zerolab.play.tournament import Tournament, TournamentSettings
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.games import GameStore
+
+HERE = Path(__file__).parent
+SCRIPT = [sys.executable, str(HERE / "play_some.py")]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
+
+
+def play(folder, some, **changes):
+    players = {agent.name: "" for agent in some}
+    with Tournament.locked(folder, settings(players=players, **changes)) as tournament:
+        tournament.play(GAME, some)
+        return tournament.games()
+
+
+@pytest.mark.parametrize(("players", "games"), [(2, 2), (3, 50), (9, 20), (40, 10)])
+@pytest.mark.parametrize("lanes", [16, 1024])
+def test_everybody_meets_everybody_with_both_colours(players, games, lanes):
+    names = [f"p{n}" for n in range(players)]
+    dealt = batches(round_robin(names, games), games, lanes, threads=2)
+    turns = [turn for batch in dealt for turn in batch]
+    colours = Counter(turn.leg.colours(turn.number) for turn in turns)
+    assert set(colours.values()) == {games // 2}
+    assert len(colours) == players * (players - 1)
+    assert len({turn.leg.stream(turn.number) for turn in turns}) == len(turns)
+
+
+def test_a_batch_of_many_players_keeps_few_of_them_busy():
+    names = [f"p{n:02}" for n in range(82)]
+    dealt = batches(round_robin(names, 10), 10, lanes=512, threads=2)
+    busy = [{name for turn in batch for name in turn.leg.colours(0)} for batch in dealt]
+    assert max(map(len, busy)) <= 24
+    assert max(map(len, dealt)) <= 2 * 2 * 512
+
+
+def test_games_2j_and_the_next_share_opening_and_thread():
+    dealt = batches(round_robin("abc", 50), 50, lanes=16, threads=3)
+    for batch in dealt:
+        assert [turn.number + 1 for turn in batch[::2]] == [turn.number for turn in batch[1::2]]
+        assert all(turn.number % 2 == 0 for turn in batch[::2])
+
+
+def test_games_do_not_depend_on_lanes_threads_or_the_order_of_players(tmp_path, monkeypatch):
+    games = play(tmp_path / "one", agents(), games=6)
+    monkeypatch.setattr(workers, "_MOST_LANES", 4)
+    monkeypatch.setattr(workers, "_LEAST_LANES", 4)
+    monkeypatch.setattr("zerolab.play.tournament.cores", lambda: 5)
+    assert play(tmp_path / "other", agents()[::-1], games=6) == games
+    assert len(games) == 6 * 6
+
+
+def test_openings_are_shared_by_both_colours_and_differ_between_pairs(tmp_path):
+    games = play(tmp_path / "t", agents(), games=8, openings=4)
+    by_pair = {}
+    for game in games:
+        pair = tuple(sorted(game[1:3]))
+        by_pair.setdefault((*pair, game.number // 2), []).append(game)
+    assert all(len(two) == 2 for two in by_pair.values())
+    for one, other in by_pair.values():
+        assert one.actions[:4] == other.actions[:4]
+        assert one.first == other.second
+    assert len({two[0].actions[:4] for two in by_pair.values()}) > 15
+
+
+def test_the_seed_matters(tmp_path):
+    one, other = (play(tmp_path / str(n), agents(), games=4, seed=n) for n in (1, 2))
+    assert one != other
+
+
+def test_added_players_meet_the_others_and_nothing_is_played_again(tmp_path):
+    everybody = agents()
+    whole = play(tmp_path / "whole", everybody, games=4)
+    before = play(tmp_path / "grown", everybody[:2], games=4)
+    stages = GameStore(tmp_path / "grown" / "games.sqlite").stages()
+    grown = play(tmp_path / "grown", everybody, games=4)
+    assert grown == whole
+    assert set(before) < set(grown)
+    assert GameStore(tmp_path / "grown" / "games.sqlite").stages()[: len(stages)] == stages
+
+
+def test_equal_players_under_two_names_draw_apart(tmp_path):
+    some = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
+    games = play(tmp_path / "t", some, games=600, openings=0)
+    counts = overview(games)
+    assert counts.distinct > 560
+    for_one = [game.result if game.first == "random" else -game.result for game in games]
+    assert abs(sum(for_one)) < 4 * len(games) ** 0.5
+
+
+def test_forfeits_are_stored_and_counted(tmp_path):
+    some = [
+        Agent("quitter", lambda: Scripted(GAME, "quitter", quitter(2))),
+        Agent("low", lambda: Scripted(GAME, "low", lowest)),
+    ]
+    games = play(tmp_path / "t", some, games=4, openings=0)
+    assert all(game.actions[-1] == FORFEIT for game in games)
+    assert [game.result for game in games] == [
+        -1 if game.first == "quitter" else 1 for game in games
+    ]
+    assert overview(games).forfeits == {"quitter": 4}
+
+
+def wait_for_stages(folder, process, least):
+    while process.poll() is None:
+        try:
+            if len(GameStore(folder / "games.sqlite").stages()) >= least:
+                return True
+        except UserError:  # read while it was written
+            pass
+        time.sleep(0.005)
+    return False
+
+
+def test_killed_again_and_again_it_ends_with_the_same_games(tmp_path):
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    subprocess.run([*SCRIPT, str(undisturbed)], check=True, env=ENVIRONMENT)
+    legs = len(round_robin(settings().players, settings().games))
+    kills = 0
+    for least in (1, legs // 3, 2 * legs // 3):
+        process = subprocess.Popen([*SCRIPT, str(folder)], env=ENVIRONMENT)
+        if wait_for_stages(folder, process, least):
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills == 3
+    assert len(GameStore(folder / "games.sqlite").stages()) < legs
+    subprocess.run([*SCRIPT, str(folder)], check=True, env=ENVIRONMENT)
+    one, other = Tournament.saved(undisturbed), Tournament.saved(folder)
+    assert one.games() == other.games()
+    assert one.settings == other.settings
+    assert len(one.games()) == 300 * 6
+    assert other.left() == []
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_MOST_LANES", workers._LEAST_LANES)
+    monkeypatch.setattr(workers, "_POLL_SECONDS", 0.001)
+
+    def report(done):
+        if done > 200:
+            raise KeyboardInterrupt
+
+    folder = tmp_path / "t"
+    with Tournament.locked(folder, settings()) as tournament:
+        with pytest.raises(KeyboardInterrupt):
+            tournament.play(GAME, agents(), report)
+        assert 0 < len(tournament.games()) < 1800
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with (
+        Tournament.locked(tmp_path / "t", settings()),
+        pytest.raises(UserError, match="is in use: another process"),
+        Tournament.locked(tmp_path / "t", settings()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"games": 20}, "games = 20 differs from 300"),
+        ({"seed": 5}, "seed = 5 differs from 4"),
+        ({"openings": 3}, "openings = 3 differs from 2"),
+        ({"game": "connect_four:5x5"}, "game = connect_four:5x5 differs from connect_four:4x4"),
+        ({"players": {"random": "another"}}, "random is not the player of that name"),
+    ],
+)
+def test_other_settings_are_refused(tmp_path, changes, expected):
+    with Tournament.locked(tmp_path / "t", settings()):
+        pass
+    with (
+        pytest.raises(UserError, match=expected),
+        Tournament.locked(tmp_path / "t", settings(**changes)),
+    ):
+        pass
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with (
+        pytest.raises(UserError, match="is no tournament and not empty"),
+        Tournament.locked(tmp_path, settings()),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_changed_settings_are_noticed(tmp_path):
+    with Tournament.locked(tmp_path, settings()):
+        pass
+    file = tmp_path / "tournament.toml"
+    file.write_text(file.read_text().replace("seed = 4", "seed = 5"))
+    with pytest.raises(UserError, match=r"tournament\.toml is damaged"):
+        Tournament.saved(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"games": 21}, "21 is odd: expected an even number.*such as 22"),
+        ({"games": 0}, "at least 2"),
+        ({"openings": -1}, "at least 0"),
+    ],
+)
+def test_wrong_settings(changes, expected):
+    with pytest.raises(UserError, match=expected):
+        validate(TournamentSettings, {"game": "gobang:3x3:3", **changes})
+
+
+def test_82_players_and_33210_games(tmp_path):
+    """The papers' largest tournament; with players that think it is the same machinery."""
+    game = parse_game("connect_four:6x7")
+    some = [Agent(f"random {n:02}", lambda: RandomPlayer(game)) for n in range(82)]
+    players = {agent.name: "" for agent in some}
+    wanted = TournamentSettings(game="connect_four:6x7", games=10, players=players)
+    with Tournament.locked(tmp_path, wanted) as tournament:
+        tournament.play(game, some)
+        games = tournament.games()
+    counts = overview(games)
+    assert counts.games == 33_210
+    assert counts.distinct > 33_000
+    low, high = counts.moving_first.interval(z=4)
+    assert low < 0.5567 < high  # of three million random playouts

@@ -1,0 +1,194 @@
+"""Cycles and fit on tournaments whose answers are known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zerolab.play.report import PairResult, pair_results, results
+from zerolab.play.transitivity import chi_square_tail, find_cycles, fit, sign_test
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.elo import Score
+from zerolab.store.games import GameRecord
+
+
+def pair(first, second, wins, draws, losses):
+    """Return a pair in alphabetical order, every game a different one."""
+    score = Score(wins, draws, losses)
+    if first > second:
+        first, second, score = second, first, Score(losses, draws, wins)
+    return PairResult(first, second, score, score, score.games // 2)
+
+
+ROCK_PAPER_SCISSORS = [
+    pair("paper", "rock", 18, 0, 2),
+    pair("scissors", "paper", 17, 1, 2),
+    pair("rock", "scissors", 20, 0, 0),
+]
+
+
+def test_rock_paper_scissors_is_found():
+    found = find_cycles(ROCK_PAPER_SCISSORS)
+    assert (found.triples, found.decided, found.cyclic, found.share) == (1, 1, 1, 1.0)
+    (cycle,) = found.significant
+    beats = list(itertools.pairwise([*cycle.players, cycle.players[0]]))
+    assert set(beats) == {("paper", "rock"), ("rock", "scissors"), ("scissors", "paper")}
+    values = dict(zip(beats, cycle.p_values, strict=True))
+    assert values[("rock", "scissors")] == pytest.approx(2 * 0.5**20)
+
+
+def test_the_other_way_round_is_found_too():
+    turned = [pair(p.second, p.first, *p.score) for p in ROCK_PAPER_SCISSORS]
+    (cycle,) = find_cycles(turned).significant
+    assert set(cycle.players) == {"paper", "rock", "scissors"}
+
+
+def test_an_order_is_no_cycle():
+    names = "abcde"
+    pairs = [pair(x, y, 18, 0, 2) for x, y in itertools.combinations(names, 2)]
+    found = find_cycles(pairs)
+    assert (found.triples, found.decided, found.cyclic) == (10, 10, 0)
+    assert found.significant == []
+
+
+def test_a_cycle_by_points_alone_is_counted_but_not_called_significant():
+    pairs = [pair("a", "b", 11, 0, 9), pair("b", "c", 11, 0, 9), pair("c", "a", 11, 0, 9)]
+    found = find_cycles(pairs)
+    assert (found.cyclic, found.significant) == (1, [])
+
+
+def test_a_repeated_game_is_no_evidence():
+    """Twenty wins by one and the same game with either colour are two games."""
+    once = [
+        PairResult(p.first, p.second, p.score, Score(*(min(n, 2) for n in p.score)), p.led)
+        for p in ROCK_PAPER_SCISSORS
+    ]
+    found = find_cycles(once)
+    assert (found.cyclic, found.significant) == (1, [])
+
+
+def test_even_pairs_and_pairs_that_never_met_decide_nothing():
+    pairs = [pair("a", "b", 10, 0, 0), pair("b", "c", 5, 0, 5), pair("c", "a", 10, 0, 0)]
+    assert find_cycles(pairs).decided == 0
+    assert find_cycles(pairs[:2]).triples == 0
+    assert find_cycles(pairs[:2]).share is None
+
+
+@given(st.integers(3, 9), st.integers(0, 2**32))
+def test_cycles_of_random_tournaments_are_those_counted_one_by_one(count, seed):
+    random = np.random.default_rng(seed)
+    names = [chr(ord("a") + n) for n in range(count)]
+    ahead = {}
+    pairs = []
+    for x, y in itertools.combinations(names, 2):
+        wins = int(random.choice([0, 10, 20]))
+        ahead[x, y], ahead[y, x] = wins > 10, wins < 10
+        pairs.append(pair(x, y, wins, 0, 20 - wins))
+    found = find_cycles(pairs)
+    triples = list(itertools.combinations(names, 3))
+    cyclic = [
+        1
+        for x, y, z in triples
+        for p, q, r in ((x, y, z), (x, z, y))
+        if ahead[p, q] and ahead[q, r] and ahead[r, p]
+    ]
+    assert found.triples == len(triples)
+    assert found.cyclic == len(found.significant) == len(cyclic)
+
+
+def test_coins_thrown_for_every_pair_make_a_quarter_of_triples_cyclic():
+    random = np.random.default_rng(1)
+    names = [f"{n:03}" for n in range(82)]
+    pairs = [
+        pair(x, y, *((10, 0, 0) if random.random() < 0.5 else (0, 0, 10)))
+        for x, y in itertools.combinations(names, 2)
+    ]
+    found = find_cycles(pairs)
+    assert found.triples == 82 * 81 * 80 // 6
+    assert found.share == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (Score(0, 0, 0), 1.0),
+        (Score(0, 9, 0), 1.0),
+        (Score(5, 0, 5), 1.0),
+        (Score(1, 0, 0), 1.0),
+        (Score(6, 3, 0), 2 / 64),
+        (Score(1, 0, 7), 2 * 9 / 256),
+    ],
+)
+def test_sign_tests_by_hand(score, expected):
+    assert sign_test(score) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "freedom", "tail"),
+    [  # Abramowitz and Stegun, table 26.8
+        (3.84146, 1, 0.05),
+        (5.99147, 2, 0.05),
+        (16.2662, 3, 0.001),
+        (18.3070, 10, 0.05),
+        (36.7412, 21, 0.018),
+        (43.7730, 30, 0.05),
+        (124.342, 100, 0.05),
+        (0.0, 7, 1.0),
+    ],
+)
+def test_chi_square_tails_are_the_published_ones(value, freedom, tail):
+    assert chi_square_tail(value, freedom) == pytest.approx(tail, rel=2e-2)
+
+
+def synthetic(strengths, games, random, lead=0.2, bar=0.2):
+    """Play out the ratings' own model: strengths in natural units of odds."""
+    played = []
+    for x, y in itertools.combinations(sorted(strengths), 2):
+        for number in range(games):
+            first, second = (x, y) if number % 2 == 0 else (y, x)
+            delta = strengths[first] - strengths[second] + lead
+            win, loss = 1 / (1 + np.exp(bar - delta)), 1 / (1 + np.exp(bar + delta))
+            drawn = random.random()
+            result = 1 if drawn < win else -1 if drawn > 1 - loss else 0
+            actions = tuple(random.integers(0, 1000, 5).tolist())
+            played.append(GameRecord(number, first, second, actions, result))
+    return played
+
+
+def test_games_of_the_model_fit_the_model():
+    """Over repetitions, p-values are uniform, as those of a right model are."""
+    random = np.random.default_rng(3)
+    strengths = {f"p{n}": 0.4 * n for n in range(8)}
+    values = []
+    for _ in range(60):
+        games = synthetic(strengths, 40, random)
+        values.append(fit(pair_results(games), rate(results(games))).p_value)
+    assert 0.35 < np.mean(values) < 0.65
+    assert np.mean(np.array(values) < 0.05) < 0.15
+
+
+def test_a_pair_out_of_order_is_the_largest_deviation():
+    random = np.random.default_rng(4)
+    strengths = {f"p{n}": 0.5 * n for n in range(8)}
+    games = synthetic(strengths, 40, random)
+    upset = [
+        game._replace(result=1 if game.first == "p1" else -1)
+        if {game.first, game.second} == {"p1", "p6"}
+        else game
+        for game in games
+    ]
+    found = fit(pair_results(upset), rate(results(upset)))
+    worst = found.residuals[0]
+    assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
+    assert worst.deviation > 5
+    assert found.p_value < 1e-6
+    assert found.freedom == 28 - 7 - 2
+
+
+def test_two_players_have_no_pair_to_spare():
+    games = synthetic({"a": 0.0, "b": 0.5}, 10, np.random.default_rng(5))
+    assert fit(pair_results(games), rate(results(games))).p_value is None
