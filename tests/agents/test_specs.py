@@ -21,7 +21,7 @@ from zerolab.search.rhea import RheaSettings, rhea_actions
 GAME = parse_game("gobang:3x3:3")
 
 
-@pytest.scheduled(scope="module", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def runs(tmp_path_factory):
     """A run in runs/demo, and one of another game in runs/other."""
     folder = tmp_path_factory.mktemp("work")

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from zerolab.cli.main import COMMANDS, main
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def smoke_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "smoke"
     assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0

@@ -13,7 +13,7 @@ from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
 
 
-@pytest.scheduled(autouse=True)
+@pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch, tmp_path):
     patched = functools.partial(make_dataset, make_oracle=exhaustive)
     monkeypatch.setattr("zerolab.cli.dataset.make_dataset", patched)

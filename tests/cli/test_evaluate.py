@@ -18,21 +18,21 @@ from zerolab.rules.catalogue import parse_game
 GAME = parse_game("gobang:3x3:3")
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def smoke_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "smoke"
     assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0
     return folder
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "positions.parquet"
     write_positions(path, collect_in_memory(GAME, 80, Recipe(), exhaustive(GAME)), {})
     return path
 
 
-@pytest.scheduled(autouse=True)
+@pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch):
     monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", exhaustive)
 

@@ -24,7 +24,7 @@ def pgn(results):
     )
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def played(tmp_path_factory):
     truth, results = tournament(np.random.default_rng(4), 6, 40)
     path = tmp_path_factory.mktemp("games") / "games.pgn"

@@ -16,7 +16,7 @@ from zerolab.studies.interface import registered_studies
 TINY = ["study", "table-5.1", "--games", "2", "--playouts", "2"]
 
 
-@pytest.scheduled(autouse=True)
+@pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(table_5_1, "PLAYERS", dict.fromkeys(table_5_1.PLAYERS, "random"))

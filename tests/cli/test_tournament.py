@@ -14,7 +14,7 @@ from zerolab.cli.main import main
 from zerolab.store.games import GameStore
 
 
-@pytest.scheduled(autouse=True)
+@pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path

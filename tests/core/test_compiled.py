@@ -111,7 +111,7 @@ def _cache_folder(package: Path, cache: str, **more: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.scheduled
+@pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A folder with a copy of the package's kernels."""
     source = Path(zerolab.__file__).parent

@@ -8,7 +8,7 @@ from zerolab.core.errors import UserError, nearest
 from zerolab.core.registry import Registry
 
 
-@pytest.scheduled
+@pytest.fixture
 def losses() -> Registry[int]:
     made: Registry[int] = Registry("loss")
     made.add("sum", 1)

@@ -33,7 +33,7 @@ def make(path, recipe=RECIPE, count=COUNT, **others):
     return make_dataset(GAME, count, recipe, path, make_oracle=exhaustive, **others)
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def made(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "made.parquet"
     manifest = make(path)

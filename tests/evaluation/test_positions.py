@@ -27,7 +27,7 @@ def equal(one, other):
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-@pytest.scheduled
+@pytest.fixture
 def path(tmp_path):
     file = tmp_path / "positions.parquet"
     write_positions(file, POSITIONS, {"seed": 1})

@@ -19,7 +19,7 @@ def command(fault, log, when="always"):
     return shlex.join([sys.executable, str(FAKE), fault, when, str(log)])
 
 
-@pytest.scheduled
+@pytest.fixture
 def log(tmp_path):
     return tmp_path / "log"
 

@@ -19,24 +19,24 @@ SMALL = {
 }
 
 
-@pytest.scheduled(autouse=True)
+@pytest.fixture(autouse=True)
 def one_core() -> None:
     """Threads that wait for each other would slow tests that run beside others."""
     torch.set_num_threads(1)
 
 
-@pytest.scheduled
+@pytest.fixture
 def game() -> Game:
     return parse_game("connect_four:6x7")
 
 
-@pytest.scheduled
+@pytest.fixture
 def states(game: Game) -> NDArray[np.uint64]:
     """Distinct positions of random games, uint64[N, words] with N about 150."""
     return np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
 
 
-@pytest.scheduled(params=SMALL)
+@pytest.fixture(params=SMALL)
 def trained(request: pytest.FixtureRequest, game: Game) -> Network:
     """A network after some steps on noise, so that no layer is as it began."""
     network = build_network(SMALL[request.param], game, seed=1)

@@ -54,7 +54,7 @@ def play(lanes, schedule):
     return sorted(finished)
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def reference():
     return play(64, schedule(200))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from zerolab.selfplay import episodes
 
 from search.naive import HashEvaluator
+from zerolab.play import selfplay as episodes
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import interface as rules

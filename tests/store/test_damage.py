@@ -22,13 +22,13 @@ from zerolab.store import games as games_module
 from zerolab.store.run_folder import RunFolder
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished run; copy it before changing it."""
     return train(tmp_path_factory.mktemp("runs") / "finished").path
 
 
-@pytest.scheduled
+@pytest.fixture
 def folder(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "run"))
 

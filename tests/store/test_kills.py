@@ -15,7 +15,7 @@ from zerolab.store.games import GameStore
 from zerolab.store.run_folder import RunFolder
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "undisturbed"
     train(folder)

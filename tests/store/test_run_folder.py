@@ -29,7 +29,7 @@ with RunFolder.open(Path(sys.argv[1])).locked():
 """
 
 
-@pytest.scheduled
+@pytest.fixture
 def run(tmp_path):
     return train(tmp_path / "run", iterations=1)
 

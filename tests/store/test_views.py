@@ -18,7 +18,7 @@ METRICS = [
 ]
 
 
-@pytest.scheduled
+@pytest.fixture
 def run(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.commit(run.progress, METRICS)

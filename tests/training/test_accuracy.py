@@ -21,7 +21,7 @@ from zerolab.training.curves import draw_curves
 GAME = parse_game("gobang:3x3:3")
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "solved.parquet"
     write_positions(path, collect_in_memory(GAME, 60, Recipe(), exhaustive(GAME)), {})
@@ -42,7 +42,7 @@ def lines(folder):
     ]
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def trained(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     assert main(command(folder, file)) == 0

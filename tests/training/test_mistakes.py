@@ -16,7 +16,7 @@ def train(*arguments: str) -> int:
     return main(["train", *arguments])
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished smoke run; copy it before changing it."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
     return folder
 
 
-@pytest.scheduled
+@pytest.fixture
 def run(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "run"))
 

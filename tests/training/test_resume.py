@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.scheduled(scope="module")
+@pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "undisturbed"
     subprocess.run(command(folder), check=True, capture_output=True)

@@ -114,7 +114,7 @@ def test_every_variant_of_the_paper_trains(game, tmp_path):
     assert set(PAPER) == set(VARIANTS) - {"own"}
 
 
-@pytest.scheduled
+@pytest.fixture
 def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""
     kept = []
