@@ -47,7 +47,7 @@ def test_its_folder_holds_everything(capsys, here):
     assert {"advantage", "draw_elo", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
     assert sum(pair["wins"] + pair["draws"] + pair["losses"] for pair in saved["pairs"]) == 30
     for pair in saved["pairs"]:
-        assert pair["low"] < pair["share"] < pair["high"]
+        assert pair["low"] < pair["score_rate"] < pair["high"]
         assert pair["distinct_games"] <= 10
     rows = list(csv.reader(io.StringIO(Path("t/crosstable.csv").read_text())))
     assert rows[0][1:] == [row[0] for row in rows[1:]]

@@ -33,7 +33,7 @@ ROCK_PAPER_SCISSORS = [
 
 def test_rock_paper_scissors_is_found():
     found = find_cycles(ROCK_PAPER_SCISSORS)
-    assert (found.triples, found.decided, found.cyclic, found.share) == (1, 1, 1, 1.0)
+    assert (found.triples, found.decided, found.cyclic, found.cyclic_fraction) == (1, 1, 1, 1.0)
     (cycle,) = found.significant
     beats = list(itertools.pairwise([*cycle.players, cycle.players[0]]))
     assert set(beats) == {("paper", "rock"), ("rock", "scissors"), ("scissors", "paper")}
@@ -75,7 +75,7 @@ def test_even_pairs_and_pairs_that_never_met_decide_nothing():
     pairs = [pair("a", "b", 10, 0, 0), pair("b", "c", 5, 0, 5), pair("c", "a", 10, 0, 0)]
     assert find_cycles(pairs).decided == 0
     assert find_cycles(pairs[:2]).triples == 0
-    assert find_cycles(pairs[:2]).share is None
+    assert find_cycles(pairs[:2]).cyclic_fraction is None
 
 
 @given(st.integers(3, 9), st.integers(0, 2**32))
@@ -109,7 +109,7 @@ def test_coins_thrown_for_every_pair_make_a_quarter_of_triples_cyclic():
     ]
     found = find_cycles(pairs)
     assert found.triples == 82 * 81 * 80 // 6
-    assert found.share == pytest.approx(0.25, abs=0.01)
+    assert found.cyclic_fraction == pytest.approx(0.25, abs=0.01)
 
 
 @pytest.mark.parametrize(

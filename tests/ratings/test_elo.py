@@ -8,9 +8,9 @@ from zerolab.ratings.elo import Score
 
 
 def test_draws_are_half_points():
-    assert Score(1, 2, 1).share == 0.5
-    assert Score(3, 2, 1).share == Score(4, 0, 2).share
-    assert Score(0, 0, 0).share == 0.5
+    assert Score(1, 2, 1).score_rate == 0.5
+    assert Score(3, 2, 1).score_rate == Score(4, 0, 2).score_rate
+    assert Score(0, 0, 0).score_rate == 0.5
 
 
 def test_wilson_intervals():

@@ -14,7 +14,13 @@ from zerolab.store.tensorboard import export_events
 METRICS = [
     {"iteration": 1, "stage": "learn", "wall_seconds": 2.5, "loss_policy": 1.25, "note": "text"},
     {"iteration": 1, "stage": "gate", "wall_seconds": 1.5, "accepted": True},
-    {"iteration": 2, "stage": "measure", "wall_seconds": 1.0, "opponent": "Random", "share": 0.5},
+    {
+        "iteration": 2,
+        "stage": "measure",
+        "wall_seconds": 1.0,
+        "opponent": "Random",
+        "score_rate": 0.5,
+    },
 ]
 
 
@@ -38,7 +44,7 @@ def test_every_number_becomes_a_scalar(run):
         (1, 4.0, "gate/wall_seconds", 1.5),
         (1, 4.0, "gate/accepted", 1.0),
         (2, 5.0, "measure/Random/wall_seconds", 1.0),
-        (2, 5.0, "measure/Random/share", 0.5),
+        (2, 5.0, "measure/Random/score_rate", 0.5),
     ]
 
 

@@ -85,7 +85,7 @@ def test_the_published_interval_is_wilson_s():
 
 def test_the_dictionary_holds_the_numbers():
     found = Comparison(Score(7, 2, 1), 0.5, 500).as_dict()
-    assert (found["wins"], found["draws"], found["losses"], found["share"]) == (7, 2, 1, 0.8)
+    assert (found["wins"], found["draws"], found["losses"], found["score_rate"]) == (7, 2, 1, 0.8)
     assert found["low"] < 0.8 < found["high"]
     assert found["published_low"] < 0.5 < found["published_high"]
     assert found["difference"] == pytest.approx(0.3)

@@ -111,7 +111,7 @@ def test_a_tiny_study(tmp_path, quick_players):
             assert (pair["wins"], pair["draws"], pair["losses"]) == recount(tournament, *names)
             assert 1 <= pair["distinct_games"] <= 4
             measured = entry["column_beats_row"]["measured"]
-            assert measured[pair["opponent"]][pair["player"]] == pair["share"]
+            assert measured[pair["opponent"]][pair["player"]] == pair["score_rate"]
     assert (folder / "table-5.1.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "table-5.1.svg").read_text().startswith("<?xml")
     table = (folder / "table-5.1.md").read_text()

@@ -66,7 +66,7 @@ def test_many_draws_do_not_stretch_the_training_elo():
     """Four wins, two losses and 94 draws are 7 points by the logistic curve, not over 50."""
     match = made_match([1, -1, 1, -1, -1, 1, *[0] * 94])
     assert match.score == Score(4, 94, 2)
-    logistic = 400 * math.log10(match.score.share / (1 - match.score.share))
+    logistic = 400 * math.log10(match.score.score_rate / (1 - match.score.score_rate))
     assert elo_gained(match, "new", "old").elo == pytest.approx(logistic, rel=0.2)
 
 

@@ -92,7 +92,7 @@ def describe_score(score: Score) -> str:
     """Return a score in words, with the share of points and its interval."""
     low, high = score.interval()
     return (
-        f"{score.share:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
+        f"{score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
         f" {score.draws} drawn, {score.losses} lost"
     )
 

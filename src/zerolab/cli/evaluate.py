@@ -164,7 +164,7 @@ def _play_yardsticks(
         score = match.score
         console.print(f"against {spec}: {describe_score(score)}, {match.distinct} distinct games")
         low, high = score.interval()
-        estimate = {"share": score.share, "low": low, "high": high}
+        estimate = {"score_rate": score.score_rate, "low": low, "high": high}
         counts = {"distinct_games": match.distinct, "openings": openings}
         lines.append({"opponent": spec, **score._asdict(), **estimate, **counts})
     return lines

@@ -143,7 +143,7 @@ class _Outcome(NamedTuple):
             "games": self.overview.games,
             "distinct_games": self.overview.distinct,
             **self.score._asdict(),
-            "share": self.score.share,
+            "score_rate": self.score.score_rate,
             "low": low,
             "high": high,
             "elo": self.difference.elo,
@@ -161,7 +161,7 @@ class _Outcome(NamedTuple):
         a, b = self.names
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"share {score.share:.1%} (95 % interval {low:.1%} to {high:.1%})",
+            f"score rate {score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%})",
             f"Elo difference {elo.elo:+.0f} (95 % interval {elo.low:+.0f} to {elo.high:+.0f});"
             f" {a} is stronger with a probability of {elo.los:.1%}",
             f"{self.overview.games} games, {self.overview.distinct} of them distinct"

@@ -181,7 +181,7 @@ def _describe_evaluation(m: Mapping[str, Any]) -> str:
 
 def _describe_yardstick(m: Mapping[str, Any]) -> str:
     return (
-        f"against {m['opponent']}: {m['share']:.1%} (95 % interval {m['low']:.1%} to"
+        f"against {m['opponent']}: {m['score_rate']:.1%} (95 % interval {m['low']:.1%} to"
         f" {m['high']:.1%}), {m['wins']} won, {m['draws']} drawn, {m['losses']} lost,"
         f" {m['distinct_games']} distinct games"
     )

@@ -79,7 +79,7 @@ class TournamentReport:
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
                 **self.cycles._asdict(),
-                "share": self.cycles.share,
+                "cyclic_fraction": self.cycles.cyclic_fraction,
                 "significant": [cycle._asdict() for cycle in self.cycles.significant],
             },
             "fit": {
@@ -140,12 +140,13 @@ class TournamentReport:
         table = Table(box=None, header_style="bold", title="pairs", title_justify="left")
         table.add_column("player")
         table.add_column("opponent")
-        headings = ("won", "drawn", "lost", "share", "95 % interval", "distinct games")
+        headings = ("won", "drawn", "lost", "score rate", "95 % interval", "distinct games")
         for heading in headings:
             table.add_column(heading, justify="right")
         for pair in self.pairs:
             low, high = pair.score.interval()
-            numbers = [*map(str, pair.score), f"{pair.score.share:.1%}", f"{low:.1%} to {high:.1%}"]
+            rate = f"{pair.score.score_rate:.1%}"
+            numbers = [*map(str, pair.score), rate, f"{low:.1%} to {high:.1%}"]
             distinct = f"{pair.distinct.games} of {pair.score.games}"
             table.add_row(Text(pair.first), Text(pair.second), *numbers, distinct)
         return table
@@ -155,7 +156,7 @@ class TournamentReport:
         low, high = counts.moving_first.interval()
         lines = [
             f"{counts.games} games, {counts.distinct} of them distinct",
-            f"moving first: {counts.moving_first.share:.1%} of the points"
+            f"moving first: {counts.moving_first.score_rate:.1%} of the points"
             f" (95 % interval {low:.1%} to {high:.1%})",
         ]
         if counts.distinct < counts.games:
@@ -171,11 +172,12 @@ class TournamentReport:
         found = self.cycles
         if not found.triples:
             return []
-        share = "" if found.share is None else f" ({found.share:.1%}; 25 % if pairs threw coins)"
+        fraction = found.cyclic_fraction
+        rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if pairs tossed coins)"
         count = len(found.significant)
         lines = [
             f"cycles: {found.triples} triples of players looked at, {found.decided} without an"
-            f" even pair, {found.cyclic} of these a cycle by points{share}",
+            f" even pair, {found.cyclic} of these a cycle by points{rate}",
             f"significant cycles: {count} (three exact tests at 95 % each, equal games counted"
             f" once; at most {found.by_chance:.2g} expected by chance among equal players)",
         ]
@@ -204,7 +206,7 @@ class TournamentReport:
 
 def _score_dict(score: Score) -> dict[str, Any]:
     low, high = score.interval()
-    return {**score._asdict(), "share": score.share, "low": low, "high": high}
+    return {**score._asdict(), "score_rate": score.score_rate, "low": low, "high": high}
 
 
 def _pair_dict(pair: PairResult) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Recipe(Settings):
     """How likely a ply is a best move; the others are uniform. C: 0.5; its easy test set: 0.9."""
 
     one_per_game: bool = False
-    """One position a game, drawn at random, instead of all. C: all in version 1, one in version 2."""
+    """One random position per game instead of all. [Clausen2021]: all in version 1, one in 2."""
 
     first_ply: int = Field(default=0, ge=0, lt=_LONGEST)
     """Until this ply moves are uniform, nothing is solved and nothing collected. C: 0."""

@@ -84,7 +84,7 @@ def share(marks: NDArray[Any]) -> Estimate | None:
         return None
     ones = int(marks.sum())
     score = Score(ones, 0, len(marks) - ones)
-    return Estimate(score.share, *score.interval(), len(marks))
+    return Estimate(score.score_rate, *score.interval(), len(marks))
 
 
 def exact(numbers: NDArray[Any]) -> Estimate | None:

@@ -88,5 +88,5 @@ def cross_table(players: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
     table = np.full((len(players), len(players)), np.nan)
     for pair in pairs:
         i, j = number[pair.first], number[pair.second]
-        table[i, j], table[j, i] = pair.score.share, 1.0 - pair.score.share
+        table[i, j], table[j, i] = pair.score.score_rate, 1.0 - pair.score.score_rate
     return table

@@ -45,7 +45,7 @@ class Cycles(NamedTuple):
     """At most so many of them are expected if all players are equal."""
 
     @property
-    def share(self) -> float | None:
+    def cyclic_fraction(self) -> float | None:
         """Cyclic triples among decided ones; players that throw dice have 1/4."""
         return self.cyclic / self.decided if self.decided else None
 
@@ -152,7 +152,7 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = leading * mean_1 + following * (1.0 - mean_2)
     spread = math.sqrt(leading * variance_1 + following * variance_2)
-    points = pair.score.share * pair.score.games
+    points = pair.score.score_rate * pair.score.games
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 

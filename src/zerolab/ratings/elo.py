@@ -1,4 +1,4 @@
-"""The result of a match, and the interval of its share of points."""
+"""The score of a match, its score rate, and Wilson's interval [Wilson1927]."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Score(NamedTuple):
         return sum(self)
 
     @property
-    def share(self) -> float:
-        """Points a game, a draw counting half; 0.5 without games."""
+    def score_rate(self) -> float:
+        """Points per game, a draw counting half; 0.5 without games."""
         return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
-        """Return Wilson's interval of the share, 95 % by default, draws counted as half wins."""
-        return wilson(self.share, self.games, z)
+        """Return Wilson's interval of the score rate, 95 % by default."""
+        return wilson(self.score_rate, self.games, z)

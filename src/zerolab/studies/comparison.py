@@ -50,12 +50,12 @@ class Comparison(NamedTuple):
     @property
     def difference(self) -> float:
         """The measured share less the published one."""
-        return self.score.share - self.published
+        return self.score.score_rate - self.published
 
     @property
     def difference_interval(self) -> tuple[float, float]:
         """Newcombe's 95 % interval of the difference."""
-        p1, (l1, u1) = self.score.share, self.interval
+        p1, (l1, u1) = self.score.score_rate, self.interval
         p2, (l2, u2) = self.published, self.published_interval
         down, up = math.hypot(p1 - l1, u2 - p2), math.hypot(u1 - p1, p2 - l2)
         return self.difference - down, self.difference + up
@@ -83,7 +83,7 @@ class Comparison(NamedTuple):
         difference_low, difference_high = self.difference_interval
         return {
             **self.score._asdict(),
-            "share": self.score.share,
+            "score_rate": self.score.score_rate,
             "low": low,
             "high": high,
             "published": self.published,

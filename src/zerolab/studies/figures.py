@@ -44,7 +44,7 @@ def draw_comparisons(
 
 def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
     rows = range(len(shown))
-    measured = [each.score.share for each in shown]
+    measured = [each.score.score_rate for each in shown]
     intervals = [each.interval for each in shown]
     _draw_shares(axes, [row - _APART for row in rows], measured, intervals, "measured", _MEASURED)
     published = [each.published for each in shown]

@@ -340,7 +340,7 @@ def _pair_dict(pair: Pair) -> dict[str, Any]:
 
 def measured_cells(pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
     """Return the measured shares as PUBLISHED has the published ones."""
-    return {pair[:2]: pair.comparison.score.share for pair in pairs}
+    return {pair[:2]: pair.comparison.score.score_rate for pair in pairs}
 
 
 def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
@@ -365,7 +365,7 @@ def _pair_table(game: str, pairs: Sequence[Pair]) -> Table:
         rows.append(
             [
                 pair.title, *map(str, compared.score), str(pair.distinct),
-                f"{100 * compared.score.share:.1f}", f"{100 * low:.1f} to {100 * high:.1f}",
+                f"{100 * compared.score.score_rate:.1f}", f"{100 * low:.1f} to {100 * high:.1f}",
                 f"{100 * compared.published:.1f}", f"{compared.z:+.2f}", compared.verdict,
             ]
         )  # fmt: skip

@@ -334,7 +334,7 @@ def _yardstick_line(head: dict[str, Any], match: Match, opponent: str) -> dict[s
         **head,
         "opponent": opponent,
         **match.score._asdict(),
-        "share": match.score.share,
+        "score_rate": match.score.score_rate,
         "low": low,
         "high": high,
         "distinct_games": match.distinct,
