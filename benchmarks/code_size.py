@@ -1,0 +1,78 @@
+"""How the code is cut: files, function lengths and public names of one or more source trees.
+
+python benchmarks/code_size.py src ../before/src
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+from typing import NamedTuple
+
+_SMALL_FILE = 50  # lines
+
+
+class Size(NamedTuple):
+    """One source tree in numbers; lengths are lines without docstrings."""
+
+    files: int
+    small_files: int
+    lines: int
+    functions: int
+    median_function: float
+    p90_function: float
+    longest_function: int
+    public_names: int
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield every function and method of a module, nested ones included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function from its name to its end, its docstring left out."""
+    docstring = function.body[0] if ast.get_docstring(function, clean=False) else None
+    end = function.end_lineno or function.lineno
+    own = end - function.lineno + 1
+    if docstring is None:
+        return own
+    return own - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
+
+
+def public_names(tree: ast.Module) -> int:
+    """Return how many functions, classes and methods of a module have a public name."""
+    names = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    methods = [
+        method
+        for node in names
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+    ]
+    return sum(not node.name.startswith("_") for node in [*names, *methods])
+
+
+def measure(root: Path) -> Size:
+    """Measure all Python files under a folder."""
+    sources = [path.read_text("utf-8") for path in sorted(root.rglob("*.py"))]
+    trees = [ast.parse(source) for source in sources]
+    lines = [source.count("\n") for source in sources]
+    lengths = sorted(length(each) for tree in trees for each in functions(tree))
+    return Size(
+        len(sources), sum(count < _SMALL_FILE for count in lines), sum(lines), len(lengths),
+        median(lengths), quantiles(lengths, n=10)[-1], lengths[-1],
+        sum(map(public_names, trees)),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["src"]:
+        print(name)
+        for field, value in measure(Path(name))._asdict().items():
+            print(f"  {field:18} {value:g}")
