@@ -233,9 +233,9 @@ def test_an_advantage_that_is_given_is_kept():
     ratings = rate(results, advantage=12.5, draw_elo=50)
     assert (ratings.advantage, ratings.draw_elo) == pytest.approx((12.5, 50))
     assert not ratings.covariance[2:].any()
-    with_budget = rate(results)
-    assert with_budget.advantage > 50
-    assert with_budget.covariance[2, 2] > 0
+    fitted = rate(results)
+    assert fitted.advantage > 50
+    assert fitted.covariance[2, 2] > 0
 
 
 def test_the_columns_of_a_rating():

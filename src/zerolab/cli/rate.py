@@ -43,8 +43,8 @@ def rate_files(
         json: Print {"advantage": a, "draw_elo": d, "players": [{"player": name, "elo": e, ...}]}.
         csv: Print comma-separated values.
         figure: Also draw the ratings to this file, such as ratings.png or ratings.svg.
-        advantage: What moving first is worth, in Elo; with_budget by default.
-        draw_elo: How likely draws are, in Elo as BayesElo's drawelo; with_budget by default.
+        advantage: What moving first is worth, in Elo; fitted by default.
+        draw_elo: How likely draws are, in Elo as BayesElo's drawelo; fitted by default.
     """
     if not files:
         raise UserError(

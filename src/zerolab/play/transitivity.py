@@ -124,7 +124,7 @@ class Fit(NamedTuple):
     """The largest deviation, of either sign, first."""
     chi_square: float
     freedom: int
-    """Pairs less the parameters that were with_budget."""
+    """Pairs less the parameters that were fitted."""
 
     @property
     def p_value(self) -> float | None:
@@ -136,7 +136,7 @@ _FITTED = 2  # advantage and draw_elo; of the strengths all but one are free
 
 
 def fit(pairs: Sequence[PairResult], ratings: Ratings) -> Fit:
-    """Compare pairs with ratings with_budget to the same games, in which repeated games count."""
+    """Compare pairs with ratings fitted to the same games, in which repeated games count."""
     elo = {rating.player: rating.elo for rating in ratings.players}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),

@@ -124,7 +124,7 @@ def rate(
 ) -> Ratings:
     """Rate all players of some games by the mode of the posterior.
 
-    `advantage` and `draw_elo` are with_budget unless they are given. Raises UserError without games
+    `advantage` and `draw_elo` are fitted unless they are given. Raises UserError without games
     between two players, where groups of players never met, and for parameters out of range.
     """
     _require_within("advantage", advantage, -LARGEST)

@@ -156,7 +156,7 @@ class _Contest:
 
     @classmethod
     def of(cls, study: Table51, game: str) -> _Contest:
-        """Return the warm_start_match of a game; raise UserError for players that cannot be."""
+        """Return the contest of a game; raise UserError for players that cannot be."""
         agents = parse_agents(study.players, parse_game(game))
         chosen = {
             "game": game_name(agents[0].game),
@@ -208,12 +208,12 @@ def _play(
         return None
     began, done = time.monotonic(), 0
     with meter(title, total, "games") as update:
-        for warm_start_match, tournament in zip(contests, tournaments, strict=True):
+        for contest, tournament in zip(contests, tournaments, strict=True):
             left, before = tournament.games_left(), done
             if left:
                 tournament.play(
-                    warm_start_match.agents[0].game, warm_start_match.agents,
-                    lambda over, before=before, game=warm_start_match.game: update(before + over, game),  # type: ignore[misc]
+                    contest.agents[0].game, contest.agents,
+                    lambda over, before=before, game=contest.game: update(before + over, game),  # type: ignore[misc]
                 )  # fmt: skip
             done += left
     return Played(total, time.monotonic() - began)

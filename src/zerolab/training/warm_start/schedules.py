@@ -99,7 +99,7 @@ class Adaptive(Schedule):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Of a warm_start_match, half with each colour."""
     los: float = Field(default=0.95, ge=0.5, lt=1)
-    """What the likelihood of los of plain search has to reach."""
+    """What the likelihood of superiority of plain search has to reach."""
     openings: int = Field(default=2, ge=0, le=1000)
     """Random plies at the start of a game, so that games differ; each opening is played twice."""
 
