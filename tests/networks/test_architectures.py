@@ -10,9 +10,9 @@ from networks.conftest import SMALL
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.losses.interface import policy_loss, value_loss
-from zerolab.networks.architectures.resnet import ResidualBlock, SqueezeExcite
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads import POLICY, VALUE, Network, ScalarValueHead
+from zerolab.networks.trunks import ResidualBlock, SqueezeExcite
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.interface import Game

@@ -55,7 +55,7 @@ def rate_files(
     records = read_records(files)
     ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
     if figure is not None:
-        from zerolab.ratings.figure import save_ratings  # noqa: PLC0415  half a second to import
+        from zerolab.ratings.figure import save_ratings
 
         save_ratings(ratings, figure)
     if json:

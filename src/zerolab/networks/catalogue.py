@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from zerolab.core import streams
 from zerolab.core.registry import import_modules
-from zerolab.networks.heads import Network
 from zerolab.networks.settings import NETWORKS, NetworkSettings
 from zerolab.rules.interface import Game
+
+if TYPE_CHECKING:
+    from zerolab.networks.heads import Network
 
 import_modules("zerolab.networks.architectures")
 
@@ -17,6 +19,8 @@ __all__ = ["NETWORKS", "NetworkSettings", "build_network"]
 
 def build_network(settings: NetworkSettings, game: Game, seed: int) -> Network:
     """Return a network with weights drawn from a seed; torch's own generators are left alone."""
+    import torch
+
     key = int(streams.stream(seed, 0, 0, 0, streams.INITIAL_WEIGHTS))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed would reseed GPUs, too

@@ -1,11 +1,19 @@
-"""What every architecture's settings have in common."""
+"""What every architecture's settings have in common.
+
+Settings load no torch, so that a command's help and mistakes in a run's settings show at once:
+only `network` imports what it builds with.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zerolab.core.config import Choice
 from zerolab.core.registry import Registry
-from zerolab.networks.heads import Network
 from zerolab.rules.interface import Game
+
+if TYPE_CHECKING:
+    from zerolab.networks.heads import Network
 
 
 class NetworkSettings(Choice):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, Field
@@ -16,13 +17,14 @@ from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.inference import NetworkEvaluator
-from zerolab.networks.weights import load_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.search.settings import SearchSettings
 from zerolab.store.checks import digest
 from zerolab.store.run_folder import RunFolder, is_run
+
+if TYPE_CHECKING:
+    from zerolab.networks.inference import NetworkEvaluator
 
 _MOST_DIGITS = 10
 
@@ -45,6 +47,9 @@ def playable(run: RunFolder) -> PlayableRun:
 
 def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
     """Return the evaluator of a run's network; raise UserError if it is not there or damaged."""
+    from zerolab.networks.inference import NetworkEvaluator
+    from zerolab.networks.weights import load_weights
+
     settings = playable(run)
     game = parse_game(settings.game)
     network = build_network(settings.network, game, settings.seed)

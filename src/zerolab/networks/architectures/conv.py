@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
 from pydantic import Field, PositiveInt
-from torch import Tensor, nn
 
-from zerolab.networks.heads import POLICY, VALUE, Network, PolicyHead, ScalarValueHead
-from zerolab.networks.layers import NormedConv, NormedLinear
 from zerolab.networks.settings import NETWORKS, NetworkSettings
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
-_MIN_UNPADDED_SIDE = 5
+if TYPE_CHECKING:
+    from zerolab.networks.heads import Network
 
 
 class ConvSettings(NetworkSettings):
@@ -32,46 +29,17 @@ class ConvSettings(NetworkSettings):
     """d: share of hidden units dropped in training. W, H, L: 0.3 (H sweeps 0.2 to 0.4)."""
 
     def network(self, game: Game) -> Network:
-        """Return the network for a game."""
+        """See `NetworkSettings.network`."""
+        from zerolab.networks.heads import POLICY, VALUE, Network, PolicyHead, ScalarValueHead
+        from zerolab.networks.trunks import ConvTrunk
+
         heads = {
             POLICY: PolicyHead(self.hidden[1], rules.actions(game)),
             VALUE: ScalarValueHead(self.hidden[1]),
         }
-        return Network(_ConvTrunk(self, game), heads)
-
-
-class _ConvTrunk(nn.Module):
-    """[N, planes, rows, columns] to [N, hidden].
-
-    The last two convolutions take two cells off each side. On boards with a side under 5 they
-    are padded instead, because nothing would be left.
-    """
-
-    def __init__(self, settings: ConvSettings, game: Game) -> None:
-        super().__init__()
-        rows, columns = game[:2]
-        channels = settings.channels
-        unpadded = min(rows, columns) >= _MIN_UNPADDED_SIDE
-        last = 0 if unpadded else 1
-        cells = (rows - 4) * (columns - 4) if unpadded else rows * columns
-        inputs = (rules.planes(game), channels, channels, channels)
-        paddings = (1, 1, last, last)
-        self.convolutions = nn.ModuleList(
-            NormedConv(planes, channels, padding=padding)
-            for planes, padding in zip(inputs, paddings, strict=True)
-        )
-        sizes = (channels * cells, *settings.hidden)
-        self.hidden = nn.ModuleList(map(NormedLinear, sizes[:-1], sizes[1:]))
-        self.dropout = nn.Dropout(settings.dropout)
-
-    def forward(self, planes: Tensor) -> Tensor:
-        """Return the features that the heads read."""
-        for convolution in self.convolutions:
-            planes = torch.relu_(convolution(planes))
-        features = planes.flatten(1)
-        for layer in self.hidden:
-            features = self.dropout(torch.relu_(layer(features)))
-        return features
+        planes, (rows, columns) = rules.planes(game), game[:2]
+        trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
+        return Network(trunk, heads)
 
 
 NETWORKS.add("conv", ConvSettings)
