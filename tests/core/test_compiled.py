@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import zerolab
+from zerolab.core import compiled
 from zerolab.core.compiled import CompiledInterface, kernel
 
 SHAPES = CompiledInterface("shape")
@@ -53,7 +55,7 @@ class SquareArea:
 
 
 class RectangleArea(SquareArea):
-    """Inherits what calls the family, and must get its own area there."""
+    """Inherits what calls the interface, and must get its own area there."""
 
     @staticmethod
     def area(shape, scale):
@@ -125,14 +127,43 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_an_edit_anywhere_starts_a_new_kernel_cache(package: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("edited", ["rules/boards.py", "rules/notes.py", "agents/kinds/mine.py"])
+def test_an_edit_of_kernel_code_starts_a_new_cache(
+    package: Path, tmp_path: Path, edited: str
+) -> None:
+    """Whatever a kernel may call: all of some packages, elsewhere modules that define kernels."""
     cache = str(tmp_path / "cache")
     before = _cache_folder(package, cache)
     assert before.startswith(cache)
-    assert _cache_folder(package, cache) == before
-    with open(package / "zerolab" / "rules" / "boards.py", "a") as source:
-        source.write("# edited\n")
+    source = package / "zerolab" / edited
+    source.parent.mkdir(parents=True, exist_ok=True)
+    with open(source, "a") as file:
+        file.write("from zerolab.core.compiled import kernel  # edited\n")
     assert _cache_folder(package, cache) != before
+
+
+def test_an_edit_of_other_code_keeps_the_cache(package: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    before = _cache_folder(package, cache)
+    (package / "zerolab" / "cli").mkdir()
+    (package / "zerolab" / "cli" / "words.py").write_text("GREETING = 'hello'\n")
+    assert _cache_folder(package, cache) == before
+
+
+def test_every_module_that_defines_a_kernel_is_hashed() -> None:
+    hashed = {name for name, _ in compiled._kernel_sources()}
+    package = Path(zerolab.__file__).parent
+    defining = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if re.search(
+            r"^@(kernel|inlined|overload|intrinsic)\b|(kernel|inlined)\(", file.read_text(), re.M
+        )
+    }
+    assert len(defining) > 20
+    assert defining <= hashed
+    assert {"games/gobang.py", "search/selections/puct.py"} <= hashed, "interfaces' types"
+    assert not any(name.startswith(("cli/", "training/")) for name in hashed)
 
 
 def test_an_edit_of_another_packages_game_starts_one_too(package: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Settings: every mistake is told in one line with its dotted key."""
+"""Settings: every mistake is reported in one line with its dotted key."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from zerolab.core.config import (
     choice_among,
     choice_from,
     parse_assignments,
+    read_toml,
     validate,
 )
 from zerolab.core.errors import UserError
@@ -80,7 +82,7 @@ def complaints(data: dict[str, Any]) -> list[str]:
         ({"learn": {"shuffled": "maybe"}}, 'learn.shuffled = "maybe": expected true or false'),
         ({"learn": {"order": "any"}}, "learn.order = \"any\": expected 'all' or 'random'"),
         ({"learn": 5}, "learn = 5: expected a table of settings"),
-        ({"title": 5}, "title = 5: expected a text"),
+        ({"title": 5}, "title = 5: expected a string"),
         (
             {"rule": {"name": "puckt"}},
             'rule.name = "puckt": expected one of puct, rave; did you mean "puct"?',
@@ -103,6 +105,68 @@ def test_all_mistakes_are_told_with_their_source() -> None:
         "run.toml: learn.rate = 2: expected at most 1.0",
         'run.toml: unknown setting "rulle"; did you mean "rule"?',
     ]
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "title=impossible" + 5000 * "!",
+        "learn.epochs=" + 5000 * "x",
+        "learn.epochs=" + 4000 * "7",
+        "learn.epochs=" + 5000 * "7",
+        "learn.epochs=0x" + 5000 * "7",
+        "learn.epochs=-" + 5000 * "7",
+        "learn.epochs=" + 5000 * "[" + 5000 * "]",
+        "learn.epochs=" + 200 * "[" + 200 * "]",
+        "learn.epochs=" + 200 * "{a=" + "1" + 200 * "}",
+        "learn.epochs=[" + 5000 * "1," + "]",
+        "learn.rate=" + 400 * "9",
+        "learn.rate=1" + 5000 * "0",
+        "learn.order=" + 5000 * "[" + 5000 * "]",
+        "learn.order=" + 5000 * "al",
+        "rule.name=" + 5000 * "x",
+        "rule.name=" + 200 * "[" + 200 * "]",
+        "rule=" + 5000 * "x",
+        "learn=" + 5000 * "x",
+        5000 * "x" + "=1",
+        5000 * "x",
+        5000 * "learn." + "x=1",
+        20 * "learn." + "x=1",
+        "learn." + 5000 * "x" + "=1",
+        "learn.epochs=a\nb",
+        "le\narn.epochs=1",
+    ],
+    ids=lambda assignment: assignment[:30],
+)
+def test_whatever_is_assigned_is_refused_in_one_short_line(assignment: str) -> None:
+    with pytest.raises(UserError) as caught:
+        data: dict[str, Any] = {}
+        for path, value in parse_assignments([assignment]):
+            assign(data, path, value)
+        validate(Demo, data)
+        validate(Demo, {"title": "impossible"})
+    assert len(str(caught.value)) < 250
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_toml_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "preset.toml"
+    path.write_text("title = 'ñ'\n[learn]\nepochs = 3\n", encoding="utf-8")
+    assert read_toml(path) == {"title": "ñ", "learn": {"epochs": 3}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a = ", b"\xff = 1", b"a = " + 5000 * b"1", b"a = " + 5000 * b"[", b"a" * 2**21],
+    ids=["malformed", "not UTF-8", "many digits", "nested deeply", "too large"],
+)
+def test_what_is_no_toml_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "preset.toml"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"preset\.toml") as caught:
+        read_toml(path)
+    assert len(str(caught.value)) < 400 + len(str(path))
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_settings_cannot_be_changed() -> None:

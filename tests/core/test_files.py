@@ -1,10 +1,11 @@
-"""Files are replaced whole or not at all."""
+"""Files are replaced whole or not at all, and looked at before they are read."""
 
 from __future__ import annotations
 
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import check_target, make_folder, replacing, write_text
+from zerolab.core.files import (
+    check_file,
+    check_path,
+    check_target,
+    make_folder,
+    read_limited,
+    read_text,
+    replacing,
+    write_text,
+)
 
 
 def test_text_is_replaced_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -33,7 +43,7 @@ def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_full_disk_keeps_the_old_file_and_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
     complaint = r"cannot write .*state\.json: No space left on device"
@@ -44,7 +54,7 @@ def test_a_full_disk_keeps_the_old_file_and_is_told(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_full_disk_found_while_flushing_is_told(
+def test_a_full_disk_found_while_flushing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -75,7 +85,7 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot write .*: No such file or directory"):
         write_text(tmp_path / "missing" / "state.json", "text")
 
@@ -86,7 +96,7 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot make the folder .*file/run: Not a directory"):
         make_folder(tmp_path / "file" / "run")
@@ -94,7 +104,7 @@ def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
         make_folder(tmp_path / "file")
 
 
-def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     with pytest.raises(UserError, match=r"cannot write .*: Not a directory"):
         write_text(tmp_path / "file" / "state.json", "new")
@@ -106,3 +116,77 @@ def test_targets_are_checked_before_the_work(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="cannot write"):
             check_target(wrong)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("x" * 5000, "File name too long"),
+        ("x/" * 5000, "File name too long"),
+        ("null\0", "null"),
+        (os.fsdecode(b"caf\xe9"), r"\\udce9: expected a name in UTF-8"),
+    ],
+    ids=["long", "deep", "null", "not UTF-8"],
+)
+@pytest.mark.parametrize("check", [check_path, check_target, make_folder])
+def test_impossible_names_are_refused_in_one_line(tmp_path, check, name, reason) -> None:
+    with pytest.raises(UserError, match=reason) as caught:
+        check(tmp_path / name)
+    assert len(str(caught.value)) < 200
+    assert len(str(caught.value).splitlines()) == 1
+    assert str(caught.value).isprintable()
+
+
+def test_possible_names_pass_whether_there_is_something_or_not(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("", "file", "missing", "missing/one", "file/one", "ñ\N{HEAVY CHECK MARK}"):
+        check_path(tmp_path / name)
+
+
+def test_a_regular_file_within_the_limit_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1234\r\n")
+    check_file(tmp_path / "file", 6)
+    assert read_limited(tmp_path / "file", 6) == b"1234\r\n"
+    assert read_text(tmp_path / "file", 6) == "1234\r\n"
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def _large(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_pipe, "it is a named pipe; expected a file"),
+        (_socket, "it is a socket; expected a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device; expected a file"),
+        (lambda path: path.mkdir(), "it is a folder; expected a file"),
+        (_large, "it has 1,099,511,627,776 bytes; expected at most 100"),
+        (lambda path: path.symlink_to("/proc/self/environ"), "more than 100 bytes"),
+        (lambda path: None, "No such file or directory"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    ],
+    ids=["pipe", "socket", "device", "folder", "large", "unsized", "missing", "loop"],
+)
+@pytest.mark.parametrize("read", [read_limited, read_text])
+def test_what_is_no_small_file_is_refused_unread(tmp_path: Path, make, reason, read) -> None:
+    path = tmp_path / "config.toml"
+    make(path)
+    with pytest.raises(UserError, match=reason):
+        read(path, 100)
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match="byte 3 is not UTF-8 text"):
+        read_text(tmp_path / "file", 100)

@@ -1,11 +1,15 @@
-"""Registries and the nearest spelling."""
+"""Registries, plug-ins, and how messages quote and suggest spellings."""
 
 from __future__ import annotations
 
+import sys
+from itertools import count
+from pathlib import Path
+
 import pytest
 
-from zerolab.core.errors import UserError, nearest
-from zerolab.core.registry import Registry
+from zerolab.core.errors import UserError, nearest, one_line, quoted
+from zerolab.core.registry import Layer, Registry, load_plugins
 
 
 @pytest.fixture
@@ -41,3 +45,76 @@ def test_nearest_spelling_or_nothing() -> None:
     assert nearest("WRoRa", ["baseline", "wrora"]) == '; did you mean "wrora"?'
     assert nearest("xyz", ["othello", "gobang"]) == ""
     assert nearest("x", []) == ""
+    assert nearest("othello" * 1000, ["othello"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("othello", '"othello"'),
+        ("a\nb\x1b", '"a\\nb\\x1b"'),
+        ("caf\xe9 \udcff", '"café \\udcff"'),
+        ("x" * 5000, f'"{"x" * 40}..." (5,000 characters)'),
+        (5, "5"),
+        (2.5, "2.5"),
+        (None, "None"),
+        (-(16**5000), "a number of about 6,021 digits"),
+        ([1, "two"], "[1, 'two']"),
+        ([16**5000], "[a number of about 6,021 digits]"),
+        (Path("runs/demo"), "runs/demo"),
+        (Path("a" * 5000, "config.toml"), "..." + "a" * 68 + "/config.toml"),
+    ],
+    ids=count(),
+)
+def test_values_are_quoted_on_one_short_line(value: object, expected: str) -> None:
+    assert quoted(value) == expected
+
+
+def test_nested_values_are_quoted_however_deep_they_are() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert quoted(nested) == "[[[[...]]]]"
+
+
+def test_messages_of_others_become_one_line() -> None:
+    assert one_line("one\n  two\n") == "one two"
+    assert len(one_line("x" * 5000)) < 400
+
+
+LAYERS = ("games", "search", "networks", "agents", "training", "studies")
+
+
+@pytest.fixture
+def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that announces the module `added` as a plug-in of every layer."""
+    announcement = tmp_path / "third_party-1.dist-info" / "entry_points.txt"
+    announcement.parent.mkdir()
+    announcement.write_text("".join(f"[zerolab.{each}]\nmine = added\n" for each in LAYERS))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "added", raising=False)
+    return tmp_path / "added.py"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_plugins_are_imported(announce: Path, layer: Layer) -> None:
+    announce.write_text("")
+    load_plugins(layer)
+    assert sys.modules.pop("added").__file__ == str(announce)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
+        ("raise ValueError('one\\ntwo')", "one two"),
+        ("assert False", "AssertionError"),
+        ("one two", "invalid syntax (added.py, line 1)"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(announce: Path, source: str, reason: str) -> None:
+    announce.write_text(source)
+    with pytest.raises(UserError) as caught:
+        load_plugins("studies")
+    start = 'the plug-in "mine" (added) of zerolab.studies cannot be loaded: '
+    assert str(caught.value) == start + reason

@@ -1,12 +1,14 @@
-"""Work shared out among threads."""
+"""Work split among threads, and the cores there are for them."""
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 
-from zerolab.core.threads import in_parts
+from zerolab.core import threads
+from zerolab.core.threads import available_cores, in_parts
 
 
 @pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
@@ -33,3 +35,44 @@ def test_an_exception_is_raised_once_all_parts_are_done(failing):
     with pytest.raises(ValueError, match=str(failing)):
         in_parts(work, 3, 3)
     assert sorted(done) == [0, 1, 2]
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """The files of a process in the control group a/b, on a machine of 64 cores."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("1:cpu:/old\n0::/a/b\n")
+    (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
+    quotas = threads._cpu_quotas
+    monkeypatch.setattr(threads, "_cpu_quotas", lambda: quotas(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    return tmp_path / "sys/fs/cgroup"
+
+
+@pytest.mark.parametrize(
+    ("quotas", "cores"),
+    [
+        ({}, 64),
+        ({"a/b": "max 100000", "a": "max 100000"}, 64),
+        ({"a/b": "150000 100000", "a": "max 100000"}, 2),
+        ({"a/b": "max 100000", "a": "300000 100000"}, 3),
+        ({"": "1000 100000"}, 1),
+        ({"a/b": "nonsense", "a": "0 0"}, 64),
+    ],
+)
+def test_cores_are_limited_by_every_control_group(machine, quotas, cores):
+    for group, quota in quotas.items():
+        (machine / group / "cpu.max").write_text(quota + "\n")
+    assert available_cores() == cores
+
+
+def test_cores_are_those_the_process_is_bound_to(machine, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert available_cores() == 1
+
+
+def test_systems_without_affinity_or_control_groups_use_all_cores(machine, monkeypatch):
+    (machine.parents[2] / "proc/self/cgroup").unlink()
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    assert available_cores() == 12

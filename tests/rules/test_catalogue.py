@@ -126,6 +126,6 @@ def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     done = _perft(tmp_path, "third_party")
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        'zerolab: the game "third" (third_party) cannot be loaded: '
+        'zerolab: the plug-in "third" (third_party) of zerolab.games cannot be loaded: '
         "No module named 'no_such_module_anywhere'"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 
 from zerolab.bench.measure import GAMES, Measurement, in_turns
+from zerolab.core.threads import available_cores
 from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads import POLICY, VALUE
@@ -43,7 +43,7 @@ def measure_learning(rounds: int) -> Iterator[Measurement]:
 
 class _Learning:
     def __init__(self, name: str, settings: dict[str, Any], size: int, batches: int) -> None:
-        torch.set_num_threads(os.cpu_count() or 1)
+        torch.set_num_threads(available_cores())
         game = parse_game(name)
         chosen = NETWORKS[settings["name"]].model_validate(settings)
         self._settings = LearnSettings(epochs=1, batch_size=size, symmetries="random")

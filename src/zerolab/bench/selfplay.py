@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from zerolab.bench.measure import GAMES, Measurement, in_turns, timed
+from zerolab.core.threads import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.play.selfplay import play_episodes
@@ -63,7 +63,7 @@ class SelfPlay:
     ) -> None:
         self._game = parse_game(name)
         self._evaluator = _evaluator(name, network)
-        self._settings = SelfPlaySettings(episodes=games, threads=os.cpu_count() or 1)
+        self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
         self._search = search
         self._iteration = 0
         self._seconds: dict[str, float] = {}
@@ -106,7 +106,7 @@ class _Network:
 
     def _run(self, size: int, together: bool) -> float:
         """Evaluate batches on all threads together, or each on one of as many threads."""
-        cores = os.cpu_count() or 1
+        cores = available_cores()
         torch.set_num_threads(cores if together else 1)
         tasks = 1 if together else cores
         with ThreadPoolExecutor(tasks) as pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from zerolab.agents.interface import Agent
 from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.bench.measure import Measurement, in_turns
+from zerolab.core.threads import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.play.selfplay import play_episodes
@@ -90,7 +90,7 @@ class _SelfPlay:
         self._evaluator = evaluator
         self._search = search
         episodes = _GAMES_A_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
-        self._settings = SelfPlaySettings(episodes=episodes, threads=os.cpu_count() or 1)
+        self._settings = SelfPlaySettings(episodes=episodes, threads=available_cores())
         self._iteration = 0
 
     def play(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from zerolab.cli.meter import Update, meter
 from zerolab.cli.parse import call
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.core.threads import available_cores
 from zerolab.evaluation.collecting import Recipe
 from zerolab.evaluation.dataset import Progress, make_dataset
 from zerolab.rules.catalogue import game_name, parse_game
@@ -62,7 +62,7 @@ def dataset(
     chosen = parse_game(game)
     if not 1 <= positions <= _MOST_POSITIONS:
         raise UserError(f"positions = {positions}: expected at least 1, at most {_MOST_POSITIONS}")
-    workers = processes if processes is not None else os.cpu_count() or 1
+    workers = processes if processes is not None else available_cores()
     if not 1 <= workers <= _MOST_PROCESSES:
         raise UserError(f"processes = {workers}: expected at least 1, at most {_MOST_PROCESSES}")
     settings: dict[str, Any] = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game}

@@ -1,10 +1,11 @@
 """The compiled pattern: kernels written once, specialised by the types of their arguments.
 
 A value that changes what a kernel does is a ``NamedTuple`` such as ``Othello(rows=6, columns=6)``
-or ``Puct(c=1.0)``. A *family* is a set of such types together with the functions that each of
-them provides. Inside a kernel, calling a function of a family picks the implementation by the
-type of its first argument, at compile time; in plain Python (and with ``NUMBA_DISABLE_JIT=1``) it
-picks the same implementation at run time. ``docs/decisions/0001`` tells why.
+or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that several such types implement,
+each in a class of static methods. Inside a kernel, a call of an interface's function is resolved
+at compile time by the type of its first argument; in plain Python (and with
+``NUMBA_DISABLE_JIT=1``) the same implementation is picked at run time. Why it is done this way is
+explained in ``docs/decisions/0001-compiled-pattern.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,12 @@ import numpy as np
 from numba.core.caching import FunctionCache
 from numba.extending import overload
 
+_KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
+"""Packages of zerolab whose code, constants included, can become part of any kernel."""
+
+_KERNEL_IMPORT = b"core.compiled"
+"""What a module elsewhere contains if it defines kernels."""
+
 _PLUGIN_GROUPS = ("zerolab.games", "zerolab.search")
 """Entry points by which other packages add code to kernels."""
 
@@ -37,10 +44,10 @@ _STALE_CACHE_SECONDS = 30 * 24 * 3600.0
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that plain Python calls; the machine code is kept on disk.
+    """Compile a function that plain Python calls; the machine code is cached on disk.
 
     Kernels release the interpreter lock, so that several threads can search at once, and divide
-    as numpy does: by zero gives an infinity, without a check that would stop vectorisation.
+    as numpy does: division by zero gives infinity, without a check that would stop vectorisation.
     """
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     if not numba.config.DISABLE_JIT:
@@ -57,10 +64,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, which does without entries it cannot read.
+    """numba's cache on disk, which compiles again where it cannot read its index.
 
-    A kernel's index names the types it was compiled for. Those of a module that is no longer
-    there, such as a stranger's rule, make numba fail to read the whole index.
+    The index of a kernel names the types that the kernel was compiled for. numba cannot read it
+    any more when one of them is gone, such as a selection rule of a package now uninstalled.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -78,24 +85,25 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 class CompiledInterface:
-    """Types that implement the same functions, such as all games or all selection rules."""
+    """Functions that several types implement, such as all games or all selection rules."""
 
     def __init__(self, noun: str) -> None:
+        """Name in error messages what the types are, such as "game"."""
         self.noun = noun
         self._implementations: dict[type, type] = {}
 
     def implement(self, kind: type, implementation: type) -> None:
-        """Let `implementation`'s static methods serve arguments of the type `kind`."""
+        """Use the static methods of `implementation` for arguments of the type `kind`."""
         self._implementations[kind] = implementation
 
     def implementation(self, kind: type) -> type:
-        """Return the class whose static methods serve `kind`."""
+        """Return the class whose static methods are used for `kind`; raise TypeError if none."""
         if kind not in self._implementations:
             raise TypeError(f"{kind.__name__} is not registered as a {self.noun}")
         return self._implementations[kind]
 
     def function(self, interface: _Function) -> _Function:
-        """Turn a signature and its docstring into a function dispatched on its first argument."""
+        """Decorate a signature with a docstring: make it dispatch on its first argument."""
         name = interface.__name__
 
         @functools.wraps(interface)
@@ -121,16 +129,28 @@ def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _source_files() -> list[Path]:
-    """List every file whose code a kernel may contain: this package and registered games."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    for point in (point for group in _PLUGIN_GROUPS for point in entry_points(group=group)):
-        spec = find_spec(point.module.partition(".")[0])
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            files += sorted(Path(place).rglob("*.py"))
-        if spec and spec.origin:
-            files.append(Path(spec.origin))
-    return [file for file in files if file.is_file()]
+def _kernel_sources() -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file whose code can become part of a kernel."""
+    package = Path(__file__).parents[1]
+    for file in sorted(package.rglob("*.py")):
+        name, content = file.relative_to(package), file.read_bytes()
+        if name.parts[0] in _KERNEL_PACKAGES or _KERNEL_IMPORT in content:
+            yield name.as_posix(), content
+    for file in _plugin_files():
+        yield file.name, file.read_bytes()
+
+
+def _plugin_files() -> Iterator[Path]:
+    """Yield the files of the packages that add games or search rules."""
+    points = (point for group in _PLUGIN_GROUPS for point in entry_points(group=group))
+    for package in sorted({point.module.partition(".")[0] for point in points}):
+        spec = find_spec(package)
+        if spec is None:
+            continue
+        for folder in spec.submodule_search_locations or ():
+            yield from sorted(Path(folder).rglob("*.py"))
+        if spec.origin and Path(spec.origin).is_file():
+            yield Path(spec.origin)
 
 
 def _cache_root() -> Path:
@@ -145,14 +165,14 @@ def _drop_stale_caches(root: Path, keep: Path) -> None:
 
 
 def _kernel_cache_folder() -> Path:
-    """Return a folder named by a hash of all sources.
+    """Return a folder named by a hash of the sources that can become part of kernels.
 
-    A compiled kernel contains the functions it calls, but numba only notices edits in the
-    kernel's own file. A folder for each state of the sources makes stale machine code impossible.
+    Machine code contains the functions and constants that a kernel uses, but numba only notices
+    edits in the kernel's own file. With one folder per state of the sources, none can be stale.
     """
     digest = hashlib.sha256(sys.version.encode())
-    for file in _source_files():
-        digest.update(file.name.encode() + file.read_bytes())
+    for name, content in _kernel_sources():
+        digest.update(f"{name} {len(content)} ".encode() + content)
     root = _cache_root()
     folder = root / f"kernels-{digest.hexdigest()[:16]}"
     try:

@@ -1,4 +1,4 @@
-"""Settings: frozen, checked before work starts, with one clear line for every mistake."""
+"""Settings: frozen, checked before work starts, with one clear line per mistake."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from zerolab.core.errors import UserError, nearest
+from zerolab.core.errors import UserError, nearest, one_line, quoted
+from zerolab.core.files import read_text
+
+_DEEPEST_KEY = 20
+_LARGEST_FILE = 1 << 20
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, unknown keys and numbers that are not finite refused."""
+    """Base of all settings: immutable; unknown keys, NaN and infinity are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """Return the settings as tables; what is None is left out, as TOML has no word for it."""
+        """Return the settings as nested dictionaries without None, which TOML cannot express."""
         return super().model_dump(**{"exclude_none": True, **options})
 
 
@@ -63,7 +68,7 @@ def choice_from(kind: Any, name: str) -> type[Choice]:
 def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
     """Return the annotation of a setting that is one of the registered choices.
 
-    A text is short for the choice of that name with its defaults: ``learn.loss=product``.
+    A string is short for the choice of that name with its defaults: ``learn.loss=product``.
     """
     kinds = tuple(registry.values())
     if len(kinds) == 1:
@@ -76,7 +81,7 @@ def _by_name(value: Any) -> Any:
 
 
 def require_even(games: int) -> int:
-    """Return a number of games; raise ValueError if both players cannot begin half of them."""
+    """Return a number of games; raise ValueError unless each player can begin half of them."""
     if games % 2:
         raise ValueError(
             f"{games} is odd: expected an even number, so that both sides play first equally"
@@ -86,21 +91,41 @@ def require_even(games: int) -> int:
 
 
 def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]:
-    """Parse ``a.b=c`` texts; values are TOML, and a bare word is a string."""
+    """Parse ``a.b=c``: values are TOML, and what is not TOML is a string.
+
+    Returns for each the parts of its key and the value. Raises UserError for one without a key,
+    and for keys or values that are nested too deeply.
+    """
     parsed = []
     for text in assignments:
-        path, equals, value = text.partition("=")
-        if not equals or not path.strip():
-            raise UserError(f'"{text}" is not a setting: expected KEY=VALUE, as in learn.epochs=5')
-        parsed.append((path.strip().split("."), _parse_value(value.strip())))
+        key, equals, value = text.partition("=")
+        path = key.strip().split(".")
+        if not equals or not key.strip() or len(path) > _DEEPEST_KEY:
+            raise UserError(
+                f"{quoted(text)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
+            )
+        parsed.append((path, _parse_value(key.strip(), value.strip())))
     return parsed
 
 
-def _parse_value(text: str) -> Any:
+def _parse_value(key: str, text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise UserError(f"{quoted(key)} = {quoted(text)} is nested too deeply") from None
+    except ValueError:  # not TOML; or thousands of digits, which Python refuses to convert
         return text
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file; raise UserError if it is none, or larger than 1 MiB."""
+    text = read_text(path, _LARGEST_FILE)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise UserError(f"{quoted(path)} is not a TOML file: nested too deeply") from None
+    except ValueError as error:
+        raise UserError(f"{quoted(path)} is not a TOML file: {one_line(error)}") from None
 
 
 def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -113,9 +138,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
         table[part] = _by_name(table.get(part, {}))
         table = table[part]
         if not isinstance(table, dict):
-            raise UserError(
-                f'"{".".join(path[: depth + 1])}" is a value, it has no keys of its own'
-            )
+            key = quoted(".".join(path[: depth + 1]))
+            raise UserError(f"{key} is a value, it has no keys of its own")
     if path[-1] == "name" and table.get("name", value) != value:
         table.clear()
     table[path[-1]] = value
@@ -130,9 +154,13 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 
 
 def explained(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
-    """Return what pydantic has found wrong with settings, in one line for each mistake."""
-    where = f"{source}: " if source else ""
-    return UserError("\n".join(where + _explain(model, mistake) for mistake in error.errors()))
+    """Return what pydantic has found wrong with settings, one line per mistake.
+
+    `source` stands in front of each line: the file or text that the settings come from.
+    """
+    where = f"{one_line(source)}: " if source else ""
+    mistakes = error.errors(include_url=False)
+    return UserError("\n".join(where + _explain(model, mistake) for mistake in mistakes))
 
 
 _EXPECTATIONS = {
@@ -142,6 +170,7 @@ _EXPECTATIONS = {
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_parsing": "a number",
@@ -149,7 +178,7 @@ _EXPECTATIONS = {
     "finite_number": "a finite number",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
-    "string_type": "a text",
+    "string_type": "a string",
     "dict_type": "a table of settings",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",
@@ -158,7 +187,7 @@ _EXPECTATIONS = {
 
 
 class _Spot(NamedTuple):
-    """Where a mistake stands: its dotted key and the model that should have taken it."""
+    """Where a mistake is: its dotted key, and the model that should have accepted it."""
 
     key: str
     model: type[BaseModel] | None
@@ -209,7 +238,7 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         prefix = f"{spot.key}." if spot.key else ""
         known = [prefix + field for field in spot.model.model_fields] if spot.model else []
         unknown = f"{prefix}{location[-1]}"
-        return f'unknown setting "{unknown}"{nearest(unknown, known)}'
+        return f"unknown setting {quoted(unknown)}{nearest(unknown, known)}"
     key = _locate(model, location).key
     if kind == "missing":
         return f"{key} is missing"
@@ -221,14 +250,11 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
         tags = [name.strip("' ") for name in str(context["expected_tags"]).split(",")]
-        return f'{key}.name = "{tag}": expected one of {", ".join(tags)}{nearest(tag, tags)}'
-    expected = _EXPECTATIONS.get(kind)
-    wanted = expected.format(**context) if expected else mistake["msg"]
-    hint = (
-        nearest(str(mistake["input"]), wanted.split("'")[1::2]) if kind == "literal_error" else ""
-    )
-    return f"{key} = {_shown(mistake['input'])}: expected {wanted}{hint}"
-
-
-def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+        expected = f"expected one of {', '.join(tags)}{nearest(tag, tags)}"
+        return f"{key}.name = {quoted(tag)}: {expected}"
+    expectation = _EXPECTATIONS.get(kind)
+    wanted = expectation.format(**context) if expectation else one_line(mistake["msg"])
+    hint = ""
+    if kind == "literal_error" and isinstance(mistake["input"], str):
+        hint = nearest(mistake["input"], wanted.split("'")[1::2])
+    return f"{key} = {quoted(mistake['input'])}: expected {wanted}{hint}"

@@ -1,9 +1,16 @@
-"""Errors that a user can cause and mend, each told in one line."""
+"""Errors that users can cause and correct, and how messages quote what users have written."""
 
 from __future__ import annotations
 
 import difflib
+import math
+import reprlib
 from collections.abc import Iterable
+from pathlib import Path
+
+_LONGEST_QUOTE = 80
+_LONGEST_NEAR = 100
+"""Nobody misspells a name so badly; comparing longer texts takes long."""
 
 
 class UserError(Exception):
@@ -13,11 +20,56 @@ class UserError(Exception):
     """
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` for the known spelling closest to `word`, or nothing.
+def quoted(value: object) -> str:
+    """Return a value as messages quote it: on one line, at most about a hundred characters long.
 
-    Capitals make no difference: papers write WRoRa and RHEA.
+    Text stands in quotation marks. What cannot be printed, such as a line break or a byte of a file
+    name that is not UTF-8, is escaped. Long text keeps its beginning, long paths keep their end.
     """
+    if isinstance(value, str):
+        if len(value) <= _LONGEST_QUOTE:
+            return f'"{_printable(value)}"'
+        return f'"{_printable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
+    if isinstance(value, Path):
+        text = str(value)
+        return _printable(text if len(text) <= _LONGEST_QUOTE else "..." + text[-_LONGEST_QUOTE:])
+    if isinstance(value, int) and value.bit_length() > 3 * _LONGEST_QUOTE:
+        digits = int(value.bit_length() * math.log10(2)) + 1
+        return f"a number of about {digits:,} digits"
+    text = str(value) if isinstance(value, int | float) else _Brief().repr(value)
+    return _printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+
+
+def one_line(message: object) -> str:
+    """Return a message, such as another library's, on one line and not much longer than that."""
+    text = " ".join(str(message).split())
+    return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean "x"?`` for the known spelling closest to `word`, or "".
+
+    Case is ignored: papers write WRoRa and RHEA.
+    """
+    if len(word) > _LONGEST_NEAR:
+        return ""
     spellings = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.5)
     return f'; did you mean "{spellings[close[0]]}"?' if close else ""
+
+
+class _Brief(reprlib.Repr):
+    """Shortens nested values; numbers of any length and nesting of any depth are safe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        return quoted(x)
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )

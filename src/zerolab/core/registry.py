@@ -1,4 +1,25 @@
-"""Named things that a user chooses from: games, networks, losses, selection rules."""
+"""Named things that a user chooses from: games, networks, losses, selection rules.
+
+Other packages add their own. An entry point in the group ``zerolab.LAYER`` names a module that
+registers something when it is imported::
+
+    [project.entry-points."zerolab.search"]
+    thompson = "my_package.thompson"
+
+========== ============================================================================
+Layer      What its plug-ins register
+========== ============================================================================
+games      games (``rules.catalogue.register_game``)
+search     selection rules, first-play urgency rules, leaf evaluators (`search.interface`)
+networks   architectures
+agents     agent kinds
+training   losses and what else the iteration loop chooses from
+studies    studies
+========== ============================================================================
+
+Each layer imports its own modules first, then its plug-ins, with the first command or import that
+needs the layer.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +27,14 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from zerolab.core.errors import UserError, nearest
+from zerolab.core.errors import UserError, nearest, one_line, quoted
 
 _Entry = TypeVar("_Entry")
+
+Layer = Literal["games", "search", "networks", "agents", "training", "studies"]
+"""The layers that have plug-ins."""
 
 
 def import_modules(package: str) -> None:
@@ -19,18 +43,19 @@ def import_modules(package: str) -> None:
         importlib.import_module(f"{package}.{module.name}")
 
 
-def load_plugins(layer: str) -> None:
-    """Import the modules that other packages add to a layer, such as "games" or "search".
+def load_plugins(layer: Layer) -> None:
+    """Import the modules that other packages add to a layer.
 
-    Packages name them in the entry-point group ``zerolab.LAYER``. Raises UserError for one that
-    cannot be imported.
+    Raises UserError, naming the entry point, for one that cannot be imported.
     """
     for point in entry_points(group=f"zerolab.{layer}"):
         try:
             point.load()
         except Exception as error:
+            reason = one_line(error) or type(error).__name__
             raise UserError(
-                f'the plug-in "{point.name}" ({point.value}) cannot be loaded: {error}'
+                f'the plug-in "{point.name}" ({point.value}) of zerolab.{layer} cannot be loaded: '
+                f"{reason}"
             ) from error
 
 
@@ -52,7 +77,7 @@ class Registry(Mapping[str, _Entry], Generic[_Entry]):
         if name not in self._entries:
             known = ", ".join(self._entries)
             raise UserError(
-                f'unknown {self.noun} "{name}": expected one of {known}{nearest(name, self)}'
+                f"unknown {self.noun} {quoted(name)}: expected one of {known}{nearest(name, self)}"
             )
         return self._entries[name]
 

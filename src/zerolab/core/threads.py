@@ -1,19 +1,56 @@
-"""Sharing out the work of kernels, which release the interpreter lock, among threads."""
+"""Threads for kernels, which release the interpreter lock, and the cores there are for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
 
-def in_parts(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
-    """Call `work(begin, end)` for as many parts of range(length), each in a thread of its own.
+def available_cores() -> int:
+    """Return how many cores this process may use, at least 1.
 
-    The calling thread takes the first part. An exception of any part is raised once all are done.
+    That can be fewer than the machine has: `taskset` and batch systems bind processes to some of
+    them, and containers have a quota of processor time (rounded up to whole cores here).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return max(1, min([cores, *(math.ceil(quota) for quota in _cpu_quotas())]))
+
+
+def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
+    """Yield the limits, in cores, of this process's control group (version 2) and those above."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        own = next(line[len("0::/") :] for line in lines if line.startswith("0::/"))
+    except (OSError, StopIteration):
+        return
+    mount = root / "sys/fs/cgroup"
+    group = mount / own
+    for folder in (group, *group.parents):
+        if not folder.is_relative_to(mount):
+            return
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()
+            if quota != "max":
+                yield int(quota) / int(period)
+        except (OSError, ValueError, ZeroDivisionError):
+            continue
+
+
+def in_parts(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
+    """Split range(length) into `parts` and call `work(begin, end)` for each in its own thread.
+
+    The calling thread takes the first part. Returns the results in order. An exception of any
+    part is raised once all are done.
     """
     bounds = [length * part // parts for part in range(parts + 1)]
     futures = [_pool(parts - 1).submit(work, *bounds[part : part + 2]) for part in range(1, parts)]
@@ -28,5 +65,5 @@ def in_parts(work: Callable[[int, int], _Result], length: int, parts: int) -> li
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: starting them would take longer than many a part."""
+    """Return threads that wait for work: starting them takes longer than many parts do."""
     return ThreadPoolExecutor(threads, "part")

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from zerolab.agents.interface import Agent, Player
 from zerolab.agents.search_player import SearchPlayer
 from zerolab.core import streams
+from zerolab.core.threads import available_cores
 from zerolab.evaluation.positions import Positions
-from zerolab.play.workers import cores, lanes_for
+from zerolab.play.workers import lanes_for
 from zerolab.search.interface import Evaluator
 
 _NETWORK_BATCH = 1024
@@ -75,7 +76,7 @@ class _Work:
     """The positions, dealt to threads in batches that do not depend on the threads' pace."""
 
     def __init__(self, agent: Agent, positions: Positions, seed: int) -> None:
-        self.threads = cores()
+        self.threads = available_cores()
         self.done = [0] * self.threads
         self.stop = threading.Event()
         self.actions = np.empty(len(positions), np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zerolab.core import streams
-from zerolab.core.registry import import_modules
+from zerolab.core.registry import import_modules, load_plugins
 from zerolab.networks.settings import NETWORKS, NetworkSettings
 from zerolab.rules.interface import Game
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zerolab.networks.heads import Network
 
 import_modules("zerolab.networks.architectures")
+load_plugins("networks")
 
 __all__ = ["NETWORKS", "NetworkSettings", "build_network"]
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from zerolab.agents.interface import Agent, Player
 from zerolab.core import streams
+from zerolab.core.threads import available_cores
 from zerolab.play.engine import FinishedGame, ScheduledGame, Task
 from zerolab.play.openings import random_openings
-from zerolab.play.workers import cores, lanes_for, play_batches
+from zerolab.play.workers import lanes_for, play_batches
 from zerolab.ratings.elo import Score
 from zerolab.rules.interface import DRAW, WIN, Game
 from zerolab.store.games import GameRecord
@@ -50,7 +51,7 @@ def play_match(
     how many games are over. Raises UserError where openings are longer than games.
     """
     agents = [_agent(each) for each in (a, b)]
-    threads = cores() if isinstance(a, Agent) and isinstance(b, Agent) else 1
+    threads = available_cores() if isinstance(a, Agent) and isinstance(b, Agent) else 1
     task = Task(game, agents, seed, iteration, lanes_for(agents, threads))
     numbers = range(begin, begin + games)
     drawn = paired_openings(game, openings, seed, iteration, numbers)

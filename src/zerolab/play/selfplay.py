@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
+from zerolab.core.threads import available_cores
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import host
 from zerolab.rules.interface import ONGOING, Game
@@ -133,7 +133,7 @@ class _Group:
         self._waiting = list(reversed(numbers))
         settings = task.settings
         slots = min(len(numbers), max(1, settings.parallel_games // settings.threads))
-        cores = max(1, (os.cpu_count() or 1) // settings.threads)
+        cores = max(1, available_cores() // settings.threads)
         self.search = Search(task.game, task.search, task.evaluator, slots, cores)
         self._number = np.zeros(slots, np.int64)
         self._ply = np.zeros(slots, np.int64)

@@ -19,10 +19,11 @@ from zerolab.agents.interface import Agent
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
+from zerolab.core.threads import available_cores
 from zerolab.play.engine import FinishedGame, ScheduledGame, Task
 from zerolab.play.match import paired_openings
 from zerolab.play.schedule import Leg, Turn, batches, round_robin
-from zerolab.play.workers import cores, lanes_for, play_batches
+from zerolab.play.workers import lanes_for, play_batches
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.store import lock
@@ -130,7 +131,7 @@ class Tournament:
         The agents' names must be those of the settings. An exception, such as KeyboardInterrupt
         in `report`, ends early; finished legs are stored.
         """
-        threads = cores()
+        threads = available_cores()
         lanes = lanes_for(agents, threads)
         settings = self.settings
         dealt = batches(self.left(), settings.games, lanes, threads)

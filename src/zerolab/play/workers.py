@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,11 +14,6 @@ _POLL_SECONDS = 0.2
 _MOST_LANES = 1024
 _LEAST_LANES = 16
 _MEMORY = 1 << 30
-
-
-def cores() -> int:
-    """Return how many threads play at once."""
-    return os.cpu_count() or 1
 
 
 def lanes_for(agents: Sequence[Agent], threads: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from zerolab.core.config import choice_from, validate
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.rules.interface import GAMES, Game, Rules
 
@@ -47,7 +47,7 @@ def register_game(name: str, kind: type) -> Callable[[type[Rules]], type[Rules]]
 
 @cache
 def registered_games() -> Registry[Registration]:
-    """Return all games: every module of zerolab.games, and other packages' entry points."""
+    """Return all games: every module of zerolab.games, and plug-ins of other packages."""
     import_modules("zerolab.games")  # by name: a folder of plug-ins, not a layer below
     load_plugins("games")
     return _REGISTRY
@@ -62,7 +62,9 @@ def parse_game(text: str) -> Game:
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
         form = ":".join(["ROWSxCOLUMNS", *(f"[{field.upper()}]" for field in fields[2:])])
-        raise UserError(f'"{text}" is not a game: expected {name}:{form}, such as {name}:6x6')
+        raise UserError(
+            f"{quoted(text)} is not a game: expected {name}:{form}, such as {name}:6x6"
+        )
     values = [int(number) for number in (numbers[1], numbers[2], *others)]
     settings = validate(
         registration.settings,

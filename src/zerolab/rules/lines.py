@@ -40,7 +40,7 @@ def score_bounds(state, rows, columns, length):
 
 @inlined
 def move_ordering_score(state, rows, columns, length):
-    """See `interface.move_ordering_score`: many cells that would win, few lines open to the mover."""
+    """See `interface.move_ordering_score`: threats made, minus lines open to the mover."""
     threats = boards.completing_cells(state[1], rows, columns, length)
     made = boards.popcount(threats & empty_cells(state, rows, columns))
     free = boards.full_board(rows, columns) & ~state[1]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError, nearest
+from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name, parse_game, rules_of
@@ -85,10 +85,10 @@ class Position:
         if action in self.legal_actions:
             return action
         if self.outcome is not None:
-            raise UserError(f'"{text}" cannot be played: the game is over')
+            raise UserError(f"{quoted(text)} cannot be played: the game is over")
         moves = ", ".join(self.legal_moves)
         hint = nearest(text, self.legal_moves) if action is None else ""
-        raise UserError(f'"{text}" is not a legal move here: expected one of {moves}{hint}')
+        raise UserError(f"{quoted(text)} is not a legal move here: expected one of {moves}{hint}")
 
     def play(self, action: int | str) -> Position:
         """Return the position after an action or its name; raise UserError if it is not legal."""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 from rich.console import Console
 
 from zerolab.core.config import Settings
-from zerolab.core.registry import Registry, import_modules
+from zerolab.core.registry import Registry, import_modules, load_plugins
 
 Meter = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
 """Shows progress: takes a title, the units in all and what a unit is; gives a function that takes
@@ -63,6 +63,7 @@ def register_study(study: type[Study]) -> type[Study]:
 
 @cache
 def registered_studies() -> Registry[type[Study]]:
-    """Return all studies: what the modules of zerolab.studies register."""
+    """Return all studies: every module of zerolab.studies, and plug-ins of other packages."""
     import_modules("zerolab.studies")
+    load_plugins("studies")
     return _STUDIES

@@ -6,7 +6,6 @@ So a run killed at any moment repeats the stage it was in and ends with the same
 
 from __future__ import annotations
 
-import os
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +16,7 @@ from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions
 from zerolab.agents.specs import parse_agents
+from zerolab.core.threads import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.play.match import Match, play_match
@@ -129,7 +129,7 @@ class Trainer:
         settings = self.settings.learn
         batches = self.window.batches_per_epoch(settings.batch_size, settings.symmetries)
         self.reporter.stage(iteration, "learn", batches * settings.epochs, "batches")
-        torch.set_num_threads(os.cpu_count() or 1)
+        torch.set_num_threads(available_cores())
         self.learner.load(self.run.load_weights(best), self.run.load_optimizer(best))
         learned = self.learner.learn(
             self.window, self.settings.seed, iteration, self.reporter.progress
