@@ -1,0 +1,186 @@
+"""Rewrite the tables in the documentation that list what is registered or measured.
+
+A generated table stands between two comments, of which the first names it:
+
+    <!-- table: losses -->
+    ...
+    <!-- end -->
+
+Usage: python docs/generate_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import zerolab.agents.specs  # noqa: F401  (registers the kinds of agents)
+from zerolab.agents.interface import AGENT_KINDS
+from zerolab.core.config import Choice
+from zerolab.losses.catalogue import LOSSES
+from zerolab.networks.catalogue import NETWORKS
+from zerolab.rules.catalogue import registered_games
+from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
+from zerolab.studies.interface import registered_studies
+from zerolab.training.warm_start.schedules import SCHEDULES
+from zerolab.training.warm_start.settings import VARIANTS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_CITED = re.compile(r"(\[|, |; )([A-Z][A-Za-z]+\d{4}[a-z]?)(?=[\],;])")
+"""A key in a citation such as [Wang2020a, Eq. 2] or [Wang2019; Wang2020b]."""
+_MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Rows = Iterable[Sequence[str]]
+
+
+def regenerate(text: str, folder: Path) -> str:
+    """Return the text of a page in `folder` with every marked table as it has to be now."""
+    root = os.path.relpath(ROOT, folder)
+
+    def replace(match: re.Match[str]) -> str:
+        table = _CITED.sub(_linked, TABLES[match[2]]()).replace("](/", f"]({root}/")
+        return f"{match[1]}{table}{match[3]}"
+
+    return _MARKED.sub(replace, text)
+
+
+def _linked(citation: re.Match[str]) -> str:
+    return f"{citation[1]}[{citation[2]}](/docs/references.md#{citation[2].lower()})"
+
+
+def markdown(headings: Sequence[str], rows: Rows) -> str:
+    """Return a table; headings that begin with > are aligned to the right."""
+    titles = [heading.lstrip(">") for heading in headings]
+    rules = ["---:" if heading.startswith(">") else "---" for heading in headings]
+    lines = [f"| {' | '.join(titles)} |", f"|{'|'.join(rules)}|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in rows]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def summary(documented: Any) -> str:
+    """Return the first paragraph of a docstring, in one line."""
+    return " ".join((documented.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def source(kind: Any) -> str:
+    """Return a link to the file of a class, as seen from the root of the repository."""
+    path = f"src/{kind.__module__.replace('.', '/')}.py"
+    return f"[`{path.removeprefix('src/zerolab/')}`](/{path})"
+
+
+def choices(registry: Mapping[str, type[Choice]]) -> str:
+    """Return the table of things that a setting chooses from."""
+    rows = []
+    for name, settings in registry.items():
+        kind = type(settings().build())
+        if kind.__module__.startswith("zerolab."):
+            rows.append([f"`{name}`", summary(settings), _fields(settings), source(kind)])
+    return markdown(["name", "what it is", "settings and defaults", "file"], rows)
+
+
+def _fields(settings: type[Choice]) -> str:
+    """Return the settings of a choice with their defaults."""
+    defaults = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in settings.model_fields.items()
+        if name != "name"
+    }
+    return ", ".join(f"`{name}` {_shown(value)}" for name, value in defaults.items())
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def agents() -> str:
+    """Return the table of the kinds of agents."""
+    rows = [[f"`{name}`", kind.form, source(type(kind))] for name, kind in AGENT_KINDS.items()]
+    return markdown(["kind", "written as", "file"], rows)
+
+
+def games() -> str:
+    """Return the table of the games that come with the package."""
+    rows = []
+    for name, entry in registered_games().items():
+        if entry.kind.__module__.startswith("zerolab."):
+            sizes = [f"{field} {low} to {high}" for field, (low, high) in entry.sizes().items()]
+            rows.append([f"`{name}`", summary(entry.kind), ", ".join(sizes), source(entry.kind)])
+    return markdown(["name", "what it is", "sizes", "file"], rows)
+
+
+def variants() -> str:
+    """Return the table of the variants of a warm start."""
+    rows = [
+        [f"`{name}`", *(f"`{rule}`" if rule else "" for rule in variant)]
+        for name, variant in VARIANTS.items()
+    ]
+    return markdown(["variant", "selection", "leaf evaluator"], rows)
+
+
+def studies() -> str:
+    """Return the table of the studies."""
+    rows = [
+        [f"`{name}`", summary(study), source(study)]
+        for name, study in registered_studies().items()
+        if study.__module__.startswith("zerolab.")
+    ]
+    return markdown(["name", "what it does", "file"], rows)
+
+
+def benchmarks() -> str:
+    """Return the table of all measurements in benchmarks/results.json."""
+    rows = []
+    for entry in json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8")):
+        parts = [f"{part} {100 * share:.1f} %" for part, share in entry.get("shares", {}).items()]
+        remarks = "; ".join(filter(None, [", ".join(parts), entry.get("note", "")]))
+        rows.append(
+            [
+                f"`{entry['name']}`", f"{_number(entry['median'])} {entry['unit']}",
+                f"{_number(entry['limit'])}: {entry['limit_of']}", f"{entry['ratio']:.3g}", remarks,
+            ]
+        )  # fmt: skip
+    headings = ["benchmark", ">median", "limit", ">ratio", "where the time goes; remarks"]
+    return markdown(headings, rows)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "agents": agents,
+    "benchmarks": benchmarks,
+    "fpu": lambda: choices(FPU_SETTINGS),
+    "games": games,
+    "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
+    "losses": lambda: choices(LOSSES),
+    "networks": lambda: choices(NETWORKS),
+    "schedules": lambda: choices(SCHEDULES),
+    "selections": lambda: choices(SELECTION_SETTINGS),
+    "studies": studies,
+    "variants": variants,
+}
+"""By the name that the comment before the table gives."""
+
+
+def main() -> None:
+    """Rewrite all pages."""
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        changed = regenerate(text, page.parent)
+        if changed != text:
+            page.write_text(changed, "utf-8")
+            sys.stdout.write(f"{page.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()

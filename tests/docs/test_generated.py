@@ -1,0 +1,70 @@
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_SPEC = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "generate_tables.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+tables = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(tables)
+
+PAGES = [*tables.PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/(?:[\w-]+\.(?:py|md|toml|json))?)`")
+_CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)[\],;]")
+
+
+@by_page
+def test_generated_tables_are_up_to_date(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert tables.regenerate(text, page.parent) == text, "run make docs"
+
+
+def test_tables_follow_the_registries() -> None:
+    page = "<!-- table: losses -->\nold\n<!-- end -->\n"
+    changed = tables.regenerate(page, ROOT / "docs")
+    assert "`product`" in changed
+    assert "old" not in changed
+    assert tables.regenerate(changed, ROOT / "docs") == changed
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return what can follow # in a link to a page: ids, and headings as GitHub names them."""
+    text = _FENCED.sub("", page.read_text("utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'id="([^"]+)"', text))
+
+
+@by_page
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = _FENCED.sub("", page.read_text("utf-8"))
+    for inline, defined in _LINK.findall(text):
+        target, _, anchor = (inline or defined).partition("#")
+        if target.startswith(("http:", "https:")):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor and file.suffix == ".md":
+            assert anchor in _anchors(file), f"{page.name} links to {target}#{anchor}"
+
+
+@by_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    text = _FENCED.sub("", page.read_text("utf-8"))
+    roots = ROOT, ROOT / "docs", ROOT / "src", ROOT / "src" / "zerolab"
+    for path in _PATH.findall(text):
+        assert any((root / path).exists() for root in roots), f"{page.name} names {path}"
+
+
+def test_keys_cited_in_docstrings_are_defined() -> None:
+    known = _anchors(ROOT / "docs" / "references.md")
+    for file in (ROOT / "src").rglob("*.py"):
+        for key in _CITED.findall(file.read_text("utf-8")):
+            assert key.lower() in known, f"{file.relative_to(ROOT)} cites {key}"
