@@ -5,7 +5,7 @@ VENV ?= .venv
 RUN ?= runs/demo
 BIN := $(VENV)/bin
 
-.PHONY: train test check bench grhino clean
+.PHONY: train test check bench docs grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -22,6 +22,11 @@ check: $(VENV)/developer
 
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
+
+# What the documentation lists and draws.
+docs: $(VENV)/user
+	$(BIN)/python docs/generate_tables.py
+	$(BIN)/python docs/draw_architecture.py
 
 # The Othello program that tests of GTP play against; needs Debian and the rights of root.
 grhino:
