@@ -1,0 +1,66 @@
+"""What all figures share: colours, legends that cover nothing, and how they are saved.
+
+matplotlib is imported when a figure is made, not before: most commands draw nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
+"""Distinguishable by all kinds of colour vision [Okabe2008]; the last one replaces their yellow."""
+
+_DOTS_PER_INCH = 120
+_MOST_COLUMNS = 4  # of a legend
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches; its parts are arranged without overlap."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def colour(number: int) -> str:
+    """Return the colour of the line, bar or run with that number; colours repeat after eight."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+    """Explain labelled lines, bars or patches below all axes, where the legend covers nothing."""
+    columns = min(len(handles), _MOST_COLUMNS)
+    legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar sign in a name would begin a formula
+
+
+def shortened(name: str, longest: int = 40) -> str:
+    """Return a name of at most `longest` characters, its end replaced by … where it is longer."""
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def check_ending(path: Path) -> None:
+    """Raise UserError unless a file's ending names a format that figures can have."""
+    if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
+        raise UserError(f"{quoted(str(path))}: expected an ending such as .png, .svg or .pdf")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to a file whose ending names its format, replacing the file in one step.
+
+    Raises UserError for an unknown ending or where the file cannot be written.
+    """
+    check_ending(path)
+    with replacing(path) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
+        figure.savefig(temporary, dpi=_DOTS_PER_INCH, format=path.suffix[1:].lower())

@@ -1,0 +1,100 @@
+"""Folders of work that can be stopped and resumed: runs, tournaments, studies, data sets.
+
+Such a folder is recognised by its settings file. Whoever resumes the work must ask for the same
+settings, and one process at a time works in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import make_folder
+from zerolab.store import lock
+from zerolab.store.checks import reading
+from zerolab.store.state import read_config, write_config
+
+
+class FolderKind(NamedTuple):
+    """A kind of folder, such as that of a tournament."""
+
+    noun: str
+    """What messages and the head of the settings file call it: ``tournament``."""
+    settings_file: str
+    """The file that makes a folder one of this kind: ``tournament.toml``."""
+    option: str
+    """The option that names another folder: ``--folder``."""
+
+    def is_in(self, path: Path) -> bool:
+        """Return whether a folder is of this kind; raise UserError if it cannot be read."""
+        with reading(path):
+            return (path / self.settings_file).is_file()
+
+    def require_ours(self, path: Path) -> None:
+        """Raise UserError for a folder that is neither of this kind nor empty.
+
+        Hidden files do not count.
+        """
+        with reading(path):
+            others = any(not entry.name.startswith(".") for entry in path.iterdir())
+        if others and not self.is_in(path):
+            raise UserError(
+                f"{quoted(path)} is not a {self.noun} and not empty: expected a new or empty"
+                f" folder; choose another {self.option}"
+            )
+
+    @contextmanager
+    def locked(self, path: Path) -> Iterator[None]:
+        """Make the folder if it is not there, and keep other processes out of it.
+
+        Raises UserError if the folder holds something else or another process works in it.
+        """
+        make_folder(path)
+        self.require_ours(path)  # before the lock's file is put into a folder that is not ours
+        with lock.exclusive(path):
+            yield
+
+    def read_settings(self, path: Path) -> dict[str, Any]:
+        """Return the saved settings; raise UserError if they are missing, damaged or newer."""
+        return read_config(path / self.settings_file, self.noun)
+
+    def write_settings(self, path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace the saved settings in one step; return them as they will be read back."""
+        return write_config(path / self.settings_file, settings, self.noun)
+
+    def require_equal(
+        self,
+        path: Path,
+        saved: Mapping[str, Any],
+        wanted: Mapping[str, Any],
+        except_for: Container[str] = (),
+        note: str = "",
+    ) -> None:
+        """Raise UserError, naming the first setting that differs, unless settings are equal.
+
+        Settings are named by dotted keys, those in `except_for` may differ, and `note` says so.
+        """
+        before, after = dict(flat(saved)), dict(flat(wanted))
+        for key in {**before, **after}:
+            if key not in except_for and before.get(key) != after.get(key):
+                raise UserError(
+                    f"{key} = {_shown(after, key)} differs from {_shown(before, key)} in"
+                    f" {quoted(path)}: a {self.noun} keeps its settings{note}; choose another"
+                    f" {self.option}"
+                )
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of nested tables with their dotted keys, such as ``search.noise``."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _shown(table: Mapping[str, Any], key: str) -> str:
+    return quoted(table[key]) if key in table else "nothing"

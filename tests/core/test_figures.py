@@ -1,0 +1,45 @@
+"""Saving figures: what endings are allowed, and what stays where writing fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.core.figures import legend_below, new_figure, save_figure, shortened
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+)
+def test_the_ending_names_the_format(tmp_path, name, head):
+    figure = new_figure(3, 2)
+    axes = figure.subplots()
+    lines = axes.plot([0, 1], label="cost in $ and $")
+    legend_below(figure, lines)
+    save_figure(figure, tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(head)
+
+
+@pytest.mark.parametrize("name", ["a", "a.xyz", "a.toml"])
+def test_other_endings_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match=r"expected an ending such as \.png"):
+        save_figure(new_figure(3, 2), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_that_cannot_be_written_is_reported(tmp_path):
+    with pytest.raises(UserError, match="cannot write"):
+        save_figure(new_figure(3, 2), tmp_path / "missing" / "a.png")
+
+
+def test_long_names_are_shortened():
+    assert shortened("runs/demo", 9) == "runs/demo"
+    assert shortened("runs/demo@12", 9) == "runs/dem…"
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    script = "import sys, zerolab.core.figures; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
