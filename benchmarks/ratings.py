@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.ratings.bayes import Ratings, rate
+from zerolab.ratings.score import Z95
 from zerolab.ratings.synthetic import tournament
 
 
 class Setting(NamedTuple):
-    """A kind of tournament: players, games a pair, and the model's parameters in Elo."""
+    """A kind of tournament: players, games per pair, and the model's parameters."""
 
     players: int
     games: int
@@ -40,7 +41,7 @@ SETTINGS = [
 
 
 def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
-    """Return the shares of truths inside their intervals, mean errors and the time a rating."""
+    """Return how many truths lie in their intervals, mean errors, and seconds per rating."""
     random = np.random.default_rng(1)
     inside, errors, seconds, common = [], [], [], []
     for _ in range(repetitions):
@@ -49,8 +50,9 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
         ratings = rate(results)
         seconds.append(perf_counter() - began)
         for rating in ratings.players:
-            inside.append(rating.low <= truth[rating.player] <= rating.high)
-            errors.append(rating.elo - truth[rating.player])
+            true_elo = ratings.model.scale * truth[rating.player]
+            inside.append(rating.low <= true_elo <= rating.high)
+            errors.append(rating.elo_model - truth[rating.player])
         common.append(_common(ratings, setting))
     advantage, draw_elo = np.array(common).transpose(1, 0, 2)
     return {
@@ -68,10 +70,11 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
 
 def _common(ratings: Ratings, setting: Setting) -> list[list[float]]:
     """Return the error of advantage and draw_elo, each with 1.0 if its interval holds the truth."""
-    errors = [ratings.advantage - setting.advantage, ratings.draw_elo - setting.draw_elo]
-    spreads = np.sqrt(np.diag(ratings.covariance)[-2:]).tolist()
+    model = ratings.model
+    errors = [model.advantage - setting.advantage, model.draw_elo - setting.draw_elo]
+    spreads = np.sqrt(np.diag(model.covariance)[-2:]).tolist()
     return [
-        [error, float(abs(error) < 1.96 * spread)]
+        [error, float(abs(error) < Z95 * spread)]
         for error, spread in zip(errors, spreads, strict=True)
     ]
 

@@ -20,7 +20,7 @@ RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 def pgn(results):
     return "".join(
         f'[White "{first}"]\n[Black "{second}"]\n[Result "{RESULTS[outcome]}"]\n\n'
-        for first, second, outcome in results
+        for first, second, outcome, *_ in results
     )
 
 
@@ -40,7 +40,7 @@ def rated(capsys, *arguments):
 def test_json(played, capsys):
     truth, path = played
     ratings = json.loads(rated(capsys, path, "--json").out)
-    assert set(ratings) == {"advantage", "draw_elo", "players"}
+    assert set(ratings) == {"advantage", "model", "players"}
     assert {each["player"] for each in ratings["players"]} == set(truth)
     for each in ratings["players"]:
         assert each["low"] < each["elo"] < each["high"]
@@ -53,7 +53,9 @@ def test_json(played, capsys):
 def test_given_parameters(played, capsys):
     options = ("--advantage", "-12.5", "--draw-elo", "80", "--json")
     ratings = json.loads(rated(capsys, played[1], *options).out)
-    assert (ratings["advantage"], ratings["draw_elo"]) == pytest.approx((-12.5, 80))
+    assert (ratings["model"]["advantage"], ratings["model"]["draw_elo"]) == pytest.approx(
+        (-12.5, 80)
+    )
 
 
 def test_csv_agrees_with_json(played, capsys):

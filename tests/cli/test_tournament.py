@@ -44,7 +44,7 @@ def test_its_folder_holds_everything(capsys, here):
     saved = json.loads(Path("t/ratings.json").read_text())
     assert saved == printed
     assert saved["players"][0]["player"] == "mcts:40"
-    assert {"advantage", "draw_elo", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
+    assert {"advantage", "model", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
     assert sum(pair["wins"] + pair["draws"] + pair["losses"] for pair in saved["pairs"]) == 30
     for pair in saved["pairs"]:
         assert pair["low"] < pair["score_rate"] < pair["high"]

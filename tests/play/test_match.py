@@ -15,7 +15,6 @@ from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
 from zerolab.play.openings import random_openings
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import Result
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.settings import SearchSettings
@@ -193,7 +192,7 @@ def test_a_player_against_itself_is_its_own_equal():
     )
     low, high = match.score.interval()
     assert low < 0.5 < high
-    results = [Result("ab"[g.number % 2], "ba"[g.number % 2], g.result) for g in match.games]
+    results = [g._replace(first="ab"[g.number % 2], second="ba"[g.number % 2]) for g in match.games]
     difference = rate(results).difference("a", "b")
     assert difference.low < 0 < difference.high
     assert match.distinct > 1100

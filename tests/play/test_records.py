@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
 from zerolab.play.records import Records, read_pgn, read_records
-from zerolab.ratings.results import Result
+from zerolab.ratings.results import GameResult
 from zerolab.store.games import GameRecord, GameStore
 
 GAME = '[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
@@ -25,7 +25,7 @@ def test_games_and_their_results():
         f'[Event "x"]\n[White "A"]\n[Black "B"]\n[Result "{result}"]\n\n1. e4 {result}\n\n'
         for result in ("1-0", "0-1", "1/2-1/2", "*")
     )
-    assert read(text) == Records([Result("A", "B", o) for o in (1, -1, 0)], unfinished=1)
+    assert read(text) == Records([GameResult("A", "B", o) for o in (1, -1, 0)], unfinished=1)
 
 
 WILD = {
@@ -49,8 +49,8 @@ WILD = {
 @pytest.mark.parametrize("kind", WILD)
 def test_pgn_from_the_wild(kind):
     once, twice = read(WILD[kind]), read(WILD[kind] + "\n\n" + WILD[kind].lstrip("\ufeff"))
-    assert once == Records([Result("A", "B", 1)])
-    assert twice == Records([Result("A", "B", 1)] * 2)
+    assert once == Records([GameResult("A", "B", 1)])
+    assert twice == Records([GameResult("A", "B", 1)] * 2)
 
 
 def test_names_keep_their_characters():
@@ -64,7 +64,7 @@ def test_names_keep_their_characters():
 
 def test_games_without_moves_are_told_apart_by_their_tags():
     text = "".join(f'[White "{w}"]\n[Black "{b}"]\n[Result "0-1"]\n' for w, b in ("AB", "BC", "CA"))
-    assert read(text).results == [Result(*names, -1) for names in ("AB", "BC", "CA")]
+    assert read(text).results == [GameResult(*names, -1) for names in ("AB", "BC", "CA")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_nonsense_is_read_or_refused_in_one_line(content):
     except UserError as told:
         assert len(str(told).splitlines()) == 1
     else:
-        assert all(result.outcome in (1, 0, -1) for result in records.results)
+        assert all(result.result in (1, 0, -1) for result in records.results)
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.sampled_from((1, 0, -1))), min_size=1))
@@ -118,7 +118,7 @@ def test_what_is_written_is_read_again(games):
         white, black = (n.replace("\\", r"\\").replace('"', r"\"") for n in (first, second))
         text += f'[White "{white}"]\n[Black "{black}"]\n[Result "{names[outcome]}"]\n\n'
     records = read(text)
-    assert records.results == [Result(*each) for each in tidied if each[0] != each[1]]
+    assert records.results == [GameResult(*each) for each in tidied if each[0] != each[1]]
     assert records.against_itself == len(tidied) - len(records.results)
 
 
@@ -137,8 +137,9 @@ def stored(folder: Path) -> GameStore:
 
 def test_games_of_all_stages_but_self_play(tmp_path):
     expected = Records(
-        [Result("network 1", "network 0", 1), Result("network 0", "network 1", 0),
-         Result("Random", "network 1", -1)],
+        [GameResult("network 1", "network 0", 1, (1,)),
+         GameResult("network 0", "network 1", 0, (2,)),
+         GameResult("Random", "network 1", -1, (3, -1))],
         against_itself=1,
     )  # fmt: skip
     store = stored(tmp_path / "run")

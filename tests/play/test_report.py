@@ -7,7 +7,7 @@ import numpy as np
 from zerolab.agents.interface import FORFEIT
 from zerolab.play.figure import draw_cross_table, save_figure
 from zerolab.play.report import cross_table, overview, pair_results
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
 
 GAMES = [
@@ -22,7 +22,7 @@ GAMES = [
 
 def test_pairs_are_seen_from_the_first_name():
     bob, cid = pair_results(GAMES)
-    assert (bob.first, bob.second, bob.score, bob.led) == ("ann", "bob", Score(2, 1, 1), 2)
+    assert (bob.first, bob.second, bob.score, bob.led) == ("ann", "bob", Score(2, 1, 1), 1)
     assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are one; 1 has other colours
     assert (cid.score, cid.distinct, cid.led) == (Score(2, 0, 0), Score(2, 0, 0), 1)
 

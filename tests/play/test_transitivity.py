@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.play.report import PairResult, pair_results, results
+from zerolab.play.report import PairResult, pair_results
 from zerolab.play.transitivity import chi_square_tail, find_cycles, fit, sign_test
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
 
 
@@ -166,7 +166,7 @@ def test_games_of_the_model_fit_the_model():
     values = []
     for _ in range(60):
         games = synthetic(strengths, 40, random)
-        values.append(fit(pair_results(games), rate(results(games))).p_value)
+        values.append(fit(pair_results(games), rate(games)).p_value)
     assert 0.35 < np.mean(values) < 0.65
     assert np.mean(np.array(values) < 0.05) < 0.15
 
@@ -181,7 +181,7 @@ def test_a_pair_out_of_order_is_the_largest_deviation():
         else game
         for game in games
     ]
-    found = fit(pair_results(upset), rate(results(upset)))
+    found = fit(pair_results(upset), rate(upset))
     worst = found.residuals[0]
     assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
     assert worst.deviation > 5
@@ -191,4 +191,4 @@ def test_a_pair_out_of_order_is_the_largest_deviation():
 
 def test_two_players_have_no_pair_to_spare():
     games = synthetic({"a": 0.0, "b": 0.5}, 10, np.random.default_rng(5))
-    assert fit(pair_results(games), rate(results(games))).p_value is None
+    assert fit(pair_results(games), rate(games)).p_value is None

@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
 from zerolab.ratings.bayes import ELO, Posterior, rate
-from zerolab.ratings.results import Result, groups, tally
+from zerolab.ratings.report import as_json
+from zerolab.ratings.results import GameResult, connected_groups, tally
+from zerolab.ratings.sprt import Sprt, count_pairs
 from zerolab.ratings.synthetic import tournament
 
 
 def elos(ratings):
-    return {rating.player: rating.elo for rating in ratings.players}
+    return {rating.player: rating.elo_model for rating in ratings.players}
 
 
 def games(first, second, wins=0, draws=0, losses=0):
     outcomes = [1] * wins + [0] * draws + [-1] * losses
-    return [Result(first, second, outcome) for outcome in outcomes]
+    return [GameResult(first, second, outcome) for outcome in outcomes]
 
 
 def probabilities(lead, draw_elo):
@@ -39,10 +41,11 @@ def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair,
         truth, results = tournament(random, players, games_a_pair)
         ratings = rate(results)
         for rating in ratings.players:
-            covered.append(rating.low <= truth[rating.player] <= rating.high)
-            errors.append(rating.elo - truth[rating.player])
-        advantages.append(ratings.advantage)
-        draw_elos.append(ratings.draw_elo)
+            true_elo = ratings.model.scale * truth[rating.player]
+            covered.append(rating.low <= true_elo <= rating.high)
+            errors.append(rating.elo_model - truth[rating.player])
+        advantages.append(ratings.model.advantage)
+        draw_elos.append(ratings.model.draw_elo)
     assert 0.92 <= np.mean(covered) <= 0.98
     assert np.std(errors) < 20
     assert np.mean(advantages) == pytest.approx(35, abs=2)
@@ -58,8 +61,8 @@ def test_with_endless_games_the_truth_is_found():
         results += games(first, second, *(round(20_000 * share) for share in shares))
     ratings = rate(results)
     assert elos(ratings) == pytest.approx(truth, abs=0.5)
-    assert ratings.advantage == pytest.approx(60, abs=0.5)
-    assert ratings.draw_elo == pytest.approx(130, abs=0.5)
+    assert ratings.model.advantage == pytest.approx(60, abs=0.5)
+    assert ratings.model.draw_elo == pytest.approx(130, abs=0.5)
 
 
 def test_two_players_in_closed_form():
@@ -67,7 +70,7 @@ def test_two_players_in_closed_form():
     results = games("a", "b", 10, 3, 5) + games("b", "a", 4, 3, 11)
     wins, losses, draws = 21, 9, 6 + 2
     ratings = rate(results, advantage=0, draw_elo=0)
-    difference = ratings.difference("a", "b")
+    difference = ratings.model.difference("a", "b")
     assert difference.elo == pytest.approx(
         400 * math.log10((wins + draws) / (losses + draws)), abs=1e-6
     )
@@ -114,17 +117,50 @@ def test_ratings_are_those_of_bayeselo():
     reference, advantage, draw_elo = bayeselo(results)
     ratings = rate(results)
     assert elos(ratings) == pytest.approx(reference, abs=0.5)
-    assert ratings.advantage == pytest.approx(advantage, abs=0.5)
-    assert ratings.draw_elo == pytest.approx(draw_elo, abs=0.5)
+    assert ratings.model.advantage == pytest.approx(advantage, abs=0.5)
+    assert ratings.model.draw_elo == pytest.approx(draw_elo, abs=0.5)
 
 
 def test_the_scale_of_bayeselo():
     """Its factor for its default draw_elo, and what it is for: the slope of the expected score."""
     ratings = rate(games("a", "b", 3, 3, 3), draw_elo=97.3, advantage=0)
-    assert ratings.scale == pytest.approx(0.92550, abs=1e-5)
+    assert ratings.model.scale == pytest.approx(0.92550, abs=1e-5)
     won, drawn, _ = probabilities(0.01, 97.3)
     slope = (won + drawn / 2 - 0.5) / 0.01
-    assert slope == pytest.approx(ratings.scale / (4 * ELO), rel=1e-4)
+    assert slope == pytest.approx(ratings.model.scale / (4 * ELO), rel=1e-4)
+
+
+def test_a_match_and_a_sequential_test_speak_of_the_same_elo():
+    """30 wins, 350 draws and 20 losses: +8.7 Elo by the score rate, +37 on the model's scale."""
+    outcomes = [1] * 30 + [0] * 350 + [-1] * 20
+    np.random.default_rng(1).shuffle(outcomes)
+    sides = ("a", "b"), ("b", "a")
+    played = [GameResult(*sides[i % 2], outcome * (-1) ** i) for i, outcome in enumerate(outcomes)]
+    ratings = rate(played)
+    found = ratings.difference("a", "b")
+    by_score = 400 * math.log10(0.5125 / 0.4875)
+    assert found.elo == pytest.approx(by_score, rel=0.02)
+    assert found.elo - found.low == pytest.approx(12, abs=1)  # 1.96 errors of 400 such games
+    assert ratings.model.difference("a", "b").elo > 4 * found.elo
+    assert ratings.model.difference("a", "b").los == found.los
+    assert found.high < 50
+    assert Sprt(0, 50).verdict(count_pairs("a", played)[-1]).state == "accept H0"
+    top = ratings.players[0]
+    assert top.elo == pytest.approx(found.elo / 2)
+    assert top.elo_model == pytest.approx(ratings.model.difference("a", "b").elo / 2)
+
+
+def test_everything_for_people_is_on_one_scale():
+    _, played = tournament(np.random.default_rng(8), 5, 20)
+    ratings = rate(played)
+    found, scale = as_json(ratings), ratings.model.scale
+    assert found["advantage"] == pytest.approx(scale * found["model"]["advantage"])
+    for each, rating in zip(found["players"], ratings.players, strict=True):
+        assert each["elo"] == pytest.approx(scale * each["elo_model"])
+        assert each["elo"] == rating.elo == pytest.approx((each["low"] + each["high"]) / 2)
+    first, last = found["players"][0], found["players"][-1]
+    apart = ratings.difference(first["player"], last["player"])
+    assert apart.elo == pytest.approx(first["elo"] - last["elo"])
 
 
 def test_a_player_against_itself_is_no_stronger():
@@ -145,7 +181,7 @@ outcomes = st.lists(
 def made_results(rows):
     """Return results among five players whom a ring of games connects."""
     ring = [(i, (i + 1) % 5, 0) for i in range(5)]
-    return [Result(f"p{i}", f"p{j}", outcome) for i, j, outcome in ring + rows if i != j]
+    return [GameResult(f"p{i}", f"p{j}", outcome) for i, j, outcome in ring + rows if i != j]
 
 
 @given(outcomes, st.permutations(range(5)))
@@ -154,7 +190,7 @@ def test_order_and_names_do_not_matter(rows, order):
     results = made_results(rows)
     ratings = rate(results)
     names = {f"p{i}": f"p{j}" for i, j in enumerate(order)}
-    renamed = rate([Result(names[r.first], names[r.second], r.outcome) for r in results[::-1]])
+    renamed = rate([GameResult(names[r.first], names[r.second], r.result) for r in results[::-1]])
     for player, elo in elos(ratings).items():
         assert elos(renamed)[names[player]] == pytest.approx(elo, abs=1e-5)
     assert sum(elos(ratings).values()) == pytest.approx(0, abs=1e-6)
@@ -165,9 +201,9 @@ def test_order_and_names_do_not_matter(rows, order):
 def test_swapping_colours_turns_the_advantage(rows):
     results = made_results(rows)
     ratings = rate(results)
-    swapped = rate([Result(r.second, r.first, -r.outcome) for r in results])
-    assert swapped.advantage == pytest.approx(-ratings.advantage, abs=1e-5)
-    assert swapped.draw_elo == pytest.approx(ratings.draw_elo, abs=1e-5)
+    swapped = rate([GameResult(r.second, r.first, -r.result) for r in results])
+    assert swapped.model.advantage == pytest.approx(-ratings.model.advantage, abs=1e-5)
+    assert swapped.model.draw_elo == pytest.approx(ratings.model.draw_elo, abs=1e-5)
     assert elos(swapped) == pytest.approx(elos(ratings), abs=1e-5)
 
 
@@ -178,11 +214,11 @@ def test_superiority_and_covariance_are_what_they_say(rows):
     likelihoods, n = ratings.los(), len(ratings.players)
     assert likelihoods + likelihoods.T == pytest.approx(np.ones((n, n)))
     assert (likelihoods[np.triu_indices(n, 1)] >= 0.5).all()  # strongest first
-    assert ratings.covariance[:n, :n].sum(axis=1) == pytest.approx(np.zeros(n), abs=1e-3)
-    assert np.linalg.eigvalsh(ratings.covariance).min() > -1e-6
+    assert ratings.model.covariance[:n, :n].sum(axis=1) == pytest.approx(np.zeros(n), abs=1e-3)
+    assert np.linalg.eigvalsh(ratings.model.covariance).min() > -1e-6
     rating = ratings.players[0]
     assert rating.high - rating.elo == pytest.approx(
-        1.96 * ratings.covariance[0, 0] ** 0.5, rel=1e-3
+        1.96 * ratings.model.scale * ratings.model.covariance[0, 0] ** 0.5, rel=1e-3
     )
 
 
@@ -214,42 +250,42 @@ EXTREMES = {
 def test_extreme_results_have_finite_ratings(name):
     ratings = rate(EXTREMES[name])
     numbers = [x for rating in ratings.players for x in rating[1:]]
-    assert np.isfinite([*numbers, ratings.advantage, ratings.draw_elo]).all()
-    assert 0 < ratings.draw_elo < 3000
-    assert abs(ratings.advantage) < 3000
+    assert np.isfinite([*numbers, ratings.model.advantage, ratings.model.draw_elo]).all()
+    assert 0 < ratings.model.draw_elo < 3000
+    assert abs(ratings.model.advantage) < 3000
     assert all(rating.low < rating.elo < rating.high for rating in ratings.players)
 
 
 def test_what_extreme_results_mean():
     assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
-    assert rate(EXTREMES["all drawn"]).draw_elo > 500
+    assert rate(EXTREMES["all drawn"]).model.draw_elo > 500
     first = rate(EXTREMES["whoever is first wins"])
-    assert first.advantage > 200
+    assert first.model.advantage > 200
     assert elos(first) == pytest.approx({"a": 0, "b": 0}, abs=1e-6)
 
 
 def test_an_advantage_that_is_given_is_kept():
     results = games("a", "b", 30, 5, 10) + games("b", "a", 30, 5, 10)
     ratings = rate(results, advantage=12.5, draw_elo=50)
-    assert (ratings.advantage, ratings.draw_elo) == pytest.approx((12.5, 50))
-    assert not ratings.covariance[2:].any()
+    assert (ratings.model.advantage, ratings.model.draw_elo) == pytest.approx((12.5, 50))
+    assert not ratings.model.covariance[2:].any()
     fitted = rate(results)
-    assert fitted.advantage > 50
-    assert fitted.covariance[2, 2] > 0
+    assert fitted.model.advantage > 50
+    assert fitted.model.covariance[2, 2] > 0
 
 
 def test_the_columns_of_a_rating():
     results = games("a", "b", 2, 1) + games("c", "a", 0, 0, 1) + games("b", "c", 1)
     rated = {rating.player: rating for rating in rate(results).players}
-    assert (rated["a"].games, rated["a"].score, rated["a"].draws) == (4, 3.5 / 4, 0.25)
+    assert (rated["a"].games, rated["a"].score_rate, rated["a"].draw_rate) == (4, 3.5 / 4, 0.25)
     assert rated["a"].opponents == pytest.approx((3 * rated["b"].elo + rated["c"].elo) / 4)
-    assert rated["c"].score == 0
+    assert rated["c"].score_rate == 0
 
 
 def test_virtual_games_hardly_count():
     """1,000 games a pair: the prior moves a rating by far less than its interval."""
     results = games("a", "b", 300, 100, 100) + games("b", "a", 100, 100, 300)
-    difference = rate(results, advantage=0).difference("a", "b")
+    difference = rate(results, advantage=0).model.difference("a", "b")
     expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # of 60 % wins and 20 % losses
     assert difference.elo == pytest.approx(expected, abs=2)
 
@@ -262,7 +298,7 @@ def test_who_cannot_be_compared():
     apart = games("a", "b", 3) + games("c", "d", 1) + games("d", "e", 1)
     with pytest.raises(UserError, match=r"2 groups .*: c, d, e; a, b$"):
         rate(apart)
-    assert groups(tally(apart)) == [["c", "d", "e"], ["a", "b"]]
+    assert connected_groups(tally(apart)) == [["c", "d", "e"], ["a", "b"]]
     many = [g for i in range(20) for g in games(f"x{i:02}", f"x{i + 1:02}", 1)]
     with pytest.raises(UserError, match=r"x04 and 16 more; a, b$"):
         rate(many + games("a", "b", 1))
@@ -275,14 +311,14 @@ def test_parameters_out_of_range(wrong):
 
 
 def test_unknown_outcomes_are_a_mistake_of_the_program():
-    with pytest.raises(ValueError, match="an outcome is"):
-        tally([Result("a", "b", 2)])
+    with pytest.raises(ValueError, match="a result is"):
+        tally([GameResult("a", "b", 2)])
 
 
 def test_lopsided_chains_of_players_are_rated():
     results = []
     for number, games in enumerate([37280, 35056, 1252, 175, 1]):
-        results += [Result(f"p{number}", f"p{number + 1}", 1)] * games
+        results += [GameResult(f"p{number}", f"p{number + 1}", 1)] * games
     ratings = rate(results)
     assert [each.player for each in ratings.players] == [f"p{number}" for number in range(6)]
     assert np.isfinite([[each.elo, each.low, each.high] for each in ratings.players]).all()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from zerolab.core.errors import UserError
+from zerolab.ratings.results import GameResult
 from zerolab.ratings.sprt import Sprt, count_pairs, expected_score, log_likelihood_ratio
 
 
@@ -73,10 +74,63 @@ def test_bounds_are_those_of_wald():
     assert verdict.upper == pytest.approx(math.log(0.9 / 0.05))
 
 
+def made_games(outcomes, lines=None):
+    """Return games of "a", first in those of even number, from its outcomes."""
+    sides = ("a", "b"), ("b", "a")
+    return [
+        GameResult(*sides[i % 2], outcome * (-1) ** i, lines[i] if lines else None)
+        for i, outcome in enumerate(outcomes)
+    ]
+
+
 def test_pairs_are_counted():
     outcomes = [1, 1, 1, 0, 1, -1, 0, 0, 0, -1, -1, -1, 1]
-    assert count_pairs(outcomes).tolist() == [1, 1, 2, 1, 1]
-    assert count_pairs([1]).tolist() == count_pairs([]).tolist() == [0] * 5
+    counts = count_pairs("a", made_games(outcomes))
+    assert counts[0].tolist() == [0, 0, 0, 0, 1]
+    assert counts[-1].tolist() == [1, 1, 2, 1, 1]
+    assert counts.sum(axis=1).tolist() == [1, 2, 3, 4, 5, 6]
+    turned = count_pairs("b", made_games(outcomes))
+    assert turned[-1].tolist() == counts[-1, ::-1].tolist()
+    assert count_pairs("a", made_games([1])).shape == (0, 5)
+
+
+def test_a_pair_with_a_repeated_game_is_no_evidence():
+    lines = ["x", "x", "x", "x", "y", "x", "z", "z"]
+    counts = count_pairs("a", made_games([1] * 8, lines))
+    assert counts[:, 4].tolist() == [1, 1, 1, 2]
+    assert counts[:, :4].sum() == 0
+
+
+def test_two_games_repeated_forever_decide_nothing():
+    repeated = made_games([1, 1] * 500, ["x", "y"] * 500)
+    count, verdict = Sprt(0, 50).judge("a", repeated)
+    assert (count, verdict.state) == (1000, "continue")
+    different = made_games([1, 1] * 500)
+    count, verdict = Sprt(0, 50).judge("a", different)
+    assert verdict.state == "accept H1"
+    assert count < 60
+
+
+def test_the_verdict_is_that_of_the_pair_that_ends_the_test():
+    outcomes = np.random.default_rng(2).choice([1, 1, 0, -1], 400).tolist()
+    games = made_games(outcomes)
+    count, verdict = Sprt(0, 50).judge("a", games)
+    assert verdict == Sprt(0, 50).verdict(count_pairs("a", games[:count])[-1])
+    assert verdict.state != "continue"
+    assert Sprt(0, 50).judge("a", games[: count - 2])[1].state == "continue"
+    assert Sprt(0, 50).judge("a", [])[1].state == "continue"
+
+
+def test_repeated_openings_do_not_raise_the_error_rate():
+    """Equal players that play one of 30 lines: counting repetitions, 4 in 10 tests err."""
+    random = np.random.default_rng(6)
+    wrong = []
+    for _ in range(200):
+        outcomes = random.choice([1, 0, -1], (30, 2))
+        lines = random.integers(0, 30, 300)
+        games = made_games(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
+        wrong.append(Sprt(0, 50).judge("a", games)[1].state == "accept H1")
+    assert np.mean(wrong) < 0.1  # 5 %, and three standard deviations
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.play.match import Match
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -11,7 +11,7 @@ from rich.table import Table
 from zerolab.evaluation.accuracy import Accuracy, Assessment
 from zerolab.evaluation.perfection import Report
 from zerolab.evaluation.scoring import Estimate
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 
 
 def as_plain(value: Any) -> Any:

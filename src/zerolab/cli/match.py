@@ -17,11 +17,11 @@ from zerolab.cli.meter import Update, meter
 from zerolab.cli.parse import call
 from zerolab.core.config import validate
 from zerolab.play.match import play_match
-from zerolab.play.report import Overview, overview, pair_results, results
+from zerolab.play.report import Overview, overview, pair_results
 from zerolab.play.tournament import TournamentSettings
 from zerolab.ratings.bayes import Difference, rate
-from zerolab.ratings.elo import Score
-from zerolab.ratings.sprt import Sprt, Verdict, count_pairs
+from zerolab.ratings.score import Score
+from zerolab.ratings.sprt import Sprt, Verdict
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.games import GameRecord
 
@@ -97,22 +97,9 @@ def _play(
         )  # fmt: skip
         played += more.games
         if test is not None:
-            played, verdict = _judge(test, played, begin)
+            count, verdict = test.judge(agents[0].name, played)
+            played = played[:count]
             update(len(played), f"log-likelihood ratio {verdict.llr:.2f}")
-    return played, verdict
-
-
-def _judge(test: Sprt, played: list[GameRecord], begin: int) -> tuple[list[GameRecord], Verdict]:
-    """Return the games up to the pair that ends the test, all if none does, and where it stands.
-
-    Pairs are looked at one by one, so that the verdict does not depend on how many are played at
-    once; those up to game `begin` have been looked at.
-    """
-    outcomes = [each.result if each.number % 2 == 0 else -each.result for each in played]
-    for count in range(begin + 2, len(played) + 1, 2):
-        verdict = test.verdict(count_pairs(outcomes[:count]))
-        if verdict.state != "continue":
-            return played[:count], verdict
     return played, verdict
 
 
@@ -132,7 +119,7 @@ class _Outcome(NamedTuple):
         games = list(played)
         (pair,) = pair_results(games)
         score = pair.score if pair.first == names[0] else Score(*reversed(pair.score))
-        difference = rate(results(games)).difference(names[0], names[1])
+        difference = rate(games).difference(names[0], names[1])
         return cls(names, score, overview(games), difference, verdict)
 
     def as_dict(self) -> dict[str, Any]:

@@ -23,14 +23,13 @@ from zerolab.play.report import (
     cross_table,
     overview,
     pair_results,
-    results,
 )
 from zerolab.play.tournament import Tournament
 from zerolab.play.transitivity import Cycles, Fit, find_cycles, fit
 from zerolab.ratings.bayes import Ratings, rate
-from zerolab.ratings.elo import Score
 from zerolab.ratings.figure import save_ratings
 from zerolab.ratings.report import as_csv, as_json, as_table
+from zerolab.ratings.score import Score
 
 _MOST_IN_TABLE = 12  # players of a cross table that fits a terminal
 _MOST_PAIRS = 30
@@ -54,7 +53,7 @@ class TournamentReport:
     def of(cls, tournament: Tournament) -> TournamentReport:
         """Compute the standings from the games that are stored."""
         games = tournament.games()
-        ratings, pairs = rate(results(games)), pair_results(games)
+        ratings, pairs = rate(games), pair_results(games)
         table = cross_table([each.player for each in ratings.players], pairs)
         return cls(
             tournament, ratings, overview(games), pairs, table, find_cycles(pairs),

@@ -15,7 +15,7 @@ from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.scoring import Estimate, average, share
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.play.match import play_match
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.rules import host
 from zerolab.rules.interface import Game
 from zerolab.store.games import GameRecord

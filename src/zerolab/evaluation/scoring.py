@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.interface import FORFEIT
 from zerolab.evaluation.positions import Positions
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 
 _Z = 1.96  # of a 95 % interval
 

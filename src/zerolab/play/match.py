@@ -13,7 +13,7 @@ from zerolab.core.threads import available_cores
 from zerolab.play.engine import FinishedGame, ScheduledGame, Task
 from zerolab.play.openings import random_openings
 from zerolab.play.workers import lanes_for, play_batches
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.rules.interface import DRAW, WIN, Game
 from zerolab.store.games import GameRecord
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError, nearest
-from zerolab.ratings.results import Result
+from zerolab.ratings.results import GameResult
 from zerolab.store.games import GameStore
 
 STORE_NAME = "games.sqlite"
@@ -21,7 +21,7 @@ _UNFINISHED = "*"
 class Records(NamedTuple):
     """The results in some files, and what was left out."""
 
-    results: list[Result]
+    results: list[GameResult]
     unfinished: int = 0
     """Games with the result "*"."""
     against_itself: int = 0
@@ -68,7 +68,9 @@ def read_store(store: GameStore, run: str = "") -> Records:
                 " expected 1, 0 or -1"
             )
     results = [
-        Result(_qualified(game.first, run), _qualified(game.second, run), game.result)
+        GameResult(
+            _qualified(game.first, run), _qualified(game.second, run), game.result, game.actions
+        )
         for game in games
     ]
     return _without_self_play(results)
@@ -92,7 +94,7 @@ def read_pgn(content: bytes, source: str) -> Records:
         if text == _UNFINISHED:
             unfinished += 1
         elif text in _OUTCOMES:
-            results.append(Result(first, second, _OUTCOMES[text]))
+            results.append(GameResult(first, second, _OUTCOMES[text]))
         else:
             known = [*_OUTCOMES, _UNFINISHED]
             raise UserError(
@@ -104,7 +106,7 @@ def read_pgn(content: bytes, source: str) -> Records:
     return _without_self_play(results)._replace(unfinished=unfinished)
 
 
-def _without_self_play(results: Iterable[Result]) -> Records:
+def _without_self_play(results: Iterable[GameResult]) -> Records:
     listed = list(results)
     kept = [result for result in listed if result.first != result.second]
     return Records(kept, against_itself=len(listed) - len(kept))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.interface import FORFEIT
-from zerolab.ratings.elo import Score
-from zerolab.ratings.results import Result
+from zerolab.ratings.results import distinct_games, score_of
+from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ class PairResult(NamedTuple):
     distinct: Score
     """The same with every different game counted once: without noise, play repeats itself."""
     led: int
-    """Games in which `first` moved first."""
+    """Distinct games in which `first` moved first."""
 
 
 class Overview(NamedTuple):
@@ -43,17 +43,14 @@ class Overview(NamedTuple):
     """How many games each player gave up; those who gave up none are left out."""
 
 
-def results(games: Sequence[GameRecord]) -> list[Result]:
-    """Return the games as the ratings take them."""
-    return [Result(game.first, game.second, game.result) for game in games]
-
-
 def overview(games: Sequence[GameRecord]) -> Overview:
     """Count games, different ones, first players' results and forfeits."""
-    distinct = {(game.first, game.second, game.actions) for game in games}
     forfeits = Counter(_mover(game) for game in games if game.actions[-1:] == (FORFEIT,))
-    moving_first = _score([game.result for game in games])
-    return Overview(len(games), len(distinct), moving_first, dict(sorted(forfeits.items())))
+    results = [game.result for game in games]
+    moving_first = Score(results.count(1), results.count(0), results.count(-1))
+    return Overview(
+        len(games), len(distinct_games(games)), moving_first, dict(sorted(forfeits.items()))
+    )
 
 
 def _mover(game: GameRecord) -> str:
@@ -70,16 +67,9 @@ def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
 
 
 def _pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
-    own = [game.result if game.first == first else -game.result for game in games]
-    different = {
-        (game.first, game.actions): points for game, points in zip(games, own, strict=True)
-    }
-    led = sum(game.first == first for game in games)
-    return PairResult(first, second, _score(own), _score(list(different.values())), led)
-
-
-def _score(outcomes: Sequence[int]) -> Score:
-    return Score(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
+    distinct = distinct_games(games)
+    led = sum(game.first == first for game in distinct)
+    return PairResult(first, second, score_of(first, games), score_of(first, distinct), led)
 
 
 def cross_table(players: Sequence[str], pairs: Sequence[PairResult]) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zerolab.play.report import PairResult, cross_table
 from zerolab.ratings.bayes import ELO, Ratings
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 
 LEVEL = 0.05
 """Probability of calling a pair decided though both players are equal."""
@@ -124,7 +124,7 @@ class Fit(NamedTuple):
     """The largest deviation, of either sign, first."""
     chi_square: float
     freedom: int
-    """Pairs less the parameters that were fitted."""
+    """Pairs less the fitted parameters."""
 
     @property
     def p_value(self) -> float | None:
@@ -136,8 +136,8 @@ _FITTED = 2  # advantage and draw_elo; of the strengths all but one are free
 
 
 def fit(pairs: Sequence[PairResult], ratings: Ratings) -> Fit:
-    """Compare pairs with ratings fitted to the same games, in which repeated games count."""
-    elo = {rating.player: rating.elo for rating in ratings.players}
+    """Compare pairs with the ratings fitted to the same distinct games."""
+    elo = {rating.player: rating.elo_model for rating in ratings.players}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
         key=lambda each: -abs(each.deviation),
@@ -148,11 +148,11 @@ def fit(pairs: Sequence[PairResult], ratings: Ratings) -> Fit:
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
     leading, mean_1, variance_1 = pair.led, *_expectation(difference, ratings)
-    following = pair.score.games - pair.led
+    following = pair.distinct.games - pair.led
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = leading * mean_1 + following * (1.0 - mean_2)
     spread = math.sqrt(leading * variance_1 + following * variance_2)
-    points = pair.score.score_rate * pair.score.games
+    points = pair.distinct.score_rate * pair.distinct.games
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
@@ -162,9 +162,9 @@ _LEAST_VARIANCE = 1e-12
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
     """Return mean and variance of the points of a first player so much stronger, one game."""
-    lead = difference + ratings.advantage
-    win = 1.0 / (1.0 + math.exp((ratings.draw_elo - lead) / ELO))
-    loss = 1.0 / (1.0 + math.exp((ratings.draw_elo + lead) / ELO))
+    lead = difference + ratings.model.advantage
+    win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO))
+    loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO))
     mean = win + 0.5 * (1.0 - win - loss)
     variance = win + 0.25 * (1.0 - win - loss) - mean * mean
     return mean, max(variance, _LEAST_VARIANCE)

@@ -1,14 +1,19 @@
 """Bayesian Elo: strengths, first-move advantage and draws from results, with intervals.
 
-The model is BayesElo's (Coulom 2005; FACTS 1), that of Rao and Kupper (1967) with a first-move
-advantage. With delta = Elo of the first player - Elo of the second::
+The model is BayesElo's [BayesElo], that of [Rao1967] with a first-move advantage. With delta = Elo
+of the first player - Elo of the second::
 
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
 
 and a draw has what is left, which is P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). Hence
-the logarithm of the posterior is concave, and Newton's method finds its only maximum.
-docs/decisions/0006-ratings.md explains prior, scale and intervals.
+the logarithm of the posterior is concave, and Newton's method finds its only maximum; BayesElo
+finds the same one by minorisation-maximisation [Hunter2004].
+
+There are two scales. Draws stretch the one of this formula, the model's own. `Ratings` are on the
+scale on which BayesElo shows Elo, where a point near equality changes the expected score as an Elo
+point does without draws; everything that people read is on it. `Ratings.model` alone holds numbers
+on the model's own scale. docs/decisions/0006-ratings.md explains prior, scales and intervals.
 """
 
 from __future__ import annotations
@@ -16,54 +21,62 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.results import Result, Tally, require_comparable, tally
+from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
+from zerolab.ratings.score import Z95
 
 Floats = NDArray[np.float64]
 
 PRIOR_DRAWS = 2.0
-"""Virtual draws a player, as in BayesElo."""
+"""Virtual draws per player, as in BayesElo."""
 PRIOR_EQUALS = 0.1
 """Virtual wins and losses, each, of a first player against an equal one.
 
 Without them advantage and draw_elo have no finite estimate where the first player never loses.
 """
 LARGEST = 4000.0
-"""Of advantage and draw_elo where they are given."""
+"""Largest advantage and draw_elo that may be given."""
 ELO = 400.0 / math.log(10.0)
 """Elo points in the natural unit of strength, in which odds change by a factor of e."""
 
 _START_DRAW_ELO = 97.3  # BayesElo's default
-_Z95 = 1.959963984540054
 _LEAST_DRAW_ELO = 0.1  # smaller ones drown in rounding
-_STEPS = 200
+_MOST_STEPS = 200
 _NEAR = 1e-6
-"""Squared standard errors within which whole steps converge, and values differ by rounding."""
-_THERE = 1e-18
-_LONGEST = 4.0
-"""Of a step, in any parameter: whole ones are wild where the posterior is nearly linear."""
+"""Squared standard errors within which full steps converge, and values differ by rounding."""
+_CONVERGED = 1e-18
+_LONGEST_STEP = 4.0
+"""In any parameter: full steps are wild where the posterior is nearly linear."""
+_NORMAL = NormalDist()
 
 
 class Rating(NamedTuple):
-    """How strong a player is; all players together have the mean 0."""
+    """How strong a player is, on BayesElo's scale; all players together have the mean 0."""
 
     player: str
     elo: float
     low: float
     """Lower end of the 95 % interval."""
     high: float
+    """Upper end."""
     games: int
-    score: float
-    """Points a game, a draw counting half."""
-    draws: float
-    """Share of its games that were drawn."""
+    """All games, repeated ones included."""
+    distinct_games: int
+    """Those that the rating and its interval are made from."""
+    score_rate: float
+    """Points per game, a draw counting half, over all games."""
+    draw_rate: float
+    """Drawn games per game, over all games."""
     opponents: float
-    """Mean Elo of the opponents, over its games."""
+    """Mean Elo of the opponents, over all games."""
+    elo_model: float
+    """Elo on the model's own scale."""
 
 
 class Difference(NamedTuple):
@@ -73,64 +86,93 @@ class Difference(NamedTuple):
     low: float
     high: float
     los: float
-    """Probability that it is stronger at all."""
+    """Likelihood of superiority: the probability that it is stronger at all."""
+
+    def times(self, factor: float) -> Difference:
+        """Return the same difference on another scale."""
+        return Difference(self.elo * factor, self.low * factor, self.high * factor, self.los)
 
 
 @dataclass(frozen=True)
-class Ratings:
-    """Players, strongest first, and what they have in common."""
+class Model:
+    """The maximum of the posterior, on the model's own scale."""
 
+    names: tuple[str, ...]
+    """The n players, strongest first."""
+    elos: Floats
+    """float64[n]: their Elo; the mean is 0."""
     advantage: float
     """What moving first is worth, in Elo."""
     draw_elo: float
     """How likely draws are: equal players draw (t - 1) / (t + 1), t = 10 ** (draw_elo / 400)."""
-    players: list[Rating]
     covariance: Floats
-    """float64[n + 2, n + 2], Elo squared: of the players in this order, advantage and draw_elo; 0
-    where they were given."""
+    """float64[n + 2, n + 2], Elo squared: of the players, advantage and draw_elo; 0 where given."""
 
     @property
     def scale(self) -> float:
         """What BayesElo multiplies Elo by where it shows it.
 
-        At equal strength, scaled points then change the expected score as Elo without draws does.
+        It is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400): near equality a scaled point then
+        changes the expected score as an Elo point does without draws.
         """
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2
 
+    def difference(self, player: str, other: str) -> Difference:
+        """Return how much stronger `player` is than `other`; raise ValueError for unknown names."""
+        i, j = self.names.index(player), self.names.index(other)
+        elo = float(self.elos[i] - self.elos[j])
+        c = self.covariance
+        error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
+        los = _NORMAL.cdf(elo / error) if error else 0.5
+        return Difference(elo, elo - Z95 * error, elo + Z95 * error, los)
+
     def los(self) -> Floats:
         """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
-        elos = np.array([rating.elo for rating in self.players])
-        covariance = self.covariance[: len(elos), : len(elos)]
+        n = len(self.names)
+        covariance = self.covariance[:n, :n]
         variances = np.diag(covariance)
-        spread = np.sqrt(variances[:, None] + variances - 2.0 * covariance + np.eye(len(elos)))
-        deviations = (elos[:, None] - elos) / spread
-        return np.array([[_normal(z) for z in row] for row in deviations.tolist()])
+        errors = np.sqrt(variances[:, None] + variances - 2.0 * covariance + np.eye(n))
+        deviations = (self.elos[:, None] - self.elos) / errors
+        return np.array([[_NORMAL.cdf(z) for z in row] for row in deviations.tolist()])
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Players, strongest first, in Elo as BayesElo shows it, and what they have in common."""
+
+    players: list[Rating]
+    model: Model
+    """The parameters behind them, on the model's own scale."""
+
+    @property
+    def advantage(self) -> float:
+        """What moving first is worth, in Elo."""
+        return self.model.scale * self.model.advantage
 
     def difference(self, player: str, other: str) -> Difference:
-        """Return how much stronger `player` is than `other`; raise KeyError for unknown names."""
-        number = {rating.player: i for i, rating in enumerate(self.players)}
-        i, j = number[player], number[other]
-        elo = self.players[i].elo - self.players[j].elo
-        c = self.covariance
-        spread = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
-        margin = _Z95 * spread
-        los = _normal(elo / spread) if spread else 0.5
-        return Difference(elo, elo - margin, elo + margin, los)
+        """Return how much stronger `player` is than `other`; raise ValueError for unknown names."""
+        return self.model.difference(player, other).times(self.model.scale)
+
+    def los(self) -> Floats:
+        """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
+        return self.model.los()
 
 
 def rate(
-    results: Iterable[Result], *, advantage: float | None = None, draw_elo: float | None = None
+    games: Iterable[RatedGame], *, advantage: float | None = None, draw_elo: float | None = None
 ) -> Ratings:
     """Rate all players of some games by the mode of the posterior.
 
-    `advantage` and `draw_elo` are fitted unless they are given. Raises UserError without games
+    Repeated games count once. `advantage` and `draw_elo` are fitted unless they are given, on the
+    model's own scale as to BayesElo's commands of these names. Raises UserError without games
     between two players, where groups of players never met, and for parameters out of range.
     """
     _require_within("advantage", advantage, -LARGEST)
     if draw_elo:  # 0 is right where no game is drawn
         _require_within("draw_elo", draw_elo, _LEAST_DRAW_ELO)
-    counted = tally(results)
+    played = list(games)
+    counted = tally(distinct_games(played))
     require_comparable(counted)
     n = len(counted.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
@@ -140,7 +182,8 @@ def rate(
     posterior = _posterior(counted)
     point = _maximum(posterior, point, free)
     covariance = _inverse(posterior.information(point), free)
-    return _ratings(counted, point * ELO, covariance * ELO**2)
+    model = _model(counted.players, point * ELO, covariance * ELO**2)
+    return Ratings(_listed(model, tally(played), counted), model)
 
 
 class Posterior(NamedTuple):
@@ -194,13 +237,13 @@ class Posterior(NamedTuple):
 def _posterior(counted: Tally) -> Posterior:
     """Add the virtual games to the counts.
 
-    As in BayesElo (CCondensedResults::AddPrior) every player brings half of PRIOR_DRAWS, shared
-    out over its opponents by the games with each, and gets the other half from theirs; both
-    orders of moving have the same share. The virtual games between equals stand on the diagonal.
+    As in BayesElo (CCondensedResults::AddPrior) every player brings half of PRIOR_DRAWS, divided
+    among its opponents in proportion to the games with each, and gets the other half from theirs;
+    both colours get equal parts. The virtual games between equals are on the diagonal.
     """
     meetings = counted.meetings.astype(np.float64)
-    share = meetings / meetings.sum(axis=1, keepdims=True)
-    draws = counted.draws + PRIOR_DRAWS / 4.0 * (share + share.T)
+    fraction = meetings / meetings.sum(axis=1, keepdims=True)
+    draws = counted.draws + PRIOR_DRAWS / 4.0 * (fraction + fraction.T)
     equals = np.eye(len(meetings)) * (PRIOR_EQUALS / len(meetings))
     return Posterior(
         counted.wins + draws + equals, counted.losses + draws + equals, float(draws.sum())
@@ -209,15 +252,15 @@ def _posterior(counted: Tally) -> Posterior:
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
     """Climb by Newton's steps, cut while far away until they rise and draw_elo is positive."""
-    for _ in range(_STEPS):
+    for _ in range(_MOST_STEPS):
         gradient = posterior.gradient(point) * free
         step = _inverse(posterior.information(point), free) @ gradient
         gain = float(gradient @ step)  # the squared distance to go, in standard errors
         if gain > _NEAR:
-            step *= min(1.0, _LONGEST / float(np.abs(step).max()))
+            step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
             step *= _length(posterior, point, step, float(gradient @ step))
         point = point + step
-        if gain < _THERE:
+        if gain < _CONVERGED:
             return point
     if gain < _NEAR:  # rounding keeps it from coming nearer
         return point
@@ -227,7 +270,7 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
 def _length(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
     """Return the first of 1, 1/2, 1/4, ... by which a step rises by enough (Armijo's rule)."""
     value, length = posterior.value(point), 1.0
-    while length > _THERE:
+    while length > _CONVERGED:
         trial = point + length * step
         inside = trial[-1] > 0.0 or step[-1] == 0.0
         if inside and posterior.value(trial) >= value + 0.25 * length * gain:
@@ -252,28 +295,36 @@ def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
     return inverse
 
 
-def _ratings(counted: Tally, point: Floats, covariance: Floats) -> Ratings:
-    """Put players in order, with what the games say about each."""
-    n = len(counted.players)
-    elos, meetings = point[:n], counted.meetings
-    games = meetings.sum(axis=1)
-    wins = counted.wins.sum(axis=1) + counted.losses.sum(axis=0)
-    draws = counted.draws.sum(axis=1) + counted.draws.sum(axis=0)
-    margin = _Z95 * np.sqrt(np.diag(covariance)[:n])
-    columns = (
-        elos, elos - margin, elos + margin, games,
-        (wins + 0.5 * draws) / games, draws / games, meetings @ elos / games,
-    )  # fmt: skip
-    rows = zip(counted.players, *(column.tolist() for column in columns), strict=True)
-    order = np.argsort(-elos, kind="stable")
-    listed = list(rows)
-    arranged = [*order.tolist(), n, n + 1]
-    return Ratings(
+def _model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
+    """Put the players in order, strongest first."""
+    n = len(names)
+    order = np.argsort(-point[:n], kind="stable").tolist()
+    arranged = [*order, n, n + 1]
+    return Model(
+        tuple(names[i] for i in order),
+        point[order],
         float(point[n]),
         float(point[n + 1]),
-        [Rating(*listed[i]) for i in order],
         covariance[np.ix_(arranged, arranged)],
     )
+
+
+def _listed(model: Model, played: Tally, counted: Tally) -> list[Rating]:
+    """Return what the games say about each player: all that were played, and those that count."""
+    order = [played.players.index(name) for name in model.names]
+    meetings = played.meetings[np.ix_(order, order)]
+    games = meetings.sum(axis=1)
+    wins = (played.wins.sum(axis=1) + played.losses.sum(axis=0))[order]
+    draws = (played.draws.sum(axis=1) + played.draws.sum(axis=0))[order]
+    distinct = counted.meetings.sum(axis=1)[order]
+    elos = model.scale * model.elos
+    margin = Z95 * model.scale * np.sqrt(np.diag(model.covariance)[: len(order)])
+    columns = (
+        elos, elos - margin, elos + margin, games, distinct,
+        (wins + 0.5 * draws) / games, draws / games, meetings @ elos / games, model.elos,
+    )  # fmt: skip
+    rows = zip(model.names, *(column.tolist() for column in columns), strict=True)
+    return [Rating(*row) for row in rows]
 
 
 def _lead(point: Floats) -> Floats:
@@ -286,11 +337,6 @@ def _lead(point: Floats) -> Floats:
 def _logistic(x: Floats) -> Floats:
     values: Floats = np.exp(-np.logaddexp(0.0, -x))
     return values
-
-
-def _normal(z: float) -> float:
-    """Return the probability that a standard normal variable is less than z."""
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 def _require_within(name: str, value: float | None, least: float) -> None:

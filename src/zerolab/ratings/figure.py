@@ -1,4 +1,4 @@
-"""Ratings as a figure: a line a player, with its 95 % interval."""
+"""Ratings as a figure: one line per player, with its 95 % interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import replacing
 from zerolab.ratings.bayes import Ratings
 
-_LONGEST = 40  # characters of a name
+_LONGEST_NAME = 40  # characters of a name
 
 
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
@@ -23,10 +23,10 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     margins = [rating.high - rating.elo for rating in players]
     rows = range(len(players))
     axes.errorbar(elos, rows, xerr=margins, fmt="o", markersize=4, capsize=3)
-    # Names are texts as they are: a dollar sign would begin a formula.
+    # parse_math: a dollar sign in a name would begin a formula.
     axes.set_yticks(rows, [_shortened(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
-    axes.set_xlabel("Elo, with 95 % intervals")
+    axes.set_xlabel("Elo with 95 % intervals")
     axes.grid(axis="x", alpha=0.3)
     if title:
         axes.set_title(title, parse_math=False)
@@ -45,4 +45,4 @@ def save_ratings(ratings: Ratings, path: Path, title: str = "") -> None:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

@@ -9,43 +9,44 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.ratings.bayes import Ratings
+from zerolab.ratings.bayes import Rating, Ratings
 
 
 def as_json(ratings: Ratings) -> dict[str, Any]:
     """Return what `zerolab rate --json` prints.
 
-    Elo, advantage and draw_elo are on the model's own scale. `scaled` is the Elo that BayesElo
-    would show, and `los` how likely the player is stronger than each, in the same order.
+    Everything is on the scale on which BayesElo shows Elo, but for `elo_model` of a player and what
+    stands under `model`: these are on the model's own scale, which `scale` multiplies. `los` of a
+    player is how likely it is stronger than each player, in the order of the list.
     """
     likelihoods = ratings.los().tolist()
     players = [
-        {**rating._asdict(), "scaled": ratings.scale * rating.elo, "los": likelihood}
+        {**rating._asdict(), "los": likelihood}
         for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
     ]
-    return {"advantage": ratings.advantage, "draw_elo": ratings.draw_elo, "players": players}
+    model = ratings.model
+    parameters = {"advantage": model.advantage, "draw_elo": model.draw_elo, "scale": model.scale}
+    return {"advantage": ratings.advantage, "model": parameters, "players": players}
 
 
 def as_csv(ratings: Ratings) -> str:
-    """Return one line a player below a line of headings."""
+    """Return one line per player below a line of headings."""
     text = io.StringIO()
-    names = [*ratings.players[0]._fields, "scaled"]
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["rank", *names])
+    writer.writerow(["rank", *Rating._fields])
     for rank, rating in enumerate(ratings.players, start=1):
-        numbers = [*rating[1:], ratings.scale * rating.elo]
-        shown = [f"{x:.6g}" if isinstance(x, float) else x for x in numbers]
-        writer.writerow([rank, rating.player, *shown])
+        numbers = [f"{x:.6g}" if isinstance(x, float) else x for x in rating[1:]]
+        writer.writerow([rank, rating.player, *numbers])
     return text.getvalue()
 
 
 def as_table(ratings: Ratings) -> Table:
-    """Return a table with a line a player and a caption about what they have in common."""
+    """Return a table with a line per player, and a caption about what they have in common."""
     table = Table(box=None, header_style="bold", caption_justify="left", caption=_caption(ratings))
     table.add_column("rank", justify="right")
     table.add_column("player")
-    for heading in ("Elo", "95 % interval", "stronger than next", "games", "score", "draws",
-                    "opponents", "scaled"):  # fmt: skip
+    for heading in ("Elo", "95 % interval", "stronger than next", "games", "distinct",
+                    "score rate", "draws", "opponents"):  # fmt: skip
         table.add_column(heading, justify="right")
     likelihoods = ratings.los()
     last = len(ratings.players) - 1
@@ -57,16 +58,16 @@ def as_table(ratings: Ratings) -> Table:
             f"{rating.low:+.0f} to {rating.high:+.0f}",
             f"{likelihoods[i, i + 1]:.1%}" if i < last else "",
             str(rating.games),
-            f"{rating.score:.1%}",
-            f"{rating.draws:.1%}",
+            str(rating.distinct_games),
+            f"{rating.score_rate:.1%}",
+            f"{rating.draw_rate:.1%}",
             f"{rating.opponents:+.0f}",
-            f"{ratings.scale * rating.elo:+.0f}",
         )
     return table
 
 
 def _caption(ratings: Ratings) -> Text:
     return Text(
-        f"moving first is worth {ratings.advantage:+.1f} Elo; draw_elo {ratings.draw_elo:.1f};"
-        f" scaled: as BayesElo shows Elo, times {ratings.scale:.3f}"
+        f"moving first is worth {ratings.advantage:+.1f} Elo; draw_elo"
+        f" {ratings.model.draw_elo:.1f}; Elo as BayesElo shows it, repeated games counted once"
     )

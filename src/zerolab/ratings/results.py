@@ -1,69 +1,131 @@
-"""Results of games, and how often each player met each other with which outcome."""
+"""Results of games: distinct ones, scores from them, and counts of who met whom.
+
+Players without randomness repeat their games, and a repeated game says nothing new about who is
+stronger. So whatever judges strength (ratings, likelihood of superiority, sequential tests) takes
+distinct games: of those with the same players, colours and actions only the first one counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
+from zerolab.ratings.score import Score
 
-Counts = NDArray[np.int64]
+IntMatrix = NDArray[np.int64]
 
 
-class Result(NamedTuple):
-    """How one game ended."""
+class RatedGame(Protocol):
+    """What ratings read of a finished game; `zerolab.store.games.GameRecord` is one."""
+
+    @property
+    def first(self) -> str:
+        """Who moved first."""
+
+    @property
+    def second(self) -> str:
+        """Who moved second."""
+
+    @property
+    def actions(self) -> Hashable:
+        """What was played, by which repeated games are recognised; None where it is unknown."""
+
+    @property
+    def result(self) -> int:
+        """1, 0 or -1 for the player who moved first."""
+
+
+class GameResult(NamedTuple):
+    """A game of which little more than the result is known, as from a PGN file."""
 
     first: str
-    """Who moved first."""
     second: str
-    outcome: int
-    """1, 0 or -1 for the player who moved first."""
+    result: int
+    actions: Hashable = None
+
+
+GameT = TypeVar("GameT", bound=RatedGame)
+
+
+def distinct_games(games: Iterable[GameT]) -> list[GameT]:
+    """Return the games without repetitions, in their order.
+
+    Games with the same first player, second player and actions count once. Games whose actions are
+    unknown cannot be told apart, so all of them count.
+    """
+    seen: set[Hashable] = set()
+    kept = []
+    for game in games:
+        key = identity(game)
+        if key is None or key not in seen:
+            seen.add(key)
+            kept.append(game)
+    return kept
+
+
+def identity(game: RatedGame) -> Hashable:
+    """Return what a game has in common with its repetitions alone; None where that is unknown."""
+    return None if game.actions is None else (game.first, game.second, game.actions)
+
+
+def outcome_for(player: str, game: RatedGame) -> int:
+    """Return 1, 0 or -1 for a player of the game."""
+    return game.result if game.first == player else -game.result
+
+
+def score_of(player: str, games: Iterable[RatedGame]) -> Score:
+    """Return the score of a player in its games, repeated ones included."""
+    own = [outcome_for(player, game) for game in games]
+    return Score(own.count(1), own.count(0), own.count(-1))
 
 
 class Tally(NamedTuple):
     """Results counted by ordered pair: entry [i, j] is about games in which i moved first."""
 
     players: tuple[str, ...]
-    wins: Counts
+    wins: IntMatrix
     """int64[n, n]: games that the first player won."""
-    draws: Counts
-    """int64[n, n]"""
-    losses: Counts
+    draws: IntMatrix
+    """int64[n, n]: games that were drawn."""
+    losses: IntMatrix
     """int64[n, n]: games that the first player lost."""
 
     @property
-    def meetings(self) -> Counts:
+    def meetings(self) -> IntMatrix:
         """int64[n, n], symmetric: games between two players, whoever moved first."""
         played = self.wins + self.draws + self.losses
         return played + played.T
 
 
-def tally(results: Iterable[Result]) -> Tally:
-    """Count results; players stand in alphabetical order.
+def tally(games: Iterable[RatedGame]) -> Tally:
+    """Count results, those of repeated games as well; players are in alphabetical order.
 
     Games of a player against itself say nothing about strengths and are left out. Raises
-    ValueError for an outcome other than 1, 0 and -1.
+    ValueError for a result other than 1, 0 and -1.
     """
-    games = [result for result in results if result.first != result.second]
-    players = tuple(sorted({name for game in games for name in game[:2]}))
+    between = [game for game in games if game.first != game.second]
+    players = tuple(sorted({name for game in between for name in (game.first, game.second)}))
     number = {name: i for i, name in enumerate(players)}
-    pairs = np.array([(number[g.first], number[g.second]) for g in games], np.int64).reshape(-1, 2)
-    outcomes = np.array([game.outcome for game in games], np.int64)
-    if not np.isin(outcomes, (1, 0, -1)).all():
-        raise ValueError("an outcome is 1, 0 or -1")
-    wins, draws, losses = (_count(len(players), pairs[outcomes == each]) for each in (1, 0, -1))
+    pairs = np.array([(number[game.first], number[game.second]) for game in between], np.int64)
+    results = np.array([game.result for game in between], np.int64)
+    if not np.isin(results, (1, 0, -1)).all():
+        raise ValueError("a result is 1, 0 or -1")
+    wins, draws, losses = (
+        _count(len(players), pairs.reshape(-1, 2)[results == each]) for each in (1, 0, -1)
+    )
     return Tally(players, wins, draws, losses)
 
 
-def _count(players: int, pairs: NDArray[np.int64]) -> Counts:
+def _count(players: int, pairs: NDArray[np.int64]) -> IntMatrix:
     cells = np.bincount(pairs[:, 0] * players + pairs[:, 1], minlength=players * players)
     return cells.reshape(players, players).astype(np.int64)
 
 
-def groups(counted: Tally) -> list[list[str]]:
+def connected_groups(counted: Tally) -> list[list[str]]:
     """Return the players in groups that games connect, the largest group first."""
     meetings = counted.meetings
     left = set(range(len(counted.players)))
@@ -83,19 +145,19 @@ def require_comparable(counted: Tally) -> None:
     """Raise UserError unless the games compare at least two players, each with every other."""
     if not counted.players:
         raise UserError("no finished game between two players: expected at least one")
-    separate = groups(counted)
+    separate = connected_groups(counted)
     if len(separate) > 1:
-        named = "; ".join(_named(group) for group in separate)
+        named = "; ".join(_list_names(group) for group in separate)
         raise UserError(
             f"the players are in {len(separate)} groups without a game between them, so they"
             f" cannot be compared: {named}"
         )
 
 
-_NAMED = 5
+_MOST_NAMES = 5
 """Players of a group that an error names."""
 
 
-def _named(group: list[str]) -> str:
-    others = len(group) - _NAMED
-    return ", ".join(group[:_NAMED]) + (f" and {others} more" if others > 0 else "")
+def _list_names(group: list[str]) -> str:
+    others = len(group) - _MOST_NAMES
+    return ", ".join(group[:_MOST_NAMES]) + (f" and {others} more" if others > 0 else "")

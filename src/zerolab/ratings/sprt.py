@@ -1,30 +1,32 @@
-"""A sequential test of two players: stop as soon as enough games have been played.
+"""A sequential test of two players: stop as soon as enough games have been played [Wald1945].
 
 Games come in pairs, one with each colour and both from the same opening, so the two games of a
 pair are not independent, but pairs are. Hence the generalised likelihood ratio is that of pairs
-and their five scores 0, 1/2, 1, 3/2 and 2 (the "pentanomial" model of Van den Bergh, as engine
-testers use it), which also needs fewer games than counting them one by one. Elo is that of the
-expected score here, 1 / (1 + 10 ** (-elo / 400)) with draws counting half.
+and their five scores 0, 1/2, 1, 3/2 and 2 (the pentanomial model of [VanDenBergh2020], as engine
+testers use it), which also needs fewer games than counting them one by one. Pairs with a game
+that was played before are no new evidence and do not count. Elo is that of the expected score
+here, 1 / (1 + 10 ** (-elo / 400)) with draws counting half: the scale of `Ratings`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.core.errors import UserError
+from zerolab.ratings.results import RatedGame, identity, outcome_for
 
 Floats = NDArray[np.float64]
 State = Literal["continue", "accept H0", "accept H1"]
 
 PAIR_SCORES = np.linspace(0.0, 1.0, 5)
-"""float64[5]: points a game in a pair."""
+"""float64[5]: points per game in a pair."""
 LARGEST = 1000.0
-"""Of the Elo bounds."""
+"""Largest Elo bound of either sign."""
 
 _UNSEEN = 1e-3  # what a score never seen counts, so that no hypothesis is impossible
 _BISECTIONS = 60
@@ -64,26 +66,47 @@ class Sprt(NamedTuple):
                 raise UserError(f"{name} = {risk:g}: expected more than 0 and less than 0.5")
         return self
 
+    def judge(self, player: str, games: Sequence[RatedGame]) -> tuple[int, Verdict]:
+        """Return how many games the test needs, all if they are too few, and where it stands then.
+
+        Games 2j and 2j + 1 are a pair. Pairs are looked at one by one, so that the verdict does
+        not depend on how many games are played at once.
+        """
+        counts = count_pairs(player, games)
+        ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
+        ended = np.flatnonzero([self._verdict(llr).state != "continue" for llr in ratios.tolist()])
+        if ended.size:
+            return 2 * int(ended[0]) + 2, self._verdict(float(ratios[ended[0]]))
+        return len(games), self._verdict(float(ratios[-1]) if len(ratios) else 0.0)
+
     def verdict(self, pairs: ArrayLike) -> Verdict:
         """Judge int[5]: how many pairs of games the player ended with 0, 1/2, 1, 3/2, 2 points."""
+        return self._verdict(float(log_likelihood_ratio(pairs, self.elo0, self.elo1)))
+
+    def _verdict(self, llr: float) -> Verdict:
+        """Compare with Wald's bounds, log(beta / (1 - alpha)) and log((1 - beta) / alpha)."""
         lower = math.log(self.beta / (1.0 - self.alpha))
         upper = math.log((1.0 - self.beta) / self.alpha)
-        llr = float(log_likelihood_ratio(pairs, self.elo0, self.elo1))
-        state: State = "continue"
         if llr <= lower:
-            state = "accept H0"
-        elif llr >= upper:
-            state = "accept H1"
-        return Verdict(state, llr, lower, upper)
+            return Verdict("accept H0", llr, lower, upper)
+        return Verdict("accept H1" if llr >= upper else "continue", llr, lower, upper)
 
 
-def count_pairs(outcomes: Sequence[int]) -> NDArray[np.int64]:
-    """Return int64[5] for `Sprt.verdict` from a player's outcomes 1, 0, -1 in the order of games.
+def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
+    """Return int64[len(games) // 2, 5]: the pairs by the player's points after each pair of games.
 
-    Games 2j and 2j + 1 are a pair; a last game without its partner is left out.
+    Games 2j and 2j + 1 are a pair; a last game without its partner is left out. A pair counts only
+    if neither of its games has been played before.
     """
-    paired = np.array(outcomes[: len(outcomes) // 2 * 2], np.int64).reshape(-1, 2)
-    return np.bincount(paired.sum(axis=1) + 2, minlength=5).astype(np.int64)
+    counts = np.zeros((len(games) // 2, 5), np.int64)
+    seen: set[Hashable] = set()
+    for number in range(len(counts)):
+        pair = games[2 * number : 2 * number + 2]
+        keys = {identity(game) for game in pair} - {None}
+        if seen.isdisjoint(keys):
+            counts[number, 2 + sum(outcome_for(player, game) for game in pair)] = 1
+        seen |= keys
+    return counts.cumsum(axis=0)
 
 
 def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
@@ -96,7 +119,7 @@ def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
 
 
 def expected_score(elo: float) -> float:
-    """Return points a game of a player so much stronger than its opponent."""
+    """Return points per game of a player so much stronger than its opponent."""
     return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
 
 
@@ -104,7 +127,7 @@ def _most_likely(counts: Floats, mean: float) -> Floats:
     """Return the most likely distribution [..., 5] of scores that has this mean.
 
     By Lagrange it is p / (1 + theta * (score - mean)), p being the observed one, with the one
-    theta that gives it the mean (Van den Bergh, "Comments on normalised Elo", 2020).
+    theta that gives it the mean [VanDenBergh2020].
     """
     observed = counts / counts.sum(axis=-1, keepdims=True)
     away = PAIR_SCORES - mean

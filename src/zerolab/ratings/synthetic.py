@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.ratings.results import Result
+from zerolab.ratings.results import GameResult
 
 
 def tournament(
@@ -14,7 +14,7 @@ def tournament(
     spread: float = 200.0,
     advantage: float = 35.0,
     draw_elo: float = 97.3,
-) -> tuple[dict[str, float], list[Result]]:
+) -> tuple[dict[str, float], list[GameResult]]:
     """Draw normal strengths, their mean 0, and the results of an even number of games a pair.
 
     Results follow the model of `zerolab.ratings.bayes`. Returns the Elo of every player, and the
@@ -31,7 +31,7 @@ def tournament(
     outcomes = np.where(drawn < wins, 1, np.where(drawn < wins + losses, -1, 0))
     names = [f"player {i}" for i in range(players)]
     results = [
-        Result(names[i], names[j], outcome)
+        GameResult(names[i], names[j], outcome)
         for i, j, outcome in zip(first, second, outcomes.tolist(), strict=True)
     ]
     return dict(zip(names, strengths.tolist(), strict=True)), results

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from zerolab.ratings.elo import Score, wilson
+from zerolab.ratings.score import Z95, Score, wilson
 
-Z = 1.96
+Z = Z95
 """Standard errors that a difference of nothing but chance exceeds in 5 % of all cases."""
 
 

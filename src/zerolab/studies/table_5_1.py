@@ -22,7 +22,7 @@ from zerolab.core.files import write_text
 from zerolab.play.figure import save_figure
 from zerolab.play.report import PairResult, pair_results
 from zerolab.play.tournament import Tournament, TournamentSettings
-from zerolab.ratings.elo import Score
+from zerolab.ratings.score import Score
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.studies import folder as study_folder
 from zerolab.studies.comparison import Comparison, Z
@@ -312,7 +312,7 @@ class Results:
             f"{self.study.games} games a pair, colours in turns, draws half a point; seed"
             f" {self.study.seed}. Players: {specs}.",
             f"{agree} of {count} pairs agree with the published {PUBLISHED_GAMES} games: the 95 %"
-            f" interval of the difference includes 0, so |z| is at most {Z}. By chance alone,"
+            f" interval of the difference includes 0, so |z| is at most {Z:.2f}. By chance alone,"
             f" {0.05 * count:.1f} of {count} would differ.",
         ]
         if self.played is not None:

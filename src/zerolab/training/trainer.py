@@ -22,8 +22,7 @@ from zerolab.networks.inference import best_device
 from zerolab.play.match import Match, play_match
 from zerolab.play.selfplay import Episodes, Progress, play_episodes
 from zerolab.ratings.bayes import Difference, rate
-from zerolab.ratings.elo import Score
-from zerolab.ratings.results import Result
+from zerolab.ratings.score import Score
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.examples import Examples
@@ -292,15 +291,12 @@ class Trainer:
 
 
 def elo_gained(match: Match, candidate: str, champion: str) -> Difference:
-    """Return how much stronger the candidate is by the games of a match, on BayesElo's scale.
+    """Return how much stronger the candidate is by the distinct games of a match.
 
-    Draws stretch the model's own scale, and every match has its share of them; on BayesElo's the
-    differences of many matches can be added. The interval takes the champion's Elo as known.
+    It is on BayesElo's scale, on which the differences of many matches can be added whatever their
+    draws. The interval takes the champion's Elo as known.
     """
-    ratings = rate(Result(game.first, game.second, game.result) for game in match.games)
-    gained = ratings.difference(candidate, champion)
-    elo, low, high = (ratings.scale * each for each in gained[:3])
-    return Difference(elo, low, high, gained.los)
+    return rate(match.games).difference(candidate, champion)
 
 
 def passes(score: Score, los: float, gate: GateSettings) -> bool:
