@@ -1,4 +1,4 @@
-"""Hex: the first player joins top and bottom, the second the sides (docs/add-a-game.md)."""
+"""Hex: the first player joins top and bottom, the second left and right (docs/add-a-game.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.core.compiled import inlined
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import LOSS, ONGOING
-from zerolab.rules.squares import SquareRules
+from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
 
 
 class Hex(NamedTuple):
@@ -28,25 +28,24 @@ _IMAGES = np.array([0, 3, 4, 7])  # nothing, half a turn, and the two diagonal m
 
 @inlined
 def _edges(rows, columns, sideways):
-    """Return the two rows of cells that a player joins: left and right if sideways."""
+    """Return the two edges that a player joins: left and right if sideways."""
     if sideways:
         left = _LEFT[columns] & boards.full_board(rows, columns)
-        return left, left << boards.word(columns - 1)
+        return left, left << boards.u64(columns - 1)
     top = boards.full_board(1, columns)
-    return top, top << boards.word((rows - 1) * columns)
+    return top, top << boards.u64((rows - 1) * columns)
 
 
 @inlined
 def _neighbours(stones, columns):
     """Return the cells that touch some stone, and bits beyond the board."""
-    row = boards.word(columns)
+    row = boards.u64(columns)
     not_left = ~_LEFT[columns]
     right = (stones << boards.ONE) & not_left
     left = (stones & not_left) >> boards.ONE
     return right | left | (stones << row) | (stones >> row) | (right >> row) | (left << row)
 
 
-@register_game("hex", Hex)
 class HexRules(SquareRules):
     """The state is (own stones, other's stones, 1 if the mover joins the sides, else 0)."""
 
@@ -55,16 +54,8 @@ class HexRules(SquareRules):
         return 3
 
     @staticmethod
-    def planes(game):
-        return 2
-
-    @staticmethod
-    def symmetries(game):
-        return 4 if game.rows == game.columns else 2
-
-    @staticmethod
     def apply(game, state, action, out):
-        own = state[0] | boards.ONE << boards.word(action)
+        own = state[0] | boards.bit(action)
         out[0] = state[1]
         out[1] = own
         out[2] = state[2] ^ boards.ONE
@@ -80,20 +71,44 @@ class HexRules(SquareRules):
             growing |= stones & _neighbours(reached, game.columns)
         return LOSS if reached & last_edge else ONGOING
 
+
+class HexEncoding(SquareEncoding):
+    """Plane 0 shows the stones, plane 1 the edges that the mover joins."""
+
+    @staticmethod
+    def planes(game):
+        return 2
+
     @staticmethod
     def encode(game, state, out):
         first_edge, last_edge = _edges(game.rows, game.columns, state[2] != boards.ZERO)
         for cell in range(game.rows * game.columns):
-            out[0, cell] = boards.stone(state[0], state[1], cell)
-            out[1, cell] = boards.bit(first_edge | last_edge, cell)
+            out[0, cell] = boards.piece_at(state[0], state[1], cell)
+            out[1, cell] = boards.test_bit(first_edge | last_edge, cell)
+
+    @staticmethod
+    def symmetries(game):
+        return 4 if game.rows == game.columns else 2
 
     @staticmethod
     def transform(game, state, symmetry, out):
         image = _IMAGES[symmetry]
         for player in range(2):
-            out[player] = boards.rectangle_transform(state[player], game.rows, game.columns, image)
-        out[2] = state[2] ^ boards.word(symmetry >= 2)  # a diagonal mirror exchanges the edges
+            out[player] = boards.transform_board(state[player], game.rows, game.columns, image)
+        out[2] = state[2] ^ boards.u64(symmetry >= 2)  # a diagonal mirror exchanges the edges
 
     @staticmethod
     def transform_cell(game, symmetry, cell):
-        return boards.rectangle_image(game.rows, game.columns, _IMAGES[symmetry], cell)
+        return boards.transform_cell(game.rows, game.columns, _IMAGES[symmetry], cell)
+
+
+class HexNotation(SquareNotation):
+    """Cells are named as on other boards; the rhombus is drawn as one."""
+
+    @classmethod
+    def draw(cls, game, board, symbols):
+        """Shift every row by half a cell."""
+        return [" " * n + line for n, line in enumerate(super().draw(game, board, symbols))]
+
+
+register_game("hex", Hex, HexRules, HexEncoding, HexNotation, SquareHints)

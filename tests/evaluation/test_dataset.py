@@ -19,8 +19,7 @@ from zerolab.evaluation.collecting import Recipe, collect
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import encoding, host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -58,7 +57,7 @@ def test_no_position_has_only_best_moves_and_none_is_there_twice(made):
     _, _, positions = made
     assert ((positions.values != positions.best[:, None]) & positions.legal).any(axis=1).all()
     images = [
-        {host.transform(GAME, state, s).tobytes() for s in range(rules.symmetries(GAME))}
+        {host.transform(GAME, state, s).tobytes() for s in range(encoding.symmetries(GAME))}
         for state in positions.states
     ]
     for row, state in enumerate(positions.states):

@@ -15,26 +15,30 @@ from pydantic import Field
 from games.naive import NaiveGobang
 from zerolab import testing
 from zerolab.core import streams
-from zerolab.games.gobang import GobangRules
+from zerolab.games.gobang import GobangHints, GobangRules
 from zerolab.rules import boards
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
+from zerolab.rules.squares import SquareEncoding, SquareNotation
 
 Side = Annotated[int, Field(ge=3, le=8)]
+
+PARTS = (GobangRules, SquareEncoding, SquareNotation, GobangHints)
 
 CAUGHT_BY: dict[str, tuple[str, Any]] = {}
 """For each broken game: the check that must catch it, and the game."""
 
 
 def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], type]:
-    """Register the decorated rules as a game of their own, three in a row winning."""
+    """Register Gobang, three in a row winning, with the decorated part in place of its own."""
 
     def register(broken: type) -> type:
         name = broken.__name__
         fields = [("rows", Side), ("columns", Side), ("length", Side)]
         kind = NamedTuple(name, fields)  # type: ignore[misc]
-        register_game(name, kind)(broken)
+        parts = [broken if issubclass(broken, part) else part for part in PARTS]
+        register_game(name, kind, *parts)
         CAUGHT_BY[name] = check, kind(rows, columns, 3)
         return broken
 
@@ -69,7 +73,7 @@ class LegalLeavesEntries(GobangRules):
     @staticmethod
     def legal(game, state, mask):
         for cell in range(game.rows * game.columns):
-            if not boards.bit(state[0] | state[1], cell):
+            if not boards.test_bit(state[0] | state[1], cell):
                 mask[cell] = True
 
 
@@ -87,7 +91,7 @@ class ApplyOverwritesItsInput(GobangRules):
     @staticmethod
     def apply(game, state, action, out):
         out[0] = state[1]
-        out[1] = state[0] | boards.ONE << boards.word(action)
+        out[1] = state[0] | boards.bit(action)
 
 
 @_broken("check_end")
@@ -102,73 +106,87 @@ class NeverEnds(GobangRules):
 
 
 @_broken("check_planes")
-class EncodeAdds(GobangRules):
+class EncodeAdds(SquareEncoding):
     @staticmethod
     def encode(game, state, out):
         for cell in range(game.rows * game.columns):
-            if boards.bit(state[0] | state[1], cell):
-                out[0, cell] = boards.stone(state[0], state[1], cell)
+            if boards.test_bit(state[0] | state[1], cell):
+                out[0, cell] = boards.piece_at(state[0], state[1], cell)
 
 
 @_broken("check_planes")
-class EmptyPlanes(GobangRules):
+class EmptyPlanes(SquareEncoding):
     @staticmethod
     def encode(game, state, out):
         out[:] = 0
 
 
 @_broken("check_names")
-class SameName(GobangRules):
+class SameName(SquareNotation):
     @staticmethod
-    def describe_action(game, action):
+    def action_name(game, action):
         return "abcdefgh"[action % game.columns]
 
 
 @_broken("check_names")
-class NameReadWrongly(GobangRules):
+class NameReadWrongly(SquareNotation):
     @classmethod
     def parse_action(cls, game, text):
         action = super().parse_action(game, text)
         return None if action is None else action * 2 % 9
 
 
+@_broken("check_drawing")
+class BoardOfTheFirstPlayer(SquareNotation):
+    @staticmethod
+    def board(game, state):
+        return abs(SquareNotation.board(game, state))
+
+
+@_broken("check_drawing")
+class DrawingWithoutLastColumn(SquareNotation):
+    @classmethod
+    def draw(cls, game, board, symbols):
+        return super().draw(game, board[:, :-1], symbols)
+
+
 @_broken("check_symmetry_tables", rows=3, columns=4)
-class QuarterTurnOfARectangle(GobangRules):
+class QuarterTurnOfARectangle(SquareEncoding):
     @staticmethod
     def symmetries(game):
         return 8
 
 
 @_broken("check_symmetry_tables")
-class NotAGroup(GobangRules):
+class NotAGroup(SquareEncoding):
     @staticmethod
     def symmetries(game):
         return 3
 
 
 @_broken("check_symmetric_positions")
-class PolicyNotMirrored(GobangRules):
+class PolicyNotMirrored(SquareEncoding):
     @staticmethod
     def transform_action(game, symmetry, action):
         return action
 
 
 @_broken("check_symmetric_positions")
-class PlanesNotMirrored(GobangRules):
+class PlanesNotMirrored(SquareEncoding):
     @staticmethod
     def transform_cell(game, symmetry, cell):
-        return cell if symmetry == 1 else GobangRules.transform_cell(game, symmetry, cell)
+        return cell if symmetry == 1 else SquareEncoding.transform_cell(game, symmetry, cell)
 
     @staticmethod
     def transform_action(game, symmetry, action):
-        return GobangRules.transform_cell(game, symmetry, action)
+        return SquareEncoding.transform_cell(game, symmetry, action)
 
 
 @_broken("check_symmetries_invert")
-class TransformForgetsAPlayer(GobangRules):
+class TransformForgetsAPlayer(SquareEncoding):
     @staticmethod
     def transform(game, state, symmetry, out):
-        GobangRules.transform(game, state, symmetry, out)
+        SquareEncoding.transform(game, state, symmetry, out)
         if symmetry:
             out[1] = boards.ZERO
 
@@ -185,7 +203,7 @@ class LopsidedRandomAction(GobangRules):
     @staticmethod
     def random_action(game, state, random):
         action = streams.below(random, game.rows * game.columns)
-        while boards.bit(state[0] | state[1], action):
+        while boards.test_bit(state[0] | state[1], action):
             action = (action + 1) % (game.rows * game.columns)
         return action
 
@@ -209,7 +227,7 @@ class PlayoutPrefersTheFirstHalf(GobangRules):
 
 
 @_broken("check_playout")
-class PlayoutTracesNothing(GobangRules):
+class PlayoutListsNoMoves(GobangRules):
     @staticmethod
     def playout(game, state, key, out, moves):
         result = GobangRules.playout(game, state, key, out, moves)
@@ -224,39 +242,39 @@ class PlayoutAlwaysWon(GobangRules):
         return WIN
 
 
-@_broken("check_remaining")
-class RemainingCountsStones(GobangRules):
+@_broken("check_empties")
+class EmptiesCountsPieces(GobangHints):
     @staticmethod
-    def remaining(game, state):
+    def empties(game, state):
         return boards.popcount(state[0] | state[1])
 
 
 @_broken("check_scores")
-class ScoreSeenByTheWinner(GobangRules):
+class ScoreSeenByTheWinner(GobangHints):
     @staticmethod
     def score(game, state):
-        return -GobangRules.score(game, state)
+        return -GobangHints.score(game, state)
 
 
 @_broken("check_scores")
-class BoundsForgetFastLosses(GobangRules):
+class BoundsForgetFastLosses(GobangHints):
     @staticmethod
     def score_bounds(game, state):
-        return 0, GobangRules.score_bounds(game, state)[1]
+        return 0, GobangHints.score_bounds(game, state)[1]
 
 
-@_broken("check_candidates")
-class CandidatesNotLegal(GobangRules):
+@_broken("check_solver_moves")
+class SolverMovesNotLegal(GobangHints):
     @staticmethod
     def solver_moves(game, state, out):
         return boards.list_cells(boards.full_board(3, 3), out)
 
 
-@_broken("check_candidates")
-class DefenceForgotten(GobangRules):
+@_broken("check_solver_moves")
+class DefenceForgotten(GobangHints):
     @staticmethod
     def solver_moves(game, state, out):
-        return min(1, GobangRules.solver_moves(game, state[::-1], out))
+        return min(1, GobangHints.solver_moves(game, state[::-1], out))
 
 
 @_broken("check_twin")
@@ -277,11 +295,11 @@ class WinnerSeenAbsolutely(GobangRules):
 
 
 @_broken("check_twin")
-class ColoursShownAbsolutely(GobangRules):
+class ColoursShownAbsolutely(SquareEncoding):
     @staticmethod
     def encode(game, state, out):
         first_to_move = boards.popcount(state[0]) == boards.popcount(state[1])
-        GobangRules.encode(game, state if first_to_move else state[::-1], out)
+        SquareEncoding.encode(game, state if first_to_move else state[::-1], out)
 
 
 def _complaint(name: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import host
+from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import MOST_PLIES
@@ -33,8 +33,8 @@ def fingerprint(name: str) -> list[Any]:
     played = random_games(game)[0]
     for sample in played:
         numbers.append([sample.outcome, sample.history, sample.state.tobytes().hex()])
-        numbers.append(host.encode(game, sample.state[None]).tobytes().hex())
-        for symmetry in range(rules.symmetries(game)):
+        numbers.append(host.encode(game, sample.state).tobytes().hex())
+        for symmetry in range(encoding.symmetries(game)):
             numbers.append(host.transform(game, sample.state, symmetry).tobytes().hex())
     for sample in played[: len(played) // 2 : 2]:
         zeros = np.zeros(2, np.int64)

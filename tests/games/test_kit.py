@@ -1,4 +1,4 @@
-"""The conformance kit catches what it is there to catch, and tells the author where."""
+"""The conformance kit catches the mistakes it is there for, and says where they are."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ BROKEN = {
     "ZeroMeansNotEnded": "the first position has outcome 0, not ONGOING",
     "UnknownOutcome": "the outcome 3 is none of",
     "LegalLeavesEntries": "legal does not write every entry",
-    "NobodyCanMove": "the game goes on, but no action is legal",
+    "NobodyCanMove": "the game is ongoing, but no action is legal",
     "ApplyOverwritesItsInput": "read before you write",
     "NeverEnds": "no end after 1000 random actions",
     "EncodeAdds": "encode leaves entries unwritten",
     "EmptyPlanes": "the last action changed no plane",
     "SameName": 'more than one action is named "a"',
+    "BoardOfTheFirstPlayer": "board does not show the pieces of plane 0",
+    "DrawingWithoutLastColumn": "the drawing does not show every cell",
     "NameReadWrongly": '"b1" names action 1, but is read as 2',
     "QuarterTurnOfARectangle": "is no permutation",
-    "NotAGroup": "symmetry 1, then 2, is none of those listed",
-    "PolicyNotMirrored": "action 0, then symmetry 1, is not the same the other way round",
-    "PlanesNotMirrored": "are not the planes moved by transform_cell",
+    "NotAGroup": "symmetry 1, then 2, is no symmetry of the game",
+    "PolicyNotMirrored": "action 0, then symmetry 1, is not the same in reverse order",
+    "PlanesNotMirrored": "are not those permuted by transform_cell",
     "TransformForgetsAPlayer": "does not undo symmetry",
     "IllegalRandomAction": "which are not legal",
     "LopsidedRandomAction": "random_action is not uniform",
-    "PlayoutForgetsWhoseResult": "playouts are not what their traces show",
+    "PlayoutForgetsWhoseResult": "playouts are not what `moves` shows",
     "PlayoutPrefersTheFirstHalf": "playouts are not uniform",
-    "PlayoutTracesNothing": "playouts are not what their traces show",
+    "PlayoutListsNoMoves": "playouts are not what `moves` shows",
     "PlayoutAlwaysWon": "the mean of playouts is 1.00",
-    "RemainingCountsStones": "remaining is 1, and was 0 before",
+    "EmptiesCountsPieces": "empties is 1, and was 0 before",
     "ScoreSeenByTheWinner": "but the outcome -1",
     "BoundsForgetFastLosses": "score_bounds are 0 and",
-    "CandidatesNotLegal": "illegal",
-    "DefenceForgotten": "the best candidate is worth",
+    "SolverMovesNotLegal": "; expected some of",
+    "DefenceForgotten": "the best solver move is worth",
     "TieScoredAsALoss": "the outcome is -1, the twin's 0",
     "WinnerSeenAbsolutely": "the outcome is 1, the twin's -1",
-    "ColoursShownAbsolutely": "show different stones in the cells [[2, 1]]",
+    "ColoursShownAbsolutely": "show different pieces in the cells [[2, 1]]",
 }
 
 

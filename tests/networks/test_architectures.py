@@ -13,6 +13,7 @@ from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads import POLICY, VALUE, Network, ScalarValueHead
 from zerolab.networks.trunks import ResidualBlock, SqueezeExcite
+from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.interface import Game
@@ -38,7 +39,7 @@ def parameters(network: nn.Module) -> int:
 def test_outputs_have_the_right_shapes_on_every_board(name, settings):
     for game in every_board(name):
         network = build_network(settings, game, seed=0)
-        outputs = network(torch.zeros(2, rules.planes(game), game[0], game[1]))
+        outputs = network(torch.zeros(2, encoding.planes(game), game[0], game[1]))
         assert outputs[POLICY].shape == (2, rules.actions(game)), game
         assert outputs[VALUE].shape == (2,), game
 

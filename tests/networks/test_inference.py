@@ -24,7 +24,7 @@ PRECISIONS = list(TOLERANCE)
 def plain(network, game, states):
     """What the network says in evaluation mode, float32, without any of the fast path."""
     with torch.no_grad():
-        outputs = network.eval()(torch.from_numpy(host.encode(game, states)))
+        outputs = network.eval()(torch.from_numpy(host.encode_batch(game, states)))
     return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
 
 

@@ -16,8 +16,7 @@ from zerolab.oracles import kernels
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.solver import Budget, Solver
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import encoding, host
 from zerolab.rules.position import Position
 
 
@@ -29,7 +28,7 @@ def solve(position, solver=None):
     return {action: int(values[action]) for action in position.legal_actions}
 
 
-# DESIGN 8, rows by columns.
+# Rows by columns; sources: docs/papers.md, "Values under perfect play".
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -84,11 +83,11 @@ def test_symmetric_positions_have_symmetric_values(name):
     for _ in range(3):
         position = random_position(name, random, 10)
         own = solve(position)
-        for symmetry in range(1, rules.symmetries(position.game)):
+        for symmetry in range(1, encoding.symmetries(position.game)):
             image = host.transform(position.game, position.state, symmetry)
             values = Solver(position.game, memory=4).action_values(image[None])[0]
             for action, value in own.items():
-                assert values[rules.transform_action(position.game, symmetry, action)] == value
+                assert values[encoding.transform_action(position.game, symmetry, action)] == value
 
 
 def test_values_follow_from_those_one_ply_later():
@@ -143,12 +142,12 @@ def test_progress_is_reported():
     assert all((each.move, each.moves) == (0, 1) for each in heard)
 
 
-def test_a_path_that_is_full_grows_and_goes_on():
+def test_a_stack_that_is_full_grows_and_goes_on():
     position = Position.start("othello:4x4")
     solver = Solver(position.game, memory=4)
-    solver._path = kernels.empty_path(3, 2, 17)
+    solver._stack = kernels.empty_stack(3, 2, 17)
     assert solver.value(position.state) == -8
-    assert len(solver._path.states) > 11  # the shortest games have more plies than that
+    assert len(solver._stack.states) > 11  # the shortest games have more plies than that
 
 
 def test_plain_python_finds_the_same_values_and_visits_the_same_positions():

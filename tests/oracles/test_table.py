@@ -11,13 +11,13 @@ from zerolab.oracles import table as tables
 
 
 @kernel
-def _keep(table, state, low, high, move, effort):
-    tables.keep(table, state, low, high, move, effort)
+def _store(table, state, low, high, move, effort):
+    tables.store(table, state, low, high, move, effort)
 
 
 @kernel
-def _look_up(table, state):
-    return tables.look_up(table, state)
+def _probe(table, state):
+    return tables.probe(table, state)
 
 
 _BOUND = st.integers(-64, 64)
@@ -36,13 +36,13 @@ def test_what_is_found_was_kept_for_that_very_state(notes):
     kept: dict[int, list[tuple[int, int, int]]] = {}
     for number, middle, width, move, effort in notes:
         state = np.array([number, 7], np.uint64)
-        _keep(table, state, middle - width, middle, move, effort)
+        _store(table, state, middle - width, middle, move, effort)
         kept.setdefault(number, []).append((middle - width, middle, move))
-        found = _look_up(table, state)
+        found = _probe(table, state)
         assert found.low >= middle - width
         assert found.high <= middle
         for other in range(42):
-            known = _look_up(table, np.array([other, 7], np.uint64))
+            known = _probe(table, np.array([other, 7], np.uint64))
             if known.effort:
                 lows, highs, moves = zip(*kept[other], strict=True)
                 assert known.low in lows
@@ -56,9 +56,9 @@ def test_what_is_found_was_kept_for_that_very_state(notes):
 def test_the_larger_effort_stays():
     table = tables.empty_table(2, 0)
     for number, effort in [(1, 30), (2, 3), (3, 5), (4, 1)]:
-        _keep(table, np.array([number, 0], np.uint64), 0, 1, 9, effort)
-    assert _look_up(table, np.array([1, 0], np.uint64)).effort == 30
-    assert _look_up(table, np.array([4, 0], np.uint64)).effort == 1  # and the latest
+        _store(table, np.array([number, 0], np.uint64), 0, 1, 9, effort)
+    assert _probe(table, np.array([1, 0], np.uint64)).effort == 30
+    assert _probe(table, np.array([4, 0], np.uint64)).effort == 1  # and the latest
 
 
 def test_memory_is_bounded():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zerolab.replay.window import Window
-from zerolab.rules import host
+from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
 from zerolab.rules.position import Position
 
@@ -35,14 +35,14 @@ def filled(name, iterations=1, size=10, keep=5):
 def test_every_image_is_served_once_with_its_policy(name):
     window, states, policies, values = filled(name, size=6)
     game = window.game
-    count = rules.symmetries(game)
+    count = encoding.symmetries(game)
     expected = Counter()
     _, action_table = host.symmetry_tables(game)
     for state, policy, value in zip(states, policies, values, strict=True):
         for symmetry in range(count):
             image = host.transform(game, state, symmetry)
             action = action_table[symmetry][policy.argmax()]
-            expected[host.encode(game, image[None]).tobytes(), action, value] += 1
+            expected[host.encode(game, image).tobytes(), action, value] += 1
     served = Counter()
     batches = list(window.batches(np.random.default_rng(1), 6, 1, "all"))
     for batch in batches:
@@ -64,7 +64,7 @@ def test_one_random_image_a_sample_and_another_order_each_epoch():
 def test_without_symmetries_states_are_served_as_they_are():
     window, states, *_ = filled("gobang:5x5:4", size=6)
     (batch,) = window.batches(np.random.default_rng(1), 6, 1, "none")
-    plain = {planes.tobytes() for planes in host.encode(window.game, states)}
+    plain = {planes.tobytes() for planes in host.encode_batch(window.game, states)}
     assert {planes.tobytes() for planes in batch.planes} == plain
 
 

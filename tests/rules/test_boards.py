@@ -34,7 +34,7 @@ def _bits(word: Any, positions: Any) -> Any:
 
 @kernel
 def _image(word: Any, rows: Any, columns: Any, symmetry: Any, out: Any) -> None:
-    out[0] = boards.rectangle_transform(word[0], rows, columns, symmetry)
+    out[0] = boards.transform_board(word[0], rows, columns, symmetry)
 
 
 def _has_run(words: list[int], rows: int, columns: int, length: int) -> NDArray[np.bool_]:

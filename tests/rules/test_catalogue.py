@@ -16,6 +16,21 @@ from zerolab.games.connect_four import ConnectFour
 from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
 from zerolab.rules.catalogue import game_name, parse_game, register_game, registered_games
+from zerolab.rules.encoding import Encoding
+from zerolab.rules.squares import SquareEncoding, SquareRules
+
+
+class SquareWithoutEnd(SquareRules):
+    """Rules that have all functions."""
+
+    @staticmethod
+    def apply(game, state, action, out):
+        raise NotImplementedError
+
+    @staticmethod
+    def outcome(game, state):
+        raise NotImplementedError
+
 
 HEX = Path(__file__).parents[2] / "examples" / "hex.py"
 
@@ -95,7 +110,19 @@ def test_a_name_is_registered_once() -> None:
 
     registered_games()
     with pytest.raises(ValueError, match="'othello' is registered twice"):
-        register_game("othello", Other)(object)  # type: ignore[type-var]
+        register_game("othello", Other, SquareWithoutEnd, SquareEncoding)
+
+
+def test_a_part_that_lacks_functions_is_named() -> None:
+    class Unfinished(NamedTuple):
+        rows: Annotated[int, Field(ge=3, le=8)]
+        columns: Annotated[int, Field(ge=3, le=8)]
+
+    with pytest.raises(TypeError, match="SquareRules lacks apply, outcome"):
+        register_game("unfinished", Unfinished, SquareRules, SquareEncoding)
+    with pytest.raises(TypeError, match="Encoding lacks planes, encode"):
+        register_game("unfinished", Unfinished, SquareWithoutEnd, Encoding)
+    assert "unfinished" not in registered_games()
 
 
 def _perft(folder: Path, entry_point: str) -> subprocess.CompletedProcess[str]:

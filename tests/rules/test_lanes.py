@@ -23,16 +23,16 @@ def _operate(one: Any, two: Any, steps: Any, out: Any) -> Any:
     b = two[0], two[1], two[2], two[3]
     s = steps[0], steps[1], steps[2], steps[3]
     results = (
-        lanes.shift_up(a, s),
-        lanes.shift_down(a, s),
-        lanes.both(a, b),
-        lanes.either(a, b),
-        lanes.spread(one[0]),
+        lanes.shift_left(a, s),
+        lanes.shift_right(a, s),
+        lanes.bit_and(a, b),
+        lanes.bit_or(a, b),
+        lanes.broadcast(one[0]),
     )
     for row in range(5):
         for lane in range(4):
             out[row, lane] = results[row][lane]
-    out[5, 0] = lanes.gather(a)
+    out[5, 0] = lanes.any_bit(a)
 
 
 @kernel

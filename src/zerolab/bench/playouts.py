@@ -14,7 +14,7 @@ from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import MOST_PLIES, Rules
-from zerolab.rules.playouts import draw
+from zerolab.rules.playouts import random_bits
 
 _STATES = 1024
 _COUNT = 256
@@ -47,7 +47,7 @@ class _Playouts:
         self._seed += 1
         numbers = np.arange(_STATES)
         keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
-        host.playouts(self._game, self._states, keys, _COUNT, threads)
+        host.playout_batch(self._game, self._states, keys, _COUNT, threads)
         return float(_STATES * _COUNT)
 
     def play_on_two_threads(self) -> float:
@@ -91,6 +91,6 @@ def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
             stream = streams.fold(key + np.uint64(i), number)
             random = np.uint64(0)
             for ply in range(lengths[i]):
-                random = draw(stream, ply, random)
+                random = random_bits(stream, ply, random)
                 moves[1 + ply] = streams.below(random, lengths[i])
             moves[0] = lengths[i]

@@ -79,7 +79,7 @@ def _late_states(game: Game, empty: int, count: int) -> list[State]:
     states: list[State] = []
     while len(states) < count:
         state = host.start(game)
-        while host.outcome(game, state) == ONGOING and host.remaining(game, state) > empty:
+        while host.outcome(game, state) == ONGOING and host.empties(game, state) > empty:
             legal = np.flatnonzero(host.legal(game, state))
             state = host.apply(game, state, int(random.choice(legal)))
         if host.outcome(game, state) == ONGOING:

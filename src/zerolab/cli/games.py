@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zerolab.cli.parse import call
+from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import Registration, registered_games
 
@@ -38,8 +39,8 @@ def _describe(name: str, entry: Registration) -> dict[str, Any]:
         "defaults": dict(entry.kind._field_defaults),
         "example": f"{name}:{example.rows}x{example.columns}",
         "actions": int(rules.actions(example)),
-        "symmetries": int(rules.symmetries(example)),
-        "planes": int(rules.planes(example)),
+        "symmetries": int(encoding.symmetries(example)),
+        "planes": int(encoding.planes(example)),
     }
 
 

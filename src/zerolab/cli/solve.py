@@ -19,7 +19,7 @@ from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
 from zerolab.oracles.interface import Oracle
-from zerolab.oracles.solver import MEMORY, Budget, Solver, Solving
+from zerolab.oracles.solver import MEMORY, Budget, Solver, SolverProgress
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 
@@ -104,7 +104,7 @@ class _Solution:
         generic: bool,
         show: Callable[[str], None],
     ) -> None:
-        def report(solving: Solving) -> None:
+        def report(solving: SolverProgress) -> None:
             rate = solving.nodes / max(solving.seconds, 1e-9)
             show(
                 f"solving {game_name(position.game)}: {solving.nodes:,} positions,"

@@ -90,10 +90,17 @@ class CompiledInterface:
     def __init__(self, noun: str) -> None:
         """Name in error messages what the types are, such as "game"."""
         self.noun = noun
+        self._functions: list[str] = []
         self._implementations: dict[type, type] = {}
 
     def implement(self, kind: type, implementation: type) -> None:
-        """Use the static methods of `implementation` for arguments of the type `kind`."""
+        """Use the static methods of `implementation` for arguments of the type `kind`.
+
+        Raises TypeError if one is missing.
+        """
+        missing = [name for name in self._functions if not hasattr(implementation, name)]
+        if missing:
+            raise TypeError(f"{implementation.__name__} lacks {', '.join(missing)}")
         self._implementations[kind] = implementation
 
     def implementation(self, kind: type) -> type:
@@ -105,6 +112,7 @@ class CompiledInterface:
     def function(self, interface: _Function) -> _Function:
         """Decorate a signature with a docstring: make it dispatch on its first argument."""
         name = interface.__name__
+        self._functions.append(name)
 
         @functools.wraps(interface)
         def dispatched(first: Any, *others: Any) -> Any:

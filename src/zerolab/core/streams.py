@@ -1,9 +1,9 @@
 """Random streams: every draw is a pure function of what it is for.
 
 A stream is a 64-bit key made from (run seed, iteration, game number, ply, purpose); its draws are
-numbered from 0. So results do not depend on how games are batched, on the number of workers or
-on a resume. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), whose
-sequential form is exactly a counter times the golden gamma, passed through that finaliser.
+numbered from 0. So results depend neither on how games are batched, nor on the number of workers,
+nor on when a run was resumed. Draw n is output n of SplitMix64 [Steele2014] seeded with the key:
+mix(key + (n + 1) * gamma), where mix is its finaliser and gamma the golden ratio in 64 bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
-# What a stream is for. The numbers are part of every run's results: never renumber.
+# Purposes. The numbers are part of the results of every run: never renumber them.
 SELF_PLAY_MOVE = 1
 ROOT_NOISE = 2
 PLAYOUT = 3
@@ -56,7 +56,7 @@ def bits(key, number):
 
 @inlined
 def below(random, bound):
-    """Map 64 random bits onto 0..bound-1, for a bound under 2**32; the bias is under 2**-32."""
+    """Map 64 random bits to 0..bound-1, for a bound under 2**32; the bias is under 2**-32."""
     return np.int64(((random >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
@@ -68,14 +68,14 @@ def uniform(key, number):
 
 @inlined
 def _normal(key, number):
-    """Return a standard normal from draws `number` and `number` + 1 (Box and Muller 1958)."""
+    """Return a standard normal from draws `number` and `number` + 1 [Box1958]."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, number)))
     return radius * math.cos(2.0 * math.pi * uniform(key, number + 1))
 
 
 @inlined
 def gamma(key, shape):
-    """Return a Gamma(shape, 1) variate from a stream of its own (Marsaglia and Tsang 2000)."""
+    """Return a Gamma(shape, 1) variate, which uses up a whole stream [Marsaglia2000]."""
     boosted = shape if shape >= 1.0 else shape + 1.0
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -95,7 +95,7 @@ def gamma(key, shape):
 
 @kernel
 def stream(seed, iteration, game, ply, purpose):
-    """Return the uint64 key of one stream; all five arguments are non-negative integers."""
+    """Return the key of a stream, a uint64; all five arguments are non-negative integers."""
     key = fold(fold(np.uint64(seed), iteration), purpose)
     return fold(fold(key, game), ply)
 
@@ -109,12 +109,12 @@ def _fill_streams(seed, iteration, games, plies, purpose, keys):
 def streams(
     seed: int, iteration: int, games: NDArray[Any], plies: NDArray[Any], purpose: int
 ) -> NDArray[np.uint64]:
-    """Return one key a game: `games` and `plies` are [B] integers, the result [B] uint64."""
+    """Return one key per game, uint64[B]; `games` and `plies` are integers [B]."""
     keys = np.empty(len(games), np.uint64)
     _fill_streams(seed, iteration, games, plies, purpose, keys)
     return keys
 
 
 def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
-    """Return a numpy generator for draws in plain Python, keyed like a stream."""
+    """Return a numpy generator (Philox, [Salmon2011]) for plain Python, keyed like a stream."""
     return np.random.Generator(np.random.Philox(key=int(stream(seed, iteration, 0, 0, purpose))))

@@ -1,1 +1,1 @@
-"""One file a game; each module here is found and registered by itself."""
+"""One file per game; every module here is imported, and registers its game."""

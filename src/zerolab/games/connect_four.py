@@ -1,4 +1,4 @@
-"""Connect Four: stones fall to the lowest empty cell of a column; K in a row win (FACTS 1)."""
+"""Connect Four [Wang2020a]: pieces fall to the lowest empty cell of a column; K in a row win."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
+from zerolab.rules.encoding import Encoding
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
+from zerolab.rules.notation import Notation
 from zerolab.rules.select import nth_bit
+from zerolab.rules.squares import SquareHints
 
 
 class ConnectFour(NamedTuple):
-    """A standing board on which `length` stones in a row win."""
+    """An upright board on which `length` pieces in a row win."""
 
     rows: Annotated[int, Field(ge=4, le=8)]
     columns: Annotated[int, Field(ge=4, le=8)]
@@ -25,25 +28,23 @@ class ConnectFour(NamedTuple):
 
 
 @inlined
-def _landing_cells(game, taken):
-    """Return the cells on which a stone can land now: the lowest empty one of each column."""
-    floors = boards.ZERO
+def _playable_cells(game, taken):
+    """Return the lowest empty cell of every column that is not full."""
+    bottoms = boards.ZERO
     for column in range(game.columns):
-        open_column = boards.ONE - (
-            (taken >> boards.word((column + 1) * game.rows - 1)) & boards.ONE
-        )
-        floors |= open_column << boards.word(column * game.rows)
-    return (taken + floors) & ~taken
+        is_open = ~(taken >> boards.u64((column + 1) * game.rows - 1)) & boards.ONE
+        bottoms |= is_open << boards.u64(column * game.rows)
+    return (taken + bottoms) & ~taken
 
 
 @inlined
 def _list_columns(game, cells, out):
-    """Write the columns of some landing cells, the middle of the board first."""
+    """Write the columns that have a cell of `cells`, the middle ones first; return their number."""
     count = 0
     middle = (game.columns - 1) // 2
     for i in range(game.columns):
         column = middle + (i + 1) // 2 * (1 if i % 2 else -1)
-        if cells >> boards.word(column * game.rows) & boards.full_board(1, game.rows):
+        if cells >> boards.u64(column * game.rows) & boards.full_board(1, game.rows):
             out[count] = column
             count += 1
     return count
@@ -54,7 +55,7 @@ _EVERY_COLUMN = np.uint64(0x0706050403020100)
 
 
 def _tops() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns]: the top cell of every column."""
+    """Return uint64[rows, columns]: the top cells of all columns, by the size of the board."""
     sides = boards.MAX_SIDE + 1
     tops = np.zeros((sides, sides), np.uint64)
     for rows in range(1, sides):
@@ -69,31 +70,30 @@ _TOPS = _tops()
 
 @inlined
 def _without(columns, place):
-    """Drop the byte at bit `place` of a list of columns; those above it move down."""
+    """Return a list of columns, one per byte, without the byte that starts at bit `place`."""
     below = (boards.ONE << place) - boards.ONE
     return (columns & below) | ((columns >> np.uint64(8)) & ~below)
 
 
 @inlined
 def _open_columns(full, rows, columns):
-    """Return the columns whose top is not in `full`, one a byte, and how many there are."""
+    """Return the columns whose top is not in `full`, one per byte, and their number."""
     found = _EVERY_COLUMN
     count = columns
     while full:
         column = boards.lowest_bit(full) // rows
-        found = _without(found, boards.word(8 * (column - (columns - count))))
+        found = _without(found, boards.u64(8 * (column - (columns - count))))
         count -= 1
         full &= full - boards.ONE
     return found, count
 
 
-@register_game("connect_four", ConnectFour)
 class ConnectFourRules(Rules):
-    """The state is (own stones, other's stones); an action is a column that is not full.
+    """The state is (own pieces, other's pieces); an action is a column that is not full.
 
-    Bit column * rows + height is the cell `height` above the floor, without a guard row, so that
-    8x8 fits one word. Adding the floor bit of a column to the taken cells carries to its lowest
-    empty cell. For `has_run` such a word is a board of `columns` rows.
+    Bit column * rows + height is the cell `height` above the bottom. Unlike in [Tromp], there is
+    no guard row, so that 8x8 fits one word. Adding a column's bottom bit to the taken cells
+    carries to the lowest empty cell. To `boards`, such a word is a board of `columns` rows.
     """
 
     @staticmethod
@@ -109,14 +109,6 @@ class ConnectFourRules(Rules):
         return game.columns
 
     @staticmethod
-    def planes(game):
-        return 1
-
-    @staticmethod
-    def symmetries(game):
-        return 2
-
-    @staticmethod
     def start(game, out):
         out[0] = boards.ZERO
         out[1] = boards.ZERO
@@ -125,14 +117,12 @@ class ConnectFourRules(Rules):
     def legal(game, state, mask):
         taken = state[0] | state[1]
         for column in range(game.columns):
-            top = boards.word(column * game.rows + game.rows - 1)
-            mask[column] = not (taken >> top) & boards.ONE
+            mask[column] = not boards.test_bit(taken, column * game.rows + game.rows - 1)
 
     @staticmethod
     def apply(game, state, action, out):
         taken = state[0] | state[1]
-        stone = (taken + (boards.ONE << boards.word(action * game.rows))) & ~taken
-        own = state[0] | stone
+        own = state[0] | (taken + boards.bit(action * game.rows)) & ~taken
         out[0] = state[1]
         out[1] = own
 
@@ -145,34 +135,6 @@ class ConnectFourRules(Rules):
         return ONGOING
 
     @staticmethod
-    def encode(game, state, out):
-        for row in range(game.rows):
-            height = game.rows - 1 - row
-            for column in range(game.columns):
-                bit = column * game.rows + height
-                out[0, row * game.columns + column] = boards.stone(state[0], state[1], bit)
-
-    @staticmethod
-    def transform(game, state, symmetry, out):
-        # The word is a board of `columns` rows, so left and right is its top and bottom.
-        mirror = 2 * symmetry
-        out[0] = boards.rectangle_transform(state[0], game.columns, game.rows, mirror)
-        out[1] = boards.rectangle_transform(state[1], game.columns, game.rows, mirror)
-
-    @staticmethod
-    def transform_cell(game, symmetry, cell):
-        return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
-
-    @staticmethod
-    def transform_action(game, symmetry, action):
-        return game.columns - 1 - action if symmetry else action
-
-    @staticmethod
-    def column_label(game: Any, column: int) -> str:
-        """Return the column's number, which is the action's name."""
-        return str(column)
-
-    @staticmethod
     def random_action(game, state, random):
         tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
         chosen = nth_bit(tops, streams.below(random, boards.popcount(tops)))
@@ -180,37 +142,81 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `interface.playout`: the open columns change only where a stone fills one."""
+        """See `interface.playout`: the open columns change only when a piece fills one."""
         own = state[0]
         other = state[1]
         taken = own | other
-        rows = boards.word(game.rows)
+        rows = boards.u64(game.rows)
         tops = _TOPS[game.rows, game.columns]
         columns, count = _open_columns(taken & tops, game.rows, game.columns)
         won = boards.has_run(other, game.columns, game.rows, game.length)
         random = boards.ZERO
         plies = 0
         while count > 0 and not won:
-            random = playouts.draw(key, plies, random)
-            place = boards.word(8 * streams.below(random, count))
+            random = playouts.random_bits(key, plies, random)
+            place = boards.u64(8 * streams.below(random, count))
             column = (columns >> place) & _BYTE
-            stone = (taken + (boards.ONE << column * rows)) & ~taken
+            piece = (taken + (boards.ONE << column * rows)) & ~taken
             plies += 1
             moves[plies] = np.int32(column)
-            taken |= stone
-            mover = own | stone
+            taken |= piece
+            mover = own | piece
             own = other
             other = mover
             won = boards.has_run(mover, game.columns, game.rows, game.length)
-            if stone & tops:
+            if piece & tops:
                 columns = _without(columns, place)
                 count -= 1
         moves[0] = plies
-        return playouts.last_mover_wins(plies) if won else DRAW
+        return playouts.win_after(plies) if won else DRAW
+
+
+class ConnectFourEncoding(Encoding):
+    """One plane of pieces, and one mirror."""
 
     @staticmethod
-    def remaining(game, state):
-        return game.rows * game.columns - boards.popcount(state[0] | state[1])
+    def planes(game):
+        return 1
+
+    @staticmethod
+    def encode(game, state, out):
+        for row in range(game.rows):
+            height = game.rows - 1 - row
+            for column in range(game.columns):
+                piece = boards.piece_at(state[0], state[1], column * game.rows + height)
+                out[0, row * game.columns + column] = piece
+
+    @staticmethod
+    def symmetries(game):
+        return 2
+
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        # The word is a board of `columns` rows, so left and right are its top and bottom.
+        mirror = 2 * symmetry
+        out[0] = boards.transform_board(state[0], game.columns, game.rows, mirror)
+        out[1] = boards.transform_board(state[1], game.columns, game.rows, mirror)
+
+    @staticmethod
+    def transform_cell(game, symmetry, cell):
+        return boards.transform_cell(game.rows, game.columns, symmetry, cell)
+
+    @staticmethod
+    def transform_action(game, symmetry, action):
+        return game.columns - 1 - action if symmetry else action
+
+
+class ConnectFourNotation(Notation):
+    """Columns are numbered from 0, as actions are."""
+
+    @staticmethod
+    def column_label(game: Any, column: int) -> str:
+        """Return the number of the column, which is the name of the action."""
+        return str(column)
+
+
+class ConnectFourHints(SquareHints):
+    """Scores count how fast a game was won; threats reduce the moves [Pons]."""
 
     @staticmethod
     def score(game, state):
@@ -226,26 +232,36 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """See `interface.solver_moves`.
+        """See `hints.solver_moves`.
 
-        A win at once; else the cell where the other would win; else cells under none where the
-        other would win, as far as there are any.
+        A win at once; else the defence against one; else what does not let the other win on the
+        cell above, if there is such a move.
         """
         taken = state[0] | state[1]
-        landing = _landing_cells(game, taken)
-        chosen = landing & boards.completing_cells(state[0], game.columns, game.rows, game.length)
+        playable = _playable_cells(game, taken)
+        chosen = playable & boards.winning_cells(state[0], game.columns, game.rows, game.length)
         if not chosen:
-            threats = boards.completing_cells(state[1], game.columns, game.rows, game.length)
+            threats = boards.winning_cells(state[1], game.columns, game.rows, game.length)
             threats &= ~taken
-            chosen = landing & threats
+            chosen = playable & threats
             if not chosen:
-                safe = landing & ~(threats >> boards.ONE)
+                safe = playable & ~(threats >> boards.ONE)
                 if safe:
                     return _list_columns(game, safe, out)
-                chosen = landing
+                chosen = playable
         out[0] = boards.lowest_bit(chosen) // game.rows
         return 1
 
     @staticmethod
     def move_ordering_score(game, state):
         return lines.move_ordering_score(state, game.columns, game.rows, game.length)
+
+
+register_game(
+    "connect_four",
+    ConnectFour,
+    ConnectFourRules,
+    ConnectFourEncoding,
+    ConnectFourNotation,
+    ConnectFourHints,
+)

@@ -1,4 +1,4 @@
-"""Gobang: K stones in a row win, longer rows too; ``gobang:3x3:3`` is tic-tac-toe (FACTS 1)."""
+"""Gobang [Wang2020a]: K or more in a row win; ``gobang:3x3:3`` is tic-tac-toe."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from zerolab.core import streams
 from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING
-from zerolab.rules.squares import SquareRules
+from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
 
 
 class Gobang(NamedTuple):
-    """A board on which `length` stones in a row win."""
+    """A board on which `length` pieces in a row win."""
 
     rows: Annotated[int, Field(ge=3, le=8)]
     columns: Annotated[int, Field(ge=3, le=8)]
     length: Annotated[int, Field(ge=3, le=8)] = 4
 
 
-@register_game("gobang", Gobang)
 class GobangRules(SquareRules):
-    """The state is (own stones, other's stones); an action is an empty cell."""
+    """The state is (own pieces, other's pieces); an action is an empty cell."""
 
     @staticmethod
     def check(game):
@@ -31,7 +30,7 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def apply(game, state, action, out):
-        own = state[0] | boards.ONE << boards.word(action)
+        own = state[0] | boards.bit(action)
         out[0] = state[1]
         out[1] = own
 
@@ -47,8 +46,8 @@ class GobangRules(SquareRules):
     def playout(game, state, key, out, moves):
         """See `interface.playout`.
 
-        Moves are drawn by shuffling the empty cells (Fisher and Yates), so that no draw waits for
-        another; they are listed where the moves wants them.
+        The empty cells are listed in `moves` and shuffled in place [Durstenfeld1964], so that no
+        draw depends on the one before.
         """
         own = state[0]
         other = state[1]
@@ -58,18 +57,22 @@ class GobangRules(SquareRules):
         random = boards.ZERO
         plies = 0
         while plies < left and not won:
-            random = playouts.draw(key, plies, random)
+            random = playouts.random_bits(key, plies, random)
             chosen = 1 + plies + streams.below(random, left - plies)
             plies += 1
             cell = moves[chosen]
             moves[chosen] = moves[plies]
             moves[plies] = cell
-            mover = own | boards.ONE << boards.word(cell)
+            mover = own | boards.bit(cell)
             own = other
             other = mover
             won = boards.has_run(mover, game.rows, game.columns, game.length)
         moves[0] = plies
-        return playouts.last_mover_wins(plies) if won else DRAW
+        return playouts.win_after(plies) if won else DRAW
+
+
+class GobangHints(SquareHints):
+    """Scores count how fast a game was won; threats reduce the moves to one."""
 
     @staticmethod
     def score(game, state):
@@ -85,13 +88,13 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """See `interface.solver_moves`: a win at once, or a cell where the other would win."""
+        """See `hints.solver_moves`: a win at once, else the defence against one, else all."""
         empty = lines.empty_cells(state, game.rows, game.columns)
-        wins = empty & boards.completing_cells(state[0], game.rows, game.columns, game.length)
+        wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
         if wins:
             out[0] = boards.lowest_bit(wins)
             return 1
-        threats = empty & boards.completing_cells(state[1], game.rows, game.columns, game.length)
+        threats = empty & boards.winning_cells(state[1], game.rows, game.columns, game.length)
         if threats:
             out[0] = boards.lowest_bit(threats)
             return 1
@@ -100,3 +103,6 @@ class GobangRules(SquareRules):
     @staticmethod
     def move_ordering_score(game, state):
         return lines.move_ordering_score(state, game.rows, game.columns, game.length)
+
+
+register_game("gobang", Gobang, GobangRules, SquareEncoding, SquareNotation, GobangHints)

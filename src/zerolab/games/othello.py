@@ -1,4 +1,8 @@
-"""Othello on any rectangle, with the start square and pass rule of FACTS 1."""
+"""Othello on any rectangle.
+
+Start and passes are those of [AZG], as in [Wang2020a]: see "Rules" in ``docs/papers.md`` and
+``docs/decisions/0003-othello-ends-at-once.md``.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ from zerolab.core.compiled import inlined
 from zerolab.rules import boards, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
-from zerolab.rules.lanes import both, either, gather, shift_down, shift_up, spread
+from zerolab.rules.lanes import any_bit, bit_and, bit_or, broadcast, load, shift_left, shift_right
 from zerolab.rules.select import nth_bit
-from zerolab.rules.squares import SquareRules
+from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
 
 
 class Othello(NamedTuple):
-    """A board of any rectangular size; the four first discs stand around row and column n // 2."""
+    """A rectangular board; the first four discs surround the corner of row and column n // 2."""
 
     rows: Annotated[int, Field(ge=4, le=8)]
     columns: Annotated[int, Field(ge=4, le=8)]
@@ -53,10 +57,10 @@ _CORNERS = _corners()
 
 
 def _line_lanes() -> NDArray[np.uint64]:
-    """Return uint64[columns, 3, 4], for lines along rows, columns and both diagonals.
+    """Return uint64[columns, 3, 4], for the lines along rows, columns and both diagonals.
 
-    How many bits lie between neighbours; twice as many; which discs may be turned along the line:
-    a line over a vertical edge would have to turn a disc of an edge column.
+    They are the distance in bits between neighbours, twice that distance, and the discs that can
+    be flipped along the line: a line around a vertical edge would flip a disc of an edge column.
     """
     lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
@@ -70,52 +74,53 @@ _LINE_LANES = _line_lanes()
 
 
 @inlined
-def _reached(columns, discs, other):
-    """Return other's discs in lines that begin next to some discs, upwards and downwards (lanes).
+def _fill(columns, discs, other):
+    """Return other's discs in unbroken lines next to `discs`, to higher and to lower bits (lanes).
 
-    Two single steps and two double ones go as far as six discs, the most a line of 8 can turn.
+    This is Kogge and Stone's parallel prefix: two single and two double steps cover six discs, the
+    most that can be flipped in a line of eight.
     """
-    single = boards.lanes_of(_LINE_LANES[columns, 0])
-    double = boards.lanes_of(_LINE_LANES[columns, 1])
-    other = both(spread(other), boards.lanes_of(_LINE_LANES[columns, 2]))
-    discs = spread(discs)
-    pairs_up = both(other, shift_up(other, single))
-    pairs_down = both(other, shift_down(other, single))
-    up = both(other, shift_up(discs, single))
-    down = both(other, shift_down(discs, single))
-    up = either(up, both(other, shift_up(up, single)))
-    down = either(down, both(other, shift_down(down, single)))
-    up = either(up, both(pairs_up, shift_up(up, double)))
-    down = either(down, both(pairs_down, shift_down(down, double)))
-    up = either(up, both(pairs_up, shift_up(up, double)))
-    down = either(down, both(pairs_down, shift_down(down, double)))
+    single = load(_LINE_LANES[columns, 0])
+    double = load(_LINE_LANES[columns, 1])
+    other = bit_and(broadcast(other), load(_LINE_LANES[columns, 2]))
+    discs = broadcast(discs)
+    pairs_up = bit_and(other, shift_left(other, single))
+    pairs_down = bit_and(other, shift_right(other, single))
+    up = bit_and(other, shift_left(discs, single))
+    down = bit_and(other, shift_right(discs, single))
+    up = bit_or(up, bit_and(other, shift_left(up, single)))
+    down = bit_or(down, bit_and(other, shift_right(down, single)))
+    up = bit_or(up, bit_and(pairs_up, shift_left(up, double)))
+    down = bit_or(down, bit_and(pairs_down, shift_right(down, double)))
+    up = bit_or(up, bit_and(pairs_up, shift_left(up, double)))
+    down = bit_or(down, bit_and(pairs_down, shift_right(down, double)))
     return up, down
 
 
 @inlined
 def _moves(rows, columns, own, other):
-    """Return the cells on which the owner of `own` may put a disc: where lines from it end."""
-    up, down = _reached(columns, own, other)
-    single = boards.lanes_of(_LINE_LANES[columns, 0])
-    ends = gather(either(shift_up(up, single), shift_down(down, single)))
+    """Return the empty cells at which lines from `own` discs over other's end."""
+    up, down = _fill(columns, own, other)
+    single = load(_LINE_LANES[columns, 0])
+    ends = any_bit(bit_or(shift_left(up, single), shift_right(down, single)))
     return ends & ~(own | other) & boards.full_board(rows, columns)
 
 
 @inlined
-def _turned(columns, disc, own, other):
-    """Return the discs that a new disc turns: reached from it and, the other way, from own."""
-    up, down = _reached(columns, disc, other)
-    own_up, own_down = _reached(columns, own, other)
-    return gather(either(both(up, own_down), both(down, own_up)))
+def _flipped(columns, disc, own, other):
+    """Return the discs that a new disc flips: between it and own discs."""
+    up, down = _fill(columns, disc, other)
+    from_own_up, from_own_down = _fill(columns, own, other)
+    return any_bit(bit_or(bit_and(up, from_own_down), bit_and(down, from_own_up)))
 
 
 @inlined
 def _neighbours(columns, discs):
-    """Return cells next to the discs, of those on the left and right edge only up and down.
+    """Return cells next to discs; for discs on the left and right edge only those up and down.
 
     Bits beyond the board may be set.
     """
-    row = boards.word(columns)
+    row = boards.u64(columns)
     inner = discs & _INNER_COLUMNS[columns]
     beside = (inner << boards.ONE) | (inner >> boards.ONE) | inner
     return beside | (beside << row) | (beside >> row) | (discs << row) | (discs >> row)
@@ -123,19 +128,18 @@ def _neighbours(columns, discs):
 
 @inlined
 def _result(own, other):
-    """Return the outcome of a finished game: who has more discs wins."""
+    """Return the outcome of a finished game: the player with more discs wins."""
     difference = boards.popcount(own) - boards.popcount(other)
     if difference > 0:
         return WIN
     return LOSS if difference < 0 else DRAW
 
 
-@register_game("othello", Othello)
 class OthelloRules(SquareRules):
     """The state is (own discs, other's discs); an action is a cell, the last one is a pass.
 
-    A pass is legal only when there is no other action. The game ends as soon as neither player
-    can put a disc, so two passes never follow each other.
+    A pass is legal only when nothing else is. The game ends as soon as neither player can place a
+    disc, so that two passes never follow each other.
     """
 
     @staticmethod
@@ -146,19 +150,19 @@ class OthelloRules(SquareRules):
     def start(game, out):
         row = game.rows // 2
         column = game.columns // 2
-        right_up = boards.word((row - 1) * game.columns + column)
-        left_down = boards.word(row * game.columns + column - 1)
-        left_up = boards.word((row - 1) * game.columns + column - 1)
-        right_down = boards.word(row * game.columns + column)
-        out[0] = boards.ONE << right_up | boards.ONE << left_down
-        out[1] = boards.ONE << left_up | boards.ONE << right_down
+        right_up = boards.bit((row - 1) * game.columns + column)
+        left_down = boards.bit(row * game.columns + column - 1)
+        left_up = boards.bit((row - 1) * game.columns + column - 1)
+        right_down = boards.bit(row * game.columns + column)
+        out[0] = right_up | left_down
+        out[1] = left_up | right_down
 
     @staticmethod
     def legal(game, state, mask):
         moves = _moves(game.rows, game.columns, state[0], state[1])
         cells = game.rows * game.columns
         for cell in range(cells):
-            mask[cell] = (moves >> boards.word(cell)) & boards.ONE
+            mask[cell] = boards.test_bit(moves, cell)
         mask[cells] = moves == boards.ZERO
 
     @staticmethod
@@ -166,10 +170,10 @@ class OthelloRules(SquareRules):
         own = state[0]
         other = state[1]
         if action < game.rows * game.columns:
-            disc = boards.ONE << boards.word(action)
-            turned = _turned(game.columns, disc, own, other)
-            own |= turned | disc
-            other &= ~turned
+            disc = boards.bit(action)
+            flipped = _flipped(game.columns, disc, own, other)
+            own |= flipped | disc
+            other &= ~flipped
         out[0] = other
         out[1] = own
 
@@ -182,6 +186,63 @@ class OthelloRules(SquareRules):
         if _moves(game.rows, game.columns, other, own) != boards.ZERO:
             return ONGOING
         return _result(own, other)
+
+    @staticmethod
+    def random_action(game, state, random):
+        moves = _moves(game.rows, game.columns, state[0], state[1])
+        if moves == boards.ZERO:
+            return game.rows * game.columns
+        return boards.nth_set_bit(moves, streams.below(random, boards.popcount(moves)))
+
+    @staticmethod
+    def playout(game, state, key, out, moves):
+        """See `interface.playout`; the two passes at the end do not count as plies."""
+        own = state[0]
+        other = state[1]
+        random = boards.ZERO
+        plies = 0
+        passes = 0
+        while passes < 2:
+            legal = _moves(game.rows, game.columns, own, other)
+            random = playouts.random_bits(key, plies, random)
+            plies += 1
+            passes += 1
+            disc = boards.ZERO
+            action = game.rows * game.columns
+            if legal != boards.ZERO:
+                passes = 0
+                disc = nth_bit(legal, streams.below(random, boards.popcount(legal)))
+                action = boards.lowest_bit(disc)
+            moves[plies] = action
+            flipped = _flipped(game.columns, disc, own, other)
+            mover = own | flipped | disc
+            own = other & ~flipped
+            other = mover
+        moves[0] = plies - 2
+        result = _result(own, other)
+        return -result if plies & 1 else result
+
+
+class OthelloNotation(SquareNotation):
+    """Cells have names such as "c2"; the last action is "pass"."""
+
+    @staticmethod
+    def action_name(game: Any, action: int) -> str:
+        """Return the name of a cell, or "pass"."""
+        if action == game.rows * game.columns:
+            return "pass"
+        return SquareNotation.action_name(game, action)
+
+    @classmethod
+    def parse_action(cls, game: Any, text: str) -> int | None:
+        """Read a cell's name, "pass", or the number of an action."""
+        if text.lower() == "pass":
+            return int(game.rows * game.columns)
+        return super().parse_action(game, text)
+
+
+class OthelloHints(SquareHints):
+    """The score is the difference in discs."""
 
     @staticmethod
     def score(game, state):
@@ -202,7 +263,7 @@ class OthelloRules(SquareRules):
 
     @staticmethod
     def move_ordering_score(game, state):
-        """See `interface.move_ordering_score`: few replies, few corners, a small frontier."""
+        """See `hints.move_ordering_score`: few replies, few corners, a small frontier."""
         moves = _moves(game.rows, game.columns, state[0], state[1])
         corner_moves = moves & _CORNERS[game.rows, game.columns]
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
@@ -210,51 +271,5 @@ class OthelloRules(SquareRules):
         mobility = boards.popcount(moves) + boards.popcount(corner_moves)
         return -2 * mobility - boards.popcount(frontier)
 
-    @staticmethod
-    def random_action(game, state, random):
-        moves = _moves(game.rows, game.columns, state[0], state[1])
-        if moves == boards.ZERO:
-            return game.rows * game.columns
-        return boards.nth_set_bit(moves, streams.below(random, boards.popcount(moves)))
 
-    @staticmethod
-    def playout(game, state, key, out, moves):
-        """See `interface.playout`; ends when both in turn have no move, which is no ply."""
-        own = state[0]
-        other = state[1]
-        random = boards.ZERO
-        plies = 0
-        stuck = 0
-        while stuck < 2:
-            legal = _moves(game.rows, game.columns, own, other)
-            random = playouts.draw(key, plies, random)
-            plies += 1
-            stuck += 1
-            disc = boards.ZERO
-            action = game.rows * game.columns
-            if legal != boards.ZERO:
-                stuck = 0
-                disc = nth_bit(legal, streams.below(random, boards.popcount(legal)))
-                action = boards.lowest_bit(disc)
-            moves[plies] = action
-            turned = _turned(game.columns, disc, own, other)
-            mover = own | turned | disc
-            own = other & ~turned
-            other = mover
-        moves[0] = plies - 2
-        result = _result(own, other)
-        return -result if plies & 1 else result
-
-    @staticmethod
-    def describe_action(game: Any, action: int) -> str:
-        """Name a cell, or the pass."""
-        if action == game.rows * game.columns:
-            return "pass"
-        return SquareRules.describe_action(game, action)
-
-    @classmethod
-    def parse_action(cls, game: Any, text: str) -> int | None:
-        """Read a cell's name, "pass", or an action's number."""
-        if text.lower() == "pass":
-            return int(game.rows * game.columns)
-        return super().parse_action(game, text)
+register_game("othello", Othello, OthelloRules, SquareEncoding, OthelloNotation, OthelloHints)

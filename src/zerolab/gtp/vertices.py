@@ -81,7 +81,7 @@ def _cells(position: Position) -> dict[int, int | None]:
     if not actions:
         return {}
     states = np.stack([host.apply(game, position.state, action) for action in actions])
-    taken = host.encode(game, states)[:, 0].reshape(len(actions), -1) != 0
+    taken = host.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
     fresh = taken & (position.board().reshape(-1) == 0)
     return {
         action: int(cells.argmax()) if cells.sum() == 1 else None

@@ -78,7 +78,7 @@ class NetworkEvaluator:
         and the values for the movers float32[N].
         """
         count = len(states)
-        planes = torch.from_numpy(host.encode(self.game, states, padded=bucket(count)))
+        planes = torch.from_numpy(host.encode_batch(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
             priors, values = compute(planes)

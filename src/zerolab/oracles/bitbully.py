@@ -1,4 +1,4 @@
-"""Connect Four on the standard board, by BitBully: any position in well under a second."""
+"""BitBully: solves any position of Connect Four 6x7 in well under a second."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BITBULLY_GAME = ConnectFour(rows=6, columns=7)
 
 
 class BitBullyOracle:
-    """The oracle for ``connect_four:6x7``; its scores are those of `interface.score`.
+    """The oracle for ``connect_four:6x7``; its scores are those of `hints.win_score`.
 
-    BitBully (M. Thill) is under the AGPL, and therefore an extra. It holds the interpreter's lock:
-    several of them work side by side only in processes of their own.
+    [BitBully] is under the AGPL, and therefore an extra. It holds the interpreter lock: several of
+    them work in parallel only in separate processes.
     """
 
     def __init__(self) -> None:
-        """Load BitBully and its book of openings; raise UserError where it is not installed."""
+        """Load BitBully and its opening book; raise UserError if it is not installed."""
         try:
             package: Any = importlib.import_module("bitbully")
             self._solver, self._board = package.BitBully(), package.Board
@@ -37,7 +37,7 @@ class BitBullyOracle:
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """See `Oracle.action_values`."""
         values = np.full((len(states), BITBULLY_GAME.columns), ILLEGAL, np.int32)
-        planes = host.encode(BITBULLY_GAME, states)[:, 0].astype(np.int64)
+        planes = host.encode_batch(BITBULLY_GAME, states)[:, 0].astype(np.int64)
         for board, row in zip(planes, values, strict=True):
             second_to_move = (board > 0).sum() < (board < 0).sum()
             numbers = np.where(board == 0, 0, np.where((board > 0) ^ second_to_move, 1, 2))

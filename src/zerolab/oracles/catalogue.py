@@ -1,4 +1,4 @@
-"""The oracle for a game."""
+"""Which oracle solves a game."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from zerolab.rules.interface import Game
 
 
 def oracle_for(game: Game, budget: Budget = UNLIMITED) -> Oracle:
-    """Return the fastest oracle there is for a game.
+    """Return the fastest oracle for a game.
 
-    The budget is for each position, where the oracle needs one. Raises UserError where an extra
-    is missing.
+    `budget` is per position, for oracles that need one. Raises UserError if an extra is missing.
     """
     if type(game) is type(BITBULLY_GAME) and game == BITBULLY_GAME:
         return BitBullyOracle()

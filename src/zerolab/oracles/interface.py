@@ -1,4 +1,4 @@
-"""What an oracle is: the exact value of every legal move."""
+"""What an oracle is: it knows the exact value of every legal move."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 
 ILLEGAL = np.iinfo(np.int32).min
-"""Stands in place of the value of an action that is not legal."""
+"""The value of an action that is not legal."""
 
 
 class NotSolvedError(UserError):
@@ -20,15 +20,15 @@ class NotSolvedError(UserError):
 class Oracle(Protocol):
     """Knows the value of every move of a game under perfect play.
 
-    A value is a score for the player to move: positive where the move wins, 0 where it draws,
-    negative where it loses. Larger is better: more discs in Othello, in other games a faster win or
-    a slower loss, so that the best moves are those of the highest value.
+    A value is a score for the player to move: positive if the move wins, 0 if it draws, negative
+    if it loses. Larger is better: more discs in Othello, in other games a faster win or a slower
+    loss. The best moves are those of the highest value.
     """
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the values int32[n, actions] of ongoing states uint64[n, words].
 
-        Actions that are not legal have the value ILLEGAL. Raises NotSolvedError where a budget of
+        Actions that are not legal have the value ILLEGAL. Raises NotSolvedError when a budget of
         nodes or seconds is spent; an oracle never guesses.
         """
         ...

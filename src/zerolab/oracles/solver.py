@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 from zerolab.oracles import kernels
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError
 from zerolab.oracles.table import empty_table
-from zerolab.rules import host
+from zerolab.rules import hints, host
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import MANY, ONGOING, Game, State
+from zerolab.rules.interface import ONGOING, Game, State
 
 MEMORY = 256
-"""Mebibytes of bounds kept, unless told otherwise."""
+"""Default size of the transposition table in mebibytes."""
 
-_STEP = 500_000
+_NODES_PER_CALL = 500_000
 _SYMMETRIC_PLIES = 8
+"""In the opening, equal positions under symmetry are common enough to look for."""
+
 _PLIES = 128
 
 
 class Budget(NamedTuple):
-    """How long one position may be searched; None is without limit."""
+    """How long one position may be searched; None means without limit."""
 
     nodes: int | None = None
     seconds: float | None = None
@@ -34,22 +36,22 @@ class Budget(NamedTuple):
 UNLIMITED = Budget()
 
 
-class Solving(NamedTuple):
+class SolverProgress(NamedTuple):
     """How far the search of a position has come."""
 
     nodes: int
     seconds: float
     move: int
-    """The number of the move under search, from 0."""
+    """The index of the move under search."""
     moves: int
-    """How many moves are searched one after the other."""
+    """The number of moves that are searched one after the other."""
 
 
 class _Watch:
-    """Tells how far the search of one position has come, and ends it when its budget is spent."""
+    """Reports the progress of the search of one position; ends it when its budget is spent."""
 
     def __init__(
-        self, budget: Budget, report: Callable[[Solving], None], first_node: int, moves: int
+        self, budget: Budget, report: Callable[[SolverProgress], None], first_node: int, moves: int
     ) -> None:
         self.move = 0
         self._moves = moves
@@ -60,13 +62,17 @@ class _Watch:
 
     def allows(self, node: int) -> int:
         """Return how many more nodes may be searched before the next check."""
-        left = _STEP if self._budget.nodes is None else self._budget.nodes - self._spent(node)
-        return min(_STEP, left)
+        left = (
+            _NODES_PER_CALL
+            if self._budget.nodes is None
+            else self._budget.nodes - self._spent(node)
+        )
+        return min(_NODES_PER_CALL, left)
 
     def check(self, node: int) -> None:
         """Report; raise NotSolvedError if the budget of nodes or seconds is spent."""
         nodes, seconds = self._spent(node), perf_counter() - self._began
-        self._report(Solving(nodes, seconds, self.move, self._moves))
+        self._report(SolverProgress(nodes, seconds, self.move, self._moves))
         out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
         if out_of_nodes or (self._budget.seconds is not None and seconds >= self._budget.seconds):
             raise NotSolvedError(f"not solved within {nodes:,} nodes and {seconds:.1f} s")
@@ -76,11 +82,11 @@ class _Watch:
 
 
 class Solver:
-    """Finds exact values by alpha-beta with a table of positions, symmetries and sorted moves.
+    """Finds exact values by alpha-beta with a transposition table, symmetries and ordered moves.
 
-    The value of a position is cornered by tests with a null window (Plaat et al. 1996, MTD(f)):
-    from a first guess on, each test moves the lower or the upper bound. What is learnt about one
-    position serves the next ones. See `interface.score` for what the values mean.
+    A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower or lowers the upper
+    bound of a value until they meet. The table is kept between positions. Values are scores, see
+    `rules.hints`.
     """
 
     def __init__(
@@ -88,21 +94,23 @@ class Solver:
         game: Game,
         memory: int = MEMORY,
         budget: Budget = UNLIMITED,
-        report: Callable[[Solving], None] = lambda _: None,
+        report: Callable[[SolverProgress], None] = lambda _: None,
     ) -> None:
-        """Take `memory` mebibytes; tell `report` a few times a second how far a search has come."""
+        """Use a table of `memory` MiB; call `report` a few times a second during searches."""
         self.game = game
         self._budget = budget
         self._report = report
         self._table = empty_table(rules.words(game), memory)
-        self._path = kernels.empty_path(_PLIES, rules.words(game), rules.actions(game))
-        cells = host.remaining(game, host.start(game))
-        self._symmetric_from = cells if cells == MANY else cells - _SYMMETRIC_PLIES
+        self._stack = kernels.empty_stack(_PLIES, rules.words(game), rules.actions(game))
+        empties = host.empties(game, host.start(game))
+        self._symmetric_from = (
+            empties if empties == hints.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
+        )
 
     @property
     def nodes(self) -> int:
-        """How many positions were visited so far, all searches taken together."""
-        return int(self._path.control[kernels.NODES])
+        """The number of positions searched so far, in all searches together."""
+        return int(self._stack.registers[kernels.NODES])
 
     def value(self, state: State) -> int:
         """Return the value of an ongoing or finished state for its mover.
@@ -115,7 +123,7 @@ class Solver:
         """See `Oracle.action_values`; the budget is for each state."""
         values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
         for state, row in zip(states, values, strict=True):
-            actions = self._by_promise(state)
+            actions = self._ordered_actions(state)
             watch = self._watch(len(actions))
             guess = 0
             for watch.move, action in enumerate(actions):
@@ -127,27 +135,27 @@ class Solver:
     def _watch(self, moves: int) -> _Watch:
         return _Watch(self._budget, self._report, self.nodes, moves)
 
-    def _by_promise(self, state: State) -> list[int]:
-        """Return the legal actions, those that look best first: the others profit from them."""
+    def _ordered_actions(self, state: State) -> list[int]:
+        """Return the legal actions, promising ones first, by which the others profit."""
         actions = np.flatnonzero(host.legal(self.game, state))
         after = [host.apply(self.game, state, int(action)) for action in actions]
-        promises = [host.move_ordering_score(self.game, each) for each in after]
-        return [int(action) for action in actions[np.argsort(promises, kind="stable")[::-1]]]
+        scores = [host.move_ordering_score(self.game, each) for each in after]
+        return [int(action) for action in actions[np.argsort(scores, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
-        """Corner the value with tests, each of which moves its lower or upper bound."""
+        """Return the value; `guess` is where to start looking for it."""
         if host.outcome(self.game, state) != ONGOING:
             return host.score(self.game, state)
         low, high = host.score_bounds(self.game, state)
-        if rules.score_is_distance(self.game):
-            return self._close_in(state, low, high, watch)
-        return self._gallop(state, low, high, guess, watch)
+        if hints.score_is_distance(self.game):
+            return self._narrow_from_both_ends(state, low, high, watch)
+        return self._search_from(guess, state, low, high, watch)
 
-    def _close_in(self, state: State, low: int, high: int, watch: _Watch) -> int:
-        """Look for the fastest win and the fastest loss in turns, then for slower ones.
+    def _narrow_from_both_ends(self, state: State, low: int, high: int, watch: _Watch) -> int:
+        """Test for the fastest win and the fastest loss in turn, then for slower ones.
 
-        A test for a fast win or loss ends early in every line, so that this is iterative deepening
-        on the value's window; what the shallow tests leave in the table sorts the deeper ones.
+        Tests for fast wins and losses are shallow, so this amounts to iterative deepening: what
+        the shallow tests leave in the table orders the moves of the deeper ones.
         """
         for_win = True
         while low < high:
@@ -157,8 +165,8 @@ class Solver:
             for_win = not for_win
         return low
 
-    def _gallop(self, state: State, low: int, high: int, guess: int, watch: _Watch) -> int:
-        """Leave the guess in growing steps."""
+    def _search_from(self, guess: int, state: State, low: int, high: int, watch: _Watch) -> int:
+        """Move away from a guess in steps that double (exponential search)."""
         bound, stride = min(max(guess, low + 1), high), 1
         went_up = None
         while low < high:
@@ -171,13 +179,13 @@ class Solver:
         return low
 
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
-        """Return a lower bound of the value that is at least `bound`, or an upper one below it."""
+        """Return a lower bound of the value that is at least `bound`, or an upper bound below."""
         watch.check(self.nodes)
-        kernels.begin(self._path, state, bound)
-        while not kernels.proceed(
-            self.game, self._table, self._path, self._symmetric_from, watch.allows(self.nodes)
+        kernels.start_test(self._stack, state, bound)
+        while not kernels.run_test(
+            self.game, self._table, self._stack, self._symmetric_from, watch.allows(self.nodes)
         ):
-            if self._path.control[kernels.PLY] == len(self._path.states) - 1:
-                self._path = kernels.grown_path(self._path, 2 * len(self._path.states))
+            if self._stack.registers[kernels.PLY] == len(self._stack.states) - 1:
+                self._stack = kernels.grown_stack(self._stack, 2 * len(self._stack.states))
             watch.check(self.nodes)
-        return int(self._path.control[kernels.VALUE])
+        return int(self._stack.registers[kernels.VALUE])

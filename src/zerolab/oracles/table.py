@@ -1,6 +1,6 @@
-"""Bounds of positions already searched, in a bounded piece of memory.
+"""The transposition table: bounds of positions already searched, in bounded memory.
 
-An entry keeps the whole state, not only a hash of it: two positions are never taken for each other.
+An entry keeps the whole state, not only a hash of it, so that no position is mistaken for another.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _BIAS = 1 << 15
 
 
 class Table(NamedTuple):
-    """Pairs of entries; of each pair the first keeps the larger effort, the second the latest."""
+    """Pairs of entries: in each, the first keeps the larger effort, the second the latest."""
 
     keys: NDArray[np.uint64]  # [entries, words] states
     bounds: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 where the entry is empty
 
 
 class Entry(NamedTuple):
-    """What is known of a position."""
+    """What is known of a position: bounds of its value, and the move that caused a cutoff."""
 
     low: np.int64
     high: np.int64
     move: np.int64
     effort: np.int64
-    """The logarithm of the nodes that were searched, at least 1."""
+    """The binary logarithm of the nodes that were searched, at least 1; 0 if nothing is known."""
 
 
 def empty_table(words: int, mebibytes: int) -> Table:
-    """Return a table that takes at most so much memory."""
+    """Return a table that takes at most so many mebibytes."""
     bytes_each = 8 * (words + 1)
     entries = 2
     while 2 * entries * bytes_each <= mebibytes << 20:
@@ -56,6 +56,7 @@ def copy_state(state, out):
 
 @inlined
 def _pair_of(table, state):
+    """Return the index of the first entry of the only pair that may hold a state."""
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
         hashed = streams.mix(hashed ^ state[word])
@@ -91,8 +92,8 @@ def _pack(low, high, move, effort):
 
 
 @inlined
-def look_up(table, state):
-    """Return what is known of a state: bounds that say nothing, and NO_MOVE, if nothing is."""
+def probe(table, state):
+    """Return the entry of a state: LOWEST, HIGHEST, NO_MOVE and 0 if nothing is known."""
     pair = _pair_of(table, state)
     if _holds(table, pair, state):
         return _unpack(table.bounds[pair])
@@ -102,8 +103,8 @@ def look_up(table, state):
 
 
 @inlined
-def keep(table, state, low, high, move, effort):
-    """Add bounds of a state to those known; NO_MOVE keeps the move that is known."""
+def store(table, state, low, high, move, effort):
+    """Intersect bounds of a state with those known; NO_MOVE keeps the move that is known."""
     pair = _pair_of(table, state)
     entry = pair + 1
     if _holds(table, pair, state):

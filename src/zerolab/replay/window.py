@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.rules import host
+from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
@@ -35,7 +35,7 @@ def _fill(
     for i in range(picks.shape[0]):
         pick = picks[i]
         symmetry = symmetries[i]
-        rules.encode(game, states[pick], plain)
+        encoding.encode(game, states[pick], plain)
         for plane in range(plain.shape[0]):
             for cell in range(plain.shape[1]):
                 planes[i, plane, cell_table[symmetry, cell]] = plain[plane, cell]
@@ -101,7 +101,7 @@ class Window:
         picks: NDArray[Any],
         images: NDArray[Any],
     ) -> Batch:
-        size, planes = len(picks), rules.planes(self.game)
+        size, planes = len(picks), encoding.planes(self.game)
         rows, columns = self.game[:2]
         batch = Batch(
             np.empty((size, planes, rows * columns), np.float32),

@@ -1,4 +1,7 @@
-"""Bitboards: up to 64 cells in one word, rows, lines and symmetries of rectangles."""
+"""Bitboards: up to 64 cells in one word, lines of cells, symmetries of rectangles.
+
+Cell (row, column) is bit row * columns + column.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ ZERO = np.uint64(0)
 
 
 def _run_starts() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns, length, 4]: cells at which a line of `length` cells can start.
+    """Return uint64[rows, columns, length, 4]: cells at which a run of `length` cells can start.
 
-    The four directions are right, down, down-right and down-left, as in `has_run`.
+    The four directions are right, down, down-right and down-left.
     """
     sides = MAX_SIDE + 1
     starts = np.zeros((sides, sides, sides, 4), np.uint64)
@@ -38,9 +41,9 @@ _RUN_STARTS = _run_starts()
 
 
 def _run_shifts() -> NDArray[np.uint64]:
-    """Return uint64[columns, length, 3, 4]: shifts that leave the starts of runs, by direction.
+    """Return uint64[columns, length, 3, 4]: how far `has_run` shifts, by stage and direction.
 
-    Each stage joins runs of what the stages before have covered; a stage not needed shifts by 0.
+    Each stage joins pairs of runs of the length reached so far; one that is not needed shifts by 0.
     """
     sides = MAX_SIDE + 1
     shifts = np.zeros((sides, sides, 3, 4), np.uint64)
@@ -60,7 +63,7 @@ _RUN_SHIFTS = _run_shifts()
 
 @inlined
 def _step(direction, columns):
-    """Return how many bits lie between neighbours: right, down, down-right, down-left."""
+    """Return the distance in bits between neighbours: right, down, down-right, down-left."""
     if direction == 0:
         return 1
     if direction == 1:
@@ -70,7 +73,7 @@ def _step(direction, columns):
 
 @inlined
 def _runs(board, step, length):
-    """Return the cells from which `length` set bits follow at this step, wrapping included."""
+    """Return the cells at which `length` set bits start, `step` apart, around edges too."""
     run = board
     covered = 1
     while covered < length:
@@ -82,26 +85,21 @@ def _runs(board, step, length):
 
 @inlined
 def has_run(board, rows, columns, length):
-    """Tell whether `length` or more stones of a board stand in one line, in any direction.
+    """Return whether a board has `length` or more set cells in a row, in any direction.
 
-    Cell (row, column) is bit row * columns + column. Bits that are `length` steps of one shift
-    apart may wrap around the edge; the table of possible starts removes those.
+    Shifting and intersecting also finds runs that continue around an edge; the table of possible
+    starts removes them.
     """
-    run = lanes.spread(board)
+    run = lanes.broadcast(board)
     for stage in range(3):
-        run = lanes.both(run, lanes.shift_down(run, lanes_of(_RUN_SHIFTS[columns, length, stage])))
-    return lanes.gather(lanes.both(run, lanes_of(_RUN_STARTS[rows, columns, length]))) != ZERO
+        shifts = lanes.load(_RUN_SHIFTS[columns, length, stage])
+        run = lanes.bit_and(run, lanes.shift_right(run, shifts))
+    return lanes.any_bit(lanes.bit_and(run, lanes.load(_RUN_STARTS[rows, columns, length]))) != ZERO
 
 
 @inlined
-def lanes_of(words):
-    """Return uint64[4] as lanes."""
-    return words[0], words[1], words[2], words[3]
-
-
-@inlined
-def completing_cells(board, rows, columns, length):
-    """Return the cells, empty or not, that complete a run of `length` with the board's stones."""
+def winning_cells(board, rows, columns, length):
+    """Return the cells, taken or not, that complete a run of `length` with set cells of a board."""
     found = ZERO
     for direction in range(4):
         step = _step(direction, columns)
@@ -115,7 +113,7 @@ def completing_cells(board, rows, columns, length):
 
 @inlined
 def _completing_four(board, starts, step):
-    """Return the cells that complete a run of four along one direction."""
+    """Return the cells that complete a run of four in one direction."""
     second = board >> step
     third = second >> step
     last = starts & (third >> step)
@@ -140,7 +138,7 @@ def _completing_any(board, starts, step, length):
 
 @inlined
 def count_lines(board, rows, columns, length):
-    """Return how many lines of `length` cells, in all directions, lie within a board."""
+    """Return the number of runs of `length` set cells of a board, in all directions."""
     lines = 0
     for direction in range(4):
         step = _step(direction, columns)
@@ -158,7 +156,7 @@ def popcount(board):
 
 @inlined
 def nth_set_bit(board, n):
-    """Return the index of the set bit that has `n` set bits below it."""
+    """Return the index of the set bit above exactly `n` set bits; there must be one."""
     return lowest_bit(nth_bit(board, n))
 
 
@@ -180,31 +178,31 @@ def list_cells(board, out):
 
 
 @inlined
-def swiftness(empty):
-    """Return the score of a win that leaves so many cells empty (see `interface.score`)."""
-    return max(empty, 0) // 2 + 1
-
-
-@inlined
-def word(number):
+def u64(number):
     """Return a non-negative integer as the uint64 that shifts and masks need."""
     return np.uint64(number)
 
 
 @inlined
-def bit(board, index):
-    """Return bit `index` of a board as the integer 0 or 1."""
+def bit(index):
+    """Return the board whose only set cell is `index`."""
+    return ONE << np.uint64(index)
+
+
+@inlined
+def test_bit(board, index):
+    """Return whether a cell of a board is set, as the integer 0 or 1."""
     return np.int64((board >> np.uint64(index)) & ONE)
 
 
 @inlined
-def stone(own, other, index):
-    """Return +1 for an own stone at a bit, -1 for the other player's, 0 for none."""
-    return np.float32(bit(own, index) - bit(other, index))
+def piece_at(own, other, index):
+    """Return what a plane shows of a cell: 1 for an own piece, -1 for the other's, 0 for none."""
+    return np.float32(test_bit(own, index) - test_bit(other, index))
 
 
 def check_line_fits(rows: int, columns: int, length: int) -> None:
-    """Raise ValueError where no line of `length` cells fits the board."""
+    """Raise ValueError unless `length` cells in a row fit a board."""
     if length > max(rows, columns):
         raise ValueError(
             f"{length} in a row do not fit a {rows}x{columns} board; expected at most "
@@ -214,22 +212,22 @@ def check_line_fits(rows: int, columns: int, length: int) -> None:
 
 @inlined
 def full_board(rows, columns):
-    """Return the word in which every cell of the board is set."""
+    """Return the board on which every cell is set."""
     return ~ZERO >> np.uint64(64 - rows * columns)
 
 
 @inlined
-def rectangle_symmetries(rows, columns):
-    """Return 8 for a square and 4 for another rectangle."""
+def symmetry_count(rows, columns):
+    """Return the number of symmetries: 8 for a square, 4 for another rectangle."""
     return 8 if rows == columns else 4
 
 
 @inlined
-def rectangle_image(rows, columns, symmetry, cell):
-    """Return where a symmetry of a rectangle moves a cell.
+def transform_cell(rows, columns, symmetry, cell):
+    """Return the cell to which a symmetry of a rectangle moves a cell.
 
     Bit 0 of the symmetry mirrors left and right, bit 1 top and bottom, and bit 2, on squares
-    only, exchanges rows and columns afterwards.
+    only, transposes afterwards.
     """
     row = cell // columns
     column = cell % columns
@@ -243,10 +241,10 @@ def rectangle_image(rows, columns, symmetry, cell):
 
 
 @inlined
-def rectangle_transform(board, rows, columns, symmetry):
-    """Return the image of a board whose bit i is cell i."""
+def transform_board(board, rows, columns, symmetry):
+    """Return the image of a board under a symmetry of a rectangle (see `transform_cell`)."""
     image = ZERO
     for cell in range(rows * columns):
-        if bit(board, cell):
-            image |= ONE << np.uint64(rectangle_image(rows, columns, symmetry, cell))
+        if test_bit(board, cell):
+            image |= bit(transform_cell(rows, columns, symmetry, cell))
     return image

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,14 +11,20 @@ from pydantic import BaseModel
 from zerolab.core.config import choice_from, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, import_modules, load_plugins
+from zerolab.rules.encoding import ENCODINGS, Encoding
+from zerolab.rules.hints import HINTS, SolverHints
 from zerolab.rules.interface import GAMES, Game, Rules
+from zerolab.rules.notation import Notation
 
 
 class Registration(NamedTuple):
-    """A registered game: its type, its rules, and the settings that check its sizes."""
+    """A registered game: its type, its parts, and the settings that check its fields."""
 
     kind: Any
     rules: type[Rules]
+    encoding: type[Encoding]
+    notation: type[Notation]
+    hints: type[SolverHints]
     settings: type[Any]
 
     def sizes(self) -> dict[str, tuple[int, int]]:
@@ -30,19 +35,25 @@ class Registration(NamedTuple):
 _REGISTRY: Registry[Registration] = Registry("game")
 
 
-def register_game(name: str, kind: type) -> Callable[[type[Rules]], type[Rules]]:
-    """Register the decorated rules for the NamedTuple `kind` under `name`.
+def register_game(
+    name: str,
+    kind: type,
+    rules: type[Rules],
+    encoding: type[Encoding],
+    notation: type[Notation] = Notation,
+    hints: type[SolverHints] = SolverHints,
+) -> None:
+    """Register the game type `kind`, a NamedTuple, under `name`; see `rules.interface` for parts.
 
-    The fields of `kind` are integers with bounds, rows and columns first; they are what follows
-    the name in ``name:ROWSxCOLUMNS:OTHER``.
+    The fields of `kind` are integers with bounds, rows and columns first; users write them after
+    the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the functions, for a part
+    that lacks what is required, and ValueError if the name is taken.
     """
-
-    def register(rules: type[Rules]) -> type[Rules]:
-        GAMES.implement(kind, rules)
-        _REGISTRY.add(name, Registration(kind, rules, choice_from(kind, name)))
-        return rules
-
-    return register
+    GAMES.implement(kind, rules)
+    ENCODINGS.implement(kind, encoding)
+    HINTS.implement(kind, hints)
+    settings = choice_from(kind, name)
+    _REGISTRY.add(name, Registration(kind, rules, encoding, notation, hints, settings))
 
 
 @cache
@@ -62,9 +73,7 @@ def parse_game(text: str) -> Game:
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
         form = ":".join(["ROWSxCOLUMNS", *(f"[{field.upper()}]" for field in fields[2:])])
-        raise UserError(
-            f"{quoted(text)} is not a game: expected {name}:{form}, such as {name}:6x6"
-        )
+        raise UserError(f"{quoted(text)} is not a game: expected {name}:{form}, such as {name}:6x6")
     values = [int(number) for number in (numbers[1], numbers[2], *others)]
     settings = validate(
         registration.settings,
@@ -81,18 +90,23 @@ def parse_game(text: str) -> Game:
 
 def game_name(game: Game) -> str:
     """Return the name from which `parse_game` makes this game, with default fields left out."""
+    name, _ = _registered(game)
+    rows, columns, *others = game
+    defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
+    tail = "" if others == defaults else "".join(f":{value}" for value in others)
+    return f"{name}:{rows}x{columns}{tail}"
+
+
+def notation_of(game: Game) -> type[Notation]:
+    """Return the notation of a game: names of actions and drawings of boards."""
+    return _registered(game)[1].notation
+
+
+def _registered(game: Game) -> tuple[str, Registration]:
     for name, registration in registered_games().items():
         if registration.kind is type(game):
-            rows, columns, *others = game
-            defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
-            tail = "" if others == defaults else "".join(f":{value}" for value in others)
-            return f"{name}:{rows}x{columns}{tail}"
+            return name, registration
     raise TypeError(f"{type(game).__name__} is not registered as a game")
-
-
-def rules_of(game: Game) -> type[Rules]:
-    """Return the rules of a game, for what only people need: checks and names of actions."""
-    return GAMES.implementation(type(game))
 
 
 def _bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:

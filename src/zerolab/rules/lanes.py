@@ -1,8 +1,8 @@
-"""Four words at once: the four directions of a board's lines, handled by one instruction each.
+"""SIMD: four words at once, one for each direction of a board's lines.
 
-Lanes are a tuple of four uint64. In compiled code each operation is one on a vector of LLVM, which
-every processor's instructions can express; in plain Python it is done word by word. Compute with
-them in straight lines: lanes that a branch or a loop chooses fall apart into four words.
+Lanes are a tuple of four uint64. In compiled code each operation is one on an LLVM vector, which
+every processor can execute; in plain Python it is done word by word. Compute with lanes in
+straight-line code: LLVM splits those that a branch or a loop chooses into four words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACES = [ir.Constant(ir.IntType(32), i) for i in range(4)]
 
 
 def _vector(builder: Any, lanes: Any) -> Any:
-    """Emit the vector of a tuple; LLVM drops the moves from and to tuples in between."""
+    """Emit a tuple as a vector; LLVM removes conversions from and to tuples in between."""
     vector = ir.Constant(_VECTOR, ir.Undefined)
     for i, place in enumerate(_PLACES):
         vector = builder.insert_element(vector, builder.extract_value(lanes, i), place)
@@ -39,7 +39,7 @@ def _tuple(builder: Any, vector: Any) -> Any:
 
 
 def _compile_as(function: Callable[..., Any], instruction: str) -> None:
-    """Let compiled code replace a function of two lanes by one instruction of LLVM."""
+    """Replace a function of two lanes by one LLVM instruction in compiled code."""
 
     @intrinsic
     def emitted(_context, one, two):
@@ -55,39 +55,45 @@ def _compile_as(function: Callable[..., Any], instruction: str) -> None:
     overload(function, jit_options={"forceinline": True})(lambda one, two: implementation)
 
 
-def shift_up(one, two):
-    """Return lanes moved towards higher bits, each by its own number of bits under 64."""
+def shift_left(one, two):
+    """Return lanes shifted to higher bits, each by its own number of bits, under 64."""
     return tuple(word << step for word, step in zip(one, two, strict=True))
 
 
-def shift_down(one, two):
-    """Return lanes moved towards lower bits, each by its own number of bits under 64."""
+def shift_right(one, two):
+    """Return lanes shifted to lower bits, each by its own number of bits, under 64."""
     return tuple(word >> step for word, step in zip(one, two, strict=True))
 
 
-def both(one, two):
-    """Return the bits set in both."""
+def bit_and(one, two):
+    """Return the bits set in both, lane by lane."""
     return tuple(word & other for word, other in zip(one, two, strict=True))
 
 
-def either(one, two):
-    """Return the bits set in one or the other."""
+def bit_or(one, two):
+    """Return the bits set in one or the other, lane by lane."""
     return tuple(word | other for word, other in zip(one, two, strict=True))
 
 
 @inlined
-def spread(word):
+def broadcast(word):
     """Return the same word in every lane."""
     return word, word, word, word
 
 
-def gather(lanes):
+@inlined
+def load(words):
+    """Return uint64[4] as lanes."""
+    return words[0], words[1], words[2], words[3]
+
+
+def any_bit(lanes):
     """Return the bits set in any lane, as one word."""
     return lanes[0] | lanes[1] | lanes[2] | lanes[3]
 
 
 @intrinsic
-def _gather(_context, lanes):
+def _any_bit(_context, lanes):
     def generate(_context, builder, _signature, arguments):
         kind = ir.FunctionType(_WORD, [_VECTOR])
         reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.or.v4i64")
@@ -96,15 +102,15 @@ def _gather(_context, lanes):
     return (types.uint64(_LANES), generate) if lanes == _LANES else None
 
 
-_compile_as(shift_up, "shl")
-_compile_as(shift_down, "lshr")
-_compile_as(both, "and_")
-_compile_as(either, "or_")
+_compile_as(shift_left, "shl")
+_compile_as(shift_right, "lshr")
+_compile_as(bit_and, "and_")
+_compile_as(bit_or, "or_")
 
 
-@overload(gather, jit_options={"forceinline": True})
+@overload(any_bit, jit_options={"forceinline": True})
 def _(lanes):
     def implementation(lanes):
-        return _gather(lanes)
+        return _any_bit(lanes)
 
     return implementation

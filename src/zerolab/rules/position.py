@@ -1,4 +1,4 @@
-"""A position for people: readable actions, an outcome, a board that prints."""
+"""A position for people: actions have names, and it prints as a board."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.rules import host
 from zerolab.rules import interface as rules
-from zerolab.rules.catalogue import game_name, parse_game, rules_of
+from zerolab.rules.catalogue import game_name, notation_of, parse_game
 from zerolab.rules.interface import ONGOING, Game, State
-
-_STONES = {1: "X", -1: "O", 0: "."}
-_COLOURS = {"X": "\x1b[1;31mX\x1b[0m", "O": "\x1b[1;34mO\x1b[0m", ".": "\x1b[2m.\x1b[0m"}
+from zerolab.rules.notation import COLOURED, PLAIN
 
 
 class Position:
@@ -25,14 +23,18 @@ class Position:
     """
 
     def __init__(self, game: Game, state: State, history: tuple[int, ...] = ()) -> None:
+        """Take a state, uint64[words], and the actions that led to it from the first position."""
         self.game = game
-        self.state = state
+        self.state = state.copy()
         self.history = history
         self.state.flags.writeable = False
 
     @classmethod
     def start(cls, game: Game | str) -> Position:
-        """Return the first position of a game, given by its name or as a value."""
+        """Return the first position of a game, given by its name or as a value.
+
+        Raises UserError for a name that names no game.
+        """
         chosen = parse_game(game) if isinstance(game, str) else game
         return cls(chosen, host.start(chosen))
 
@@ -48,7 +50,7 @@ class Position:
 
     @property
     def outcome(self) -> int | None:
-        """The result for the player to move: 1, 0 or -1; None while the game goes on."""
+        """The result for the player to move: 1, 0 or -1; None while the game is ongoing."""
         result = host.outcome(self.game, self.state)
         return None if result == ONGOING else result
 
@@ -77,11 +79,11 @@ class Position:
 
     def name(self, action: int) -> str:
         """Return an action's name, such as "c2" or "pass"."""
-        return rules_of(self.game).describe_action(self.game, action)
+        return notation_of(self.game).action_name(self.game, action)
 
     def parse(self, text: str) -> int:
         """Return the legal action that a text names; raise UserError otherwise."""
-        action = rules_of(self.game).parse_action(self.game, text.strip())
+        action = notation_of(self.game).parse_action(self.game, text.strip())
         if action in self.legal_actions:
             return action
         if self.outcome is not None:
@@ -98,28 +100,21 @@ class Position:
 
     def planes(self) -> NDArray[np.float32]:
         """Return what a network sees, float32[planes, rows, columns]."""
-        return host.encode(self.game, self.state[None])[0]
+        return host.encode(self.game, self.state)
 
     def board(self) -> NDArray[np.int8]:
-        """Return int8[rows, columns]: 1 for the first player's stones, -1 for the second's."""
+        """Return int8[rows, columns]: 1 for the first player's pieces, -1 for the second's."""
         sign = 1 if self.first_to_move else -1
-        return (sign * self.planes()[0]).astype(np.int8)
+        return sign * notation_of(self.game).board(self.game, self.state)
 
     def render(self, colour: bool = False) -> str:
-        """Draw the board: X plays first, O second; the last move stands beside it."""
-        lines = [self._header()]
-        for number, row in enumerate(self.board(), start=1):
-            stones = (_STONES[int(stone)] for stone in row)
-            cells = " ".join(_COLOURS[stone] if colour else stone for stone in stones)
-            lines.append(f"{number} {cells}")
+        """Draw the board, X for the first player, with the player to move and the last action."""
+        symbols = COLOURED if colour else PLAIN
+        lines = notation_of(self.game).draw(self.game, self.board(), symbols)
         lines[1] += f"   {self._status()}"
         if self.history:
             lines[min(2, len(lines) - 1)] += f"   last move {self.name(self.history[-1])}"
         return "\n".join(lines)
-
-    def _header(self) -> str:
-        label = rules_of(self.game).column_label
-        return "  " + " ".join(label(self.game, column) for column in range(self.game[1]))
 
     def _status(self) -> str:
         result = self.first_player_outcome

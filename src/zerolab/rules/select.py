@@ -20,7 +20,7 @@ _HIGH_BITS = np.uint64(0x8080808080808080)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(0xFF)
 _SLOW_DEPOSIT = ("znver1", "znver2")
-"""Processors whose `pdep` takes a step for every bit."""
+"""Processors whose `pdep` takes one step per bit."""
 
 
 def _bits_of_bytes() -> NDArray[np.uint64]:
@@ -37,7 +37,7 @@ _BITS_OF_BYTES = _bits_of_bytes()
 
 @inlined
 def counts_up_to_bytes(word):
-    """Return in each byte how many bits of the word are set in it and below it."""
+    """Return in each byte the number of set bits of the word up to and including that byte."""
     word = word - ((word >> _ONE) & _M1)
     word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
     return ((word + (word >> np.uint64(4))) & _M4) * _LOW_BITS
@@ -45,10 +45,10 @@ def counts_up_to_bytes(word):
 
 @inlined
 def nth_bit_anywhere(word, n):
-    """Return the set bit that has `n` set bits below it, on any processor.
+    """Return the set bit above exactly `n` set bits, on any processor.
 
-    All bytes are compared at once: the bit lies in the first one up to which more than `n` are set
-    (Vigna 2008, "Broadword implementation of rank/select queries", Algorithm 2).
+    All bytes are compared at once: the bit is in the first one up to which more than `n` are set
+    [Vigna2008, Alg. 2].
     """
     n = np.uint64(n)
     counts = counts_up_to_bytes(word)
@@ -72,7 +72,7 @@ def _deposit(_context, bits, places):
 
 
 def nth_bit(word, n):
-    """Return as a word the set bit that has `n` set bits below it; there must be one."""
+    """Return the set bit above exactly `n` set bits as a word; there must be one."""
     return nth_bit_anywhere(word, n)
 
 
@@ -88,7 +88,10 @@ def _(word, n):
 
 
 def _has_fast_deposit() -> bool:
-    """Tell what numba compiles for; its cache on disk tells machine code of processors apart."""
+    """Return whether numba compiles for a processor with a fast `pdep`.
+
+    Its cache on disk keeps machine code of different processors apart.
+    """
     triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
     return (
         triple.startswith("x86_64")

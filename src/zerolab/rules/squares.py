@@ -1,4 +1,9 @@
-"""What games on a rectangle of cells share, when a state begins (own stones, other's stones)."""
+"""Boards whose actions are cells, and whose states begin with (own pieces, other's pieces).
+
+Bit i of each of these two words is cell i, so that boards have up to 64 cells. Games have the
+fields ``rows`` and ``columns``; actions beyond the cells, such as a pass, are left alone by
+symmetries. A game overrides what differs.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,14 @@ from typing import Any
 
 from zerolab.core import streams
 from zerolab.rules import boards
-from zerolab.rules.interface import Rules, transform_cell
+from zerolab.rules.encoding import Encoding, transform_cell
+from zerolab.rules.hints import SolverHints
+from zerolab.rules.interface import Rules
+from zerolab.rules.notation import Notation
 
 
 class SquareRules(Rules):
-    """Rules of a game whose state begins with two words, bit i of each being cell i.
-
-    The game has the fields ``rows`` and ``columns``, every cell is the action of the same number,
-    legal where it is empty, and the symmetries are those of the rectangle. Actions beyond the
-    cells map to themselves. A game overrides what differs.
-    """
+    """Rules that place a piece on any empty cell of a board that is empty at first."""
 
     @staticmethod
     def words(game):
@@ -28,14 +31,6 @@ class SquareRules(Rules):
         return game.rows * game.columns
 
     @staticmethod
-    def planes(game):
-        return 1
-
-    @staticmethod
-    def symmetries(game):
-        return boards.rectangle_symmetries(game.rows, game.columns)
-
-    @staticmethod
     def start(game, out):
         out[:] = boards.ZERO
 
@@ -43,32 +38,38 @@ class SquareRules(Rules):
     def legal(game, state, mask):
         taken = state[0] | state[1]
         for cell in range(game.rows * game.columns):
-            mask[cell] = not (taken >> boards.word(cell)) & boards.ONE
-
-    @staticmethod
-    def remaining(game, state):
-        return game.rows * game.columns - boards.popcount(state[0] | state[1])
+            mask[cell] = not boards.test_bit(taken, cell)
 
     @staticmethod
     def random_action(game, state, random):
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
         return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))
 
+
+class SquareEncoding(Encoding):
+    """One plane of pieces, and the symmetries of a square or another rectangle."""
+
+    @staticmethod
+    def planes(game):
+        return 1
+
     @staticmethod
     def encode(game, state, out):
-        own = state[0]
-        other = state[1]
         for cell in range(game.rows * game.columns):
-            out[0, cell] = boards.stone(own, other, cell)
+            out[0, cell] = boards.piece_at(state[0], state[1], cell)
+
+    @staticmethod
+    def symmetries(game):
+        return boards.symmetry_count(game.rows, game.columns)
 
     @staticmethod
     def transform(game, state, symmetry, out):
-        out[0] = boards.rectangle_transform(state[0], game.rows, game.columns, symmetry)
-        out[1] = boards.rectangle_transform(state[1], game.rows, game.columns, symmetry)
+        out[0] = boards.transform_board(state[0], game.rows, game.columns, symmetry)
+        out[1] = boards.transform_board(state[1], game.rows, game.columns, symmetry)
 
     @staticmethod
     def transform_cell(game, symmetry, cell):
-        return boards.rectangle_image(game.rows, game.columns, symmetry, cell)
+        return boards.transform_cell(game.rows, game.columns, symmetry, cell)
 
     @staticmethod
     def transform_action(game, symmetry, action):
@@ -76,17 +77,29 @@ class SquareRules(Rules):
             return action
         return transform_cell(game, symmetry, action)
 
+
+class SquareNotation(Notation):
+    """Cells are named by the letter of their column and the number of their row from the top."""
+
     @staticmethod
-    def describe_action(game: Any, action: int) -> str:
-        """Name a cell by its column's letter and its row's number, counted from the top."""
+    def action_name(game: Any, action: int) -> str:
+        """Return a cell's name, such as "c2"."""
         row, column = divmod(action, game.columns)
         return f"{string.ascii_lowercase[column]}{row + 1}"
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
-        """Read a cell's name such as "c2", or an action's number."""
+        """Read a cell's name such as "c2", or the number of an action."""
         named = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
         if named is None:
             return super().parse_action(game, text)
         row, column = int(named[2]) - 1, string.ascii_lowercase.index(named[1])
         return row * game.columns + column if row < game.rows and column < game.columns else None
+
+
+class SquareHints(SolverHints):
+    """Solvers count the empty cells."""
+
+    @staticmethod
+    def empties(game, state):
+        return game.rows * game.columns - boards.popcount(state[0] | state[1])

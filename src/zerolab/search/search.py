@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
-from zerolab.rules.host import worthwhile_parts
 from zerolab.rules.interface import Game
+from zerolab.rules.playouts import threads_for_playouts
 from zerolab.search import kernels
 from zerolab.search.cache import empty_cache
 from zerolab.search.interface import Evaluator, UniformEvaluator, playouts, statistics, with_budget
@@ -144,7 +144,7 @@ class Search:
             return ended
 
         waiting = int(np.count_nonzero(self._state.leaf != NO_LEAF))
-        parts = worthwhile_parts(waiting * playouts(self._leaf_evaluator), self._threads)
+        parts = threads_for_playouts(waiting * playouts(self._leaf_evaluator), self._threads)
         ended = sum(in_parts(expand_and_backup, len(self._state.leaf), parts))
         self._state.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began

@@ -1,9 +1,9 @@
-"""The conformance kit that every game must pass, ours or a stranger's.
+"""The conformance kit: laws that every game must obey, in this package or another.
 
 >>> from zerolab.testing import check_game
 >>> check_game("othello:6x6")
 
-Every law is a function that raises AssertionError with the position in which a game breaks it.
+Every law is a function that raises AssertionError, naming the position in which a game breaks it.
 `CHECKS` lists them, so that a test suite can run them one by one.
 """
 

@@ -1,4 +1,4 @@
-"""Laws of chance: uniform random actions, and playouts that are played as the interface says."""
+"""Laws of chance: random actions and playouts are uniform, and playouts are legal games."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from zerolab.core.compiled import kernel
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import DRAW, LOSS, MOST_PLIES, ONGOING, WIN, Game
-from zerolab.testing.samples import require, spread, unwritten_state
+from zerolab.testing.samples import evenly_spaced, require, unwritten_state
 
-_DRAWS_AN_ACTION = 200
+_DRAWS_PER_ACTION = 200
 _PLAYOUTS = 500
 _FEWEST_EXPECTED = 20
 _RARE = 25.0
-"""Chance alone breaks a bound with a probability under exp(-_RARE)."""
+"""Correct games exceed a bound with a probability under exp(-_RARE)."""
 
 
 def check_random_action(game: Game) -> None:
     """Check that `random_action` returns legal actions only, all of them equally often."""
-    for sample in spread(game, 10):
+    for sample in evenly_spaced(game, 10):
         mask = host.legal(game, sample.state)
-        drawn = np.empty(int(mask.sum()) * _DRAWS_AN_ACTION, np.int64)
+        drawn = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
         before = sample.state.copy()
         _draw_actions(game, sample.state, _keys(len(drawn)), drawn)
         unchanged = np.array_equal(before, sample.state)
@@ -34,41 +34,41 @@ def check_random_action(game: Game) -> None:
         illegal = sorted(set(drawn.tolist()) - set(np.flatnonzero(mask).tolist()))
         require(not illegal, sample, f"random_action returns {illegal}, which are not legal")
         counts = np.bincount(drawn, minlength=len(mask))[mask]
-        statistic = float(((counts - _DRAWS_AN_ACTION) ** 2).sum() / _DRAWS_AN_ACTION)
+        statistic = float(((counts - _DRAWS_PER_ACTION) ** 2).sum() / _DRAWS_PER_ACTION)
         bound = _chi_square_bound(len(counts) - 1)
         require(
             statistic <= bound,
             sample,
-            f"random_action is not uniform: {len(drawn)} draws fell {counts.tolist()} on the legal "
-            f"actions (chi-square {statistic:.0f}, expected under {bound:.0f})",
+            f"random_action is not uniform: of {len(drawn)} draws, the legal actions got "
+            f"{counts.tolist()} (chi-square {statistic:.0f}, expected under {bound:.0f})",
         )
 
 
 def check_playout(game: Game) -> None:
-    """Check that playouts are legal games to the end, uniform at every ply, and what they return.
+    """Check that playouts are legal, uniformly random, complete and reproducible.
 
-    Their stream alone decides them.
+    They must also return the outcome for the first mover.
     """
     ranks = np.zeros((rules.actions(game) + 1, rules.actions(game)), np.int64)
-    for sample in spread(game, 10):
+    for sample in evenly_spaced(game, 10):
         before = sample.state.copy()
         results, again = np.empty((2, _PLAYOUTS), np.int64)
-        traces = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
+        moves = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
         keys = _keys(_PLAYOUTS)
-        _play_out(game, sample.state, keys, unwritten_state(game), traces, results)
-        _play_out(game, sample.state, keys, unwritten_state(game), traces, again)
+        _play_out(game, sample.state, keys, unwritten_state(game), moves, results)
+        _play_out(game, sample.state, keys, unwritten_state(game), moves, again)
         require(np.array_equal(before, sample.state), sample, "playout changes the state")
         require(np.array_equal(results, again), sample, "playout depends on more than its stream")
         unknown = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
         require(not unknown, sample, f"playout returns {unknown}; expected -1, 0 or 1")
         replayed = np.empty(_PLAYOUTS, np.int64)
-        _replay(game, sample.state, traces, unwritten_state(game), ranks, replayed)
+        _replay(game, sample.state, moves, unwritten_state(game), ranks, replayed)
         wrong = int((results != replayed).sum())
         require(
             wrong == 0,
             sample,
-            f"{wrong} of {_PLAYOUTS} playouts are not what their traces show: a legal game to the "
-            "end, with the result for the mover of the first state",
+            f"{wrong} of {_PLAYOUTS} playouts are not what `moves` shows: a legal game to the "
+            "end, with the outcome for the mover of the first state",
         )
     for count in range(2, len(ranks)):
         _require_uniform(game, count, ranks[count, :count])
@@ -90,14 +90,14 @@ def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
 
 
 def check_playout_mean(game: Game) -> None:
-    """Check that playouts end, in the mean, as random games of `legal` and `apply` do."""
+    """Check that the mean outcome of playouts is that of games played by `legal` and `apply`."""
     mask = np.empty(rules.actions(game), np.bool_)
-    # Hoeffding's inequality for the difference of two means of values in [-1, 1].
+    # For the difference of two means of values in [-1, 1] [Hoeffding1963].
     bound = math.sqrt(4 * _RARE / _PLAYOUTS)
-    for sample in spread(game, 3):
+    for sample in evenly_spaced(game, 3):
         played, naive = np.empty((2, _PLAYOUTS), np.int64)
-        traces = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
-        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), traces, played)
+        moves = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
+        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), moves, played)
         others = _keys(_PLAYOUTS, seed=1)
         _random_plays(game, sample.state, others, mask, unwritten_state(game), naive)
         require(
@@ -115,7 +115,7 @@ def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
 def _chi_square_bound(freedom: int) -> float:
     """Return what a chi-square variable exceeds with a probability under exp(-_RARE).
 
-    Laurent and Massart 2000, Lemma 1.
+    Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
     """
     return freedom + 2 * math.sqrt(freedom * _RARE) + 2 * _RARE
 
@@ -127,14 +127,14 @@ def _draw_actions(game: Any, state: Any, keys: Any, drawn: Any) -> None:
 
 
 @kernel
-def _play_out(game: Any, state: Any, keys: Any, out: Any, traces: Any, results: Any) -> None:
+def _play_out(game: Any, state: Any, keys: Any, out: Any, moves: Any, results: Any) -> None:
     for i in range(results.shape[0]):
-        results[i] = rules.playout(game, state, keys[i], out, traces[i])
+        results[i] = rules.playout(game, state, keys[i], out, moves[i])
 
 
 @kernel
-def _replay(game: Any, state: Any, traces: Any, out: Any, ranks: Any, results: Any) -> None:
-    """Play the traces; write results for the first mover, ONGOING for what is no legal game.
+def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: Any) -> None:
+    """Replay `moves`; write outcomes for the first mover, ONGOING for what is no legal game.
 
     Counts in `ranks[n, r]` how often action r of n legal ones was chosen.
     """
@@ -142,12 +142,12 @@ def _replay(game: Any, state: Any, traces: Any, out: Any, ranks: Any, results: A
     for i in range(results.shape[0]):
         out[:] = state
         results[i] = ONGOING
-        plies = traces[i, 0]
+        plies = moves[i, 0]
         for ply in range(plies):
             if rules.outcome(game, out) != ONGOING:
                 break
             rules.legal(game, out, mask)
-            action = traces[i, 1 + ply]
+            action = moves[i, 1 + ply]
             if action < 0 or action >= mask.shape[0] or not mask[action]:
                 break
             ranks[mask.sum(), mask[:action].sum()] += 1

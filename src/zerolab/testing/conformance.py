@@ -9,6 +9,7 @@ from zerolab.rules.interface import Game
 from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
 from zerolab.testing.laws import (
     check_apply,
+    check_drawing,
     check_end,
     check_legal,
     check_names,
@@ -17,7 +18,7 @@ from zerolab.testing.laws import (
     check_registration,
     check_start,
 )
-from zerolab.testing.scores import check_candidates, check_remaining, check_scores
+from zerolab.testing.scores import check_empties, check_scores, check_solver_moves
 from zerolab.testing.symmetry import (
     check_symmetric_positions,
     check_symmetries_invert,
@@ -34,24 +35,25 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_end,
     check_planes,
     check_names,
+    check_drawing,
     check_symmetry_tables,
     check_symmetric_positions,
     check_symmetries_invert,
     check_random_action,
     check_playout,
     check_playout_mean,
-    check_remaining,
+    check_empties,
     check_scores,
-    check_candidates,
+    check_solver_moves,
 )
-"""The laws, the more fundamental ones first; each raises AssertionError where a game breaks it."""
+"""The laws, fundamental ones first; each raises AssertionError where a game breaks it."""
 
 
 def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None:
     """Check a game, given as a value or by its name, against every law.
 
-    `twin` makes the first position of the same game written another way; with it, random games
-    and counts of move sequences are compared too.
+    `twin` makes the first position of an independent implementation; with it, random games and
+    perft counts are compared too. Raises AssertionError, and UserError for an unknown name.
     """
     chosen = parse_game(game) if isinstance(game, str) else game
     for check in CHECKS:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.rules import host
+from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
-from zerolab.rules.catalogue import game_name, parse_game, registered_games, rules_of
+from zerolab.rules.catalogue import game_name, notation_of, parse_game, registered_games
 from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, Game
+from zerolab.rules.notation import PLAIN
 from zerolab.testing.samples import (
     ongoing_positions,
     positions,
@@ -27,13 +28,13 @@ def check_registration(game: Game) -> None:
         registered_games()[name.partition(":")[0]].sizes()
     except KeyError as missing:
         require(False, game, f"every field needs Field(ge=..., le=...), but {missing} is missing")
-    for count_of in (rules.words, rules.actions, rules.planes, rules.symmetries):
+    for count_of in (rules.words, rules.actions, encoding.planes, encoding.symmetries):
         count = count_of(game)
         require(count >= 1, game, f"{count_of.__name__} returns {count}; expected at least 1")
 
 
 def check_start(game: Game) -> None:
-    """Check that the first position is written whole, goes on, and offers a choice."""
+    """Check that the first position is written whole, is ongoing, and offers a choice."""
     written, expected = unwritten_state(game), host.start(game)
     host.write_start(game, written)
     require(np.array_equal(written, expected), game, "start does not write every word of `out`")
@@ -52,12 +53,12 @@ def check_legal(game: Game) -> None:
         host.write_legal(game, sample.state, again)
         whole = np.array_equal(mask, again)
         require(whole, sample, "legal does not write every entry of `mask`")
-        require(mask.any(), sample, "the game goes on, but no action is legal")
+        require(mask.any(), sample, "the game is ongoing, but no action is legal")
         require(np.array_equal(before, sample.state), sample, "legal changes the state")
 
 
 def check_apply(game: Game) -> None:
-    """Check that every successor is written whole, and over its own state if so asked."""
+    """Check that successors are written whole, also where `out` is the state itself."""
     for sample in ongoing_positions(game):
         for action in np.flatnonzero(host.legal(game, sample.state)).tolist():
             before, out = sample.state.copy(), unwritten_state(game)
@@ -86,35 +87,35 @@ def check_outcome(game: Game) -> None:
 
 
 def check_end(game: Game) -> None:
-    """Check that random games end; playing them raises where they do not."""
+    """Check that random games end; playing one that does not raises AssertionError."""
     random_games(game)
 
 
 def check_planes(game: Game) -> None:
-    """Check that planes are finite, written whole, begin with the stones, and show each move."""
+    """Check that planes are finite, written whole, begin with the pieces, and show each move."""
     for played in random_games(game):
         shown = b""
         for sample in played:
-            planes = np.full((1, rules.planes(game), game[0] * game[1]), np.nan, np.float32)
-            host.encode_states(game, sample.state[None], planes)
+            planes = np.full((1, encoding.planes(game), game[0] * game[1]), np.nan, np.float32)
+            host.write_encode_batch(game, sample.state[None], planes)
             finite = np.isfinite(planes).all()
             require(finite, sample, "encode leaves entries unwritten, or not finite")
             again = np.ones_like(planes)
-            host.encode_states(game, sample.state[None], again)
+            host.write_encode_batch(game, sample.state[None], again)
             require(np.array_equal(planes, again), sample, "encode adds to `out`; it must set it")
             require(
                 np.isin(planes[0, 0], (-1, 0, 1)).all(),
                 sample,
-                "plane 0 must be +1 for the mover's stones, -1 for the other player's, else 0",
+                "plane 0 must be +1 for the mover's pieces, -1 for the other player's, else 0",
             )
             require(planes.tobytes() != shown, sample, "the last action changed no plane")
             shown = planes.tobytes()
 
 
 def check_names(game: Game) -> None:
-    """Check that every action has a name of its own, and that names and numbers are read back."""
-    own = rules_of(game)
-    names = [own.describe_action(game, action) for action in range(rules.actions(game))]
+    """Check that no two actions share a name, and that names and numbers are read back."""
+    own = notation_of(game)
+    names = [own.action_name(game, action) for action in range(rules.actions(game))]
     for action, name in enumerate(names):
         require(names.count(name) == 1, game, f'more than one action is named "{name}"')
         for text in (name, str(action)):
@@ -123,3 +124,17 @@ def check_names(game: Game) -> None:
     for text in ("", "?", "-1", str(rules.actions(game))):
         read = own.parse_action(game, text)
         require(read is None, game, f'"{text}" names no action, but is read as {read}')
+
+
+def check_drawing(game: Game) -> None:
+    """Check that boards show the pieces of plane 0, in a drawing of as many rows."""
+    own = notation_of(game)
+    for sample in positions(game):
+        board = own.board(game, sample.state)
+        same = np.array_equal(board, host.encode(game, sample.state)[0])
+        require(same, sample, "board does not show the pieces of plane 0")
+        lines = own.draw(game, board, PLAIN)
+        require(len(lines) > game[0], sample, f"{len(lines)} lines for {game[0]} rows and labels")
+        drawn = "".join(lines)
+        shown = all(drawn.count(PLAIN[side]) >= (board == side).sum() for side in (1, -1, 0))
+        require(shown, sample, "the drawing does not show every cell")

@@ -1,4 +1,4 @@
-"""Positions from random games, and how a check tells what is wrong in one of them."""
+"""Positions from random games, and how a check reports what is wrong in one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sample(NamedTuple):
     """A position of a random game, and the actions that led to it."""
 
     game: Game
-    state: State  # uint64[words], not to be written
+    state: State  # uint64[words], read only
     outcome: int
     history: tuple[int, ...]
 
@@ -35,7 +35,7 @@ def require(condition: object, where: Sample | Game, complaint: str) -> None:
 
 @lru_cache(maxsize=64, typed=True)
 def random_games(game: Game) -> tuple[tuple[Sample, ...], ...]:
-    """Return a few random games, each from its start to its end; always the same ones."""
+    """Return a few random games, each from start to end; always the same ones."""
     return tuple(tuple(_random_game(game, seed)) for seed in range(_GAMES))
 
 
@@ -46,7 +46,7 @@ def positions(game: Game) -> Iterator[Sample]:
 
 
 def ongoing_positions(game: Game) -> Iterator[Sample]:
-    """Yield the positions of the random games in which there is a move to make."""
+    """Yield the positions of the random games that are not finished."""
     return (sample for sample in positions(game) if sample.outcome == ONGOING)
 
 
@@ -60,19 +60,19 @@ def _random_game(game: Game, seed: int) -> Iterator[Sample]:
         mask = np.zeros(rules.actions(game), np.bool_)
         host.write_legal(game, sample.state, mask)
         choices = np.flatnonzero(mask)
-        require(len(choices), sample, "the game goes on, but no action is legal")
+        require(len(choices), sample, "the game is ongoing, but no action is legal")
         action = int(random.choice(choices))
         state = host.apply(game, sample.state, action)
         sample = Sample(game, state, host.outcome(game, state), (*sample.history, action))
         yield sample
 
 
-def spread(game: Game, count: int) -> list[Sample]:
+def evenly_spaced(game: Game, count: int) -> list[Sample]:
     """Return about `count` ongoing positions, from the start of the game to its end."""
     ongoing = list(ongoing_positions(game))
     return ongoing[:: max(1, len(ongoing) // count)]
 
 
 def unwritten_state(game: Game) -> State:
-    """Return a state full of bits that rules must overwrite, uint64[words]."""
+    """Return a state, uint64[words], full of bits that rules must overwrite."""
     return np.full(rules.words(game), 0xDEAD_BEEF_DEAD_BEEF, np.uint64)

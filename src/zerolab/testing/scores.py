@@ -1,4 +1,4 @@
-"""Laws of what exact solvers ask: scores, their bounds, and solver_moves."""
+"""Laws of the hints for exact solvers: empties, scores, their bounds and moves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MOST_LINES = 300
 """Positions with more continuations than this are not searched to the end."""
 
 
-def check_remaining(game: Game) -> None:
-    """Check that the number of stones to come never grows, and is not negative."""
+def check_empties(game: Game) -> None:
+    """Check that the number of pieces to come never grows, and is not negative."""
     for played in random_games(game):
-        left = host.remaining(game, played[0].state)
+        left = host.empties(game, played[0].state)
         for sample in played:
-            now = host.remaining(game, sample.state)
-            require(0 <= now <= left, sample, f"remaining is {now}, and was {left} before")
+            now = host.empties(game, sample.state)
+            require(0 <= now <= left, sample, f"empties is {now}, and was {left} before")
             left = now
 
 
@@ -41,24 +41,28 @@ def check_scores(game: Game) -> None:
             )
 
 
-def check_candidates(game: Game) -> None:
-    """Check that solver_moves are legal, and near the end of games that none better is left out."""
+def check_solver_moves(game: Game) -> None:
+    """Check that solver moves are legal and, near the end of games, include a best one."""
     for sample in ongoing_positions(game):
-        solver_moves = host.solver_moves(game, sample.state)
+        moves = host.solver_moves(game, sample.state)
         legal = np.flatnonzero(host.legal(game, sample.state)).tolist()
-        require(solver_moves, sample, "there is no candidate")
-        once = len(set(solver_moves)) == len(solver_moves)
+        require(moves, sample, "there is no solver move")
+        once = len(set(moves)) == len(moves)
         require(
-            once and set(solver_moves) <= set(legal),
+            once and set(moves) <= set(legal),
             sample,
-            f"solver_moves {solver_moves}: illegal",
+            f"solver_moves returns {moves}; expected some of {legal}, each once",
         )
         try:
             best = _value(game, sample.state, _legal, [0])
         except _TooManyLinesError:
             continue
         found = _value(game, sample.state, host.solver_moves, [0])
-        require(found == best, sample, f"the best candidate is worth {found}, a legal move {best}")
+        require(
+            found == best,
+            sample,
+            f"the best solver move is worth {found}, the best legal move {best}",
+        )
 
 
 class _TooManyLinesError(Exception):

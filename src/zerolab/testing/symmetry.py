@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import encoding, host
 from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.testing.samples import Sample, positions, require, unwritten_state
 
@@ -25,29 +24,29 @@ def check_symmetry_tables(game: Game) -> None:
             require(
                 permutes,
                 game,
-                f"{noun}_image of symmetry {number} is no permutation: {image.tolist()}",
+                f"transform_{noun} of symmetry {number} is no permutation: {image.tolist()}",
             )
     numbers = _numbers(game)
-    require(len(numbers) == len(cells), game, "two symmetries have the same images")
+    require(len(numbers) == len(cells), game, "two symmetries are equal")
     for first in range(len(cells)):
         for then in range(len(cells)):
             both = _key(cells[then][cells[first]], actions[then][actions[first]])
             require(
-                both in numbers, game, f"symmetry {first}, then {then}, is none of those listed"
+                both in numbers, game, f"symmetry {first}, then {then}, is no symmetry of the game"
             )
 
 
 def check_symmetric_positions(game: Game) -> None:
-    """Check that a symmetry moves a position's outcome, actions and planes as its tables say."""
+    """Check that outcomes, legal actions, successors and planes of images are as they must be."""
     cells, actions = host.symmetry_tables(game)
     for sample in positions(game):
-        for symmetry in range(rules.symmetries(game)):
+        for symmetry in range(encoding.symmetries(game)):
             image = _image(sample, symmetry)
             outcome = host.outcome(game, image)
             require(
                 outcome == sample.outcome,
                 sample,
-                f"symmetry {symmetry} turns the outcome {sample.outcome} into {outcome}",
+                f"symmetry {symmetry} changes the outcome {sample.outcome} to {outcome}",
             )
             _check_planes(sample, image, symmetry, cells[symmetry])
             if sample.outcome == ONGOING:
@@ -55,12 +54,12 @@ def check_symmetric_positions(game: Game) -> None:
 
 
 def check_symmetries_invert(game: Game) -> None:
-    """Check that what a symmetry does to a position, the listed inverse undoes."""
+    """Check that the inverse of every symmetry undoes it."""
     cells, actions = host.symmetry_tables(game)
     numbers = _numbers(game)
     for symmetry in range(len(cells)):
         undo = numbers.get(_key(np.argsort(cells[symmetry]), np.argsort(actions[symmetry])))
-        require(undo is not None, game, f"no listed symmetry undoes symmetry {symmetry}")
+        require(undo is not None, game, f"symmetry {symmetry} has no inverse")
         for sample in positions(game):
             image = host.transform(game, sample.state, symmetry)
             back = host.transform(game, image, undo or 0)
@@ -89,15 +88,15 @@ def _image(sample: Sample, symmetry: int) -> State:
 
 
 def _check_planes(sample: Sample, image: State, symmetry: int, cells: NDArray[Any]) -> None:
-    """Training turns planes by `transform_cell`: they must be what the turned position shows."""
-    both = host.encode(sample.game, np.stack((sample.state, image)))
-    plain, turned = both.reshape(2, rules.planes(sample.game), -1)
+    """Check that planes permuted by `transform_cell`, as in training, are those of the image."""
+    both = host.encode_batch(sample.game, np.stack((sample.state, image)))
+    plain, transformed = both.reshape(2, encoding.planes(sample.game), -1)
     moved = np.empty_like(plain)
     moved[:, cells] = plain
     require(
-        np.array_equal(moved, turned),
+        np.array_equal(moved, transformed),
         sample,
-        f"the planes under symmetry {symmetry} are not the planes moved by transform_cell",
+        f"the planes under symmetry {symmetry} are not those permuted by transform_cell",
     )
 
 
@@ -109,7 +108,7 @@ def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray
     require(
         np.array_equal(moved, host.legal(game, image)),
         sample,
-        f"the legal actions under symmetry {symmetry} are not those moved by transform_action",
+        f"the legal actions under symmetry {symmetry} are not those permuted by transform_action",
     )
     for action in np.flatnonzero(mask).tolist():
         after = host.apply(game, sample.state, action)
@@ -119,5 +118,5 @@ def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray
                 host.transform(game, after, symmetry),
             ),
             sample,
-            f"action {action}, then symmetry {symmetry}, is not the same the other way round",
+            f"action {action}, then symmetry {symmetry}, is not the same in reverse order",
         )

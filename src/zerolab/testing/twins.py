@@ -1,4 +1,4 @@
-"""Comparing a game with a twin: the same rules, written another way."""
+"""Comparing a game with a twin: an independent implementation of the same rules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from zerolab.testing.samples import Sample, random_games, require
 
 
 class Twin(Protocol):
-    """A position of the same game, as slow and as plain as its author likes."""
+    """A position of the same game, written as plainly as possible."""
 
     def legal_actions(self) -> Sequence[int]:
-        """Return the legal actions in ascending order, while the game goes on."""
+        """Return the legal actions of an ongoing game in ascending order."""
         ...
 
     def play(self, action: int) -> Twin:
@@ -30,18 +30,15 @@ class Twin(Protocol):
         ...
 
     def board(self) -> NDArray[Any] | None:
-        """Return [rows, columns] with 1 and -1 for the first and second player's stones.
+        """Return [rows, columns] with 1 and -1 for the first and second player's pieces.
 
-        None leaves the planes unchecked.
+        Where it is None, boards are not compared.
         """
         ...
 
 
 def check_twin(game: Game, start: Callable[[], Twin], most_leaves: int = 500) -> None:
-    """Compare random games move by move, and the counts of move sequences.
-
-    The counts go as deep as about `most_leaves` sequences.
-    """
+    """Compare random games move by move, and perft counts to about `most_leaves` sequences."""
     for played in random_games(game):
         twin = start()
         for sample in played:
@@ -63,15 +60,15 @@ def _compare(sample: Sample, twin: Twin) -> None:
         require(legal == others, sample, f"{legal} are legal, for the twin {others}")
     board = twin.board()
     if board is not None:
-        _compare_boards(sample, sign * host.encode(game, sample.state[None])[0, 0], board)
+        _compare_boards(sample, sign * host.encode(game, sample.state)[0], board)
 
 
-def _compare_boards(sample: Sample, stones: NDArray[Any], board: NDArray[Any]) -> None:
-    different = np.argwhere(stones != board).tolist()
+def _compare_boards(sample: Sample, pieces: NDArray[Any], board: NDArray[Any]) -> None:
+    different = np.argwhere(pieces != board).tolist()
     require(
         not different,
         sample,
-        f"plane 0 and the twin's board show different stones in the cells {different}",
+        f"plane 0 and the twin's board show different pieces in the cells {different}",
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, PositiveInt
 
 from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
@@ -37,7 +38,7 @@ class ConvSettings(NetworkSettings):
             POLICY: PolicyHead(self.hidden[1], rules.actions(game)),
             VALUE: ScalarValueHead(self.hidden[1]),
         }
-        planes, (rows, columns) = rules.planes(game), game[:2]
+        planes, (rows, columns) = encoding.planes(game), game[:2]
         trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
         return Network(trunk, heads)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
@@ -42,7 +43,7 @@ class ResnetSettings(NetworkSettings):
         from zerolab.networks.layers import NormedConv
         from zerolab.networks.trunks import ResidualBlock
 
-        stem = NormedConv(rules.planes(game), self.filters)
+        stem = NormedConv(encoding.planes(game), self.filters)
         blocks = [ResidualBlock(self.filters, self.squeeze_excite) for _ in range(self.blocks)]
         features = self.head_filters * game[0] * game[1]
         value = nn.Sequential(

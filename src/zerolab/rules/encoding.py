@@ -1,0 +1,75 @@
+"""Encoding: what a network sees of a state, and the symmetries by which training multiplies it.
+
+Terms: see the glossary of `rules.interface`. Only `planes` and `encode` are required. Without the
+rest a game has the identity as its only symmetry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import CompiledInterface
+from zerolab.rules.interface import Game, State
+
+ENCODINGS = CompiledInterface("game")
+
+
+@ENCODINGS.function
+def planes(game: Game) -> int:
+    """Return the number of planes that `encode` writes."""
+    raise AssertionError
+
+
+@ENCODINGS.function
+def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
+    """Write the planes of a state into `out`, float32[planes, cells].
+
+    Plane 0 holds +1 for the mover's pieces, -1 for the other player's and 0 elsewhere. All planes
+    consist of cells: training permutes them by `transform_cell`.
+    """
+    raise AssertionError
+
+
+@ENCODINGS.function
+def symmetries(game: Game) -> int:
+    """Return the number of symmetries of the rules, the identity (number 0) included."""
+    raise AssertionError
+
+
+@ENCODINGS.function
+def transform(game: Game, state: State, symmetry: int, out: State) -> None:
+    """Write the image of a state under a symmetry; `out`, uint64[words], must not be `state`."""
+    raise AssertionError
+
+
+@ENCODINGS.function
+def transform_cell(game: Game, symmetry: int, cell: int) -> int:
+    """Return the cell to which a symmetry moves a cell."""
+    raise AssertionError
+
+
+@ENCODINGS.function
+def transform_action(game: Game, symmetry: int, action: int) -> int:
+    """Return the action that an action becomes under a symmetry."""
+    raise AssertionError
+
+
+class Encoding:
+    """Base of a game's encoding: no symmetry but the identity."""
+
+    @staticmethod
+    def symmetries(game):
+        return 1
+
+    @staticmethod
+    def transform(game, state, symmetry, out):
+        out[:] = state
+
+    @staticmethod
+    def transform_cell(game, symmetry, cell):
+        return cell
+
+    @staticmethod
+    def transform_action(game, symmetry, action):
+        return action

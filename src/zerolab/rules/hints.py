@@ -1,0 +1,120 @@
+"""Hints for exact solvers: optional knowledge with which they solve a game sooner.
+
+Terms: see the glossary of `rules.interface`, and
+
+score     a whole number for a finished game: its sign is the outcome for the mover, and its size
+          says how high or how fast the game was won
+empties   how many pieces can still be placed: a measure of how much there is left to search
+
+Every function has a default, so that every game can be solved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import CompiledInterface, inlined
+from zerolab.rules.interface import Game, State, actions, legal, outcome
+
+HINTS = CompiledInterface("game")
+
+UNKNOWN_EMPTIES = 1 << 14
+"""What `empties` returns for games that do not implement it: more than any board has."""
+
+
+@HINTS.function
+def empties(game: Game, state: State) -> int:
+    """Return how many pieces can still be placed at most; it never grows in the course of a game.
+
+    By default UNKNOWN_EMPTIES.
+    """
+    raise AssertionError
+
+
+@HINTS.function
+def score(game: Game, state: State) -> int:
+    """Return the mover's final score in a finished game, by default the outcome."""
+    raise AssertionError
+
+
+@HINTS.function
+def score_is_distance(game: Game) -> bool:
+    """Return whether scores measure how fast a game was won, by default no.
+
+    See `win_score` for such a score.
+    """
+    raise AssertionError
+
+
+@HINTS.function
+def score_bounds(game: Game, state: State) -> tuple[int, int]:
+    """Return a lower and an upper bound of the mover's final score in an ongoing game.
+
+    By default -1 and 1.
+    """
+    raise AssertionError
+
+
+@HINTS.function
+def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
+    """Write the legal actions that a solver must try, promising ones first; return their number.
+
+    At least one action of the highest value must be among them. `state` is ongoing; `out` is
+    int16[actions]. By default all legal actions.
+    """
+    raise AssertionError
+
+
+@HINTS.function
+def move_ordering_score(game: Game, state: State) -> int:
+    """Return how good a state looks for the player who has just moved, by default 0.
+
+    It is a guess by which solvers order moves: the children of a position are tried from the
+    highest to the lowest.
+    """
+    raise AssertionError
+
+
+@inlined
+def win_score(empty):
+    """Return the score of a win that leaves `empty` cells empty: floor(empty / 2) + 1.
+
+    Where only winning counts, perfect players thus win fast and lose slowly [Pons].
+    """
+    return max(empty, 0) // 2 + 1
+
+
+class SolverHints:
+    """Base of a game's hints: they are the rules' own answers."""
+
+    @staticmethod
+    def empties(game, state):
+        return UNKNOWN_EMPTIES
+
+    @staticmethod
+    def score(game, state):
+        return outcome(game, state)
+
+    @staticmethod
+    def score_is_distance(game):
+        return False
+
+    @staticmethod
+    def score_bounds(game, state):
+        return -1, 1
+
+    @staticmethod
+    def solver_moves(game, state, out):
+        mask = np.empty(actions(game), np.bool_)
+        legal(game, state, mask)
+        count = 0
+        for action in range(mask.shape[0]):
+            if mask[action]:
+                out[count] = action
+                count += 1
+        return count
+
+    @staticmethod
+    def move_ordering_score(game, state):
+        return 0
