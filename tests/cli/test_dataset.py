@@ -46,7 +46,7 @@ def test_options_as_json(tmp_path, capsys):
 
 def test_too_few_positions_are_told(capsys):
     assert run("gobang:3x3:3", "--positions", "1000", "--plies", ":2") == 0
-    assert "of 1000 positions found: further games brought no new ones" in capsys.readouterr().out
+    assert "of 1000 positions found: further games had no new ones" in capsys.readouterr().out
 
 
 def test_a_file_without_a_position_is_not_written(tmp_path, capsys):
@@ -69,6 +69,17 @@ def test_a_file_without_a_position_is_not_written(tmp_path, capsys):
         (["gobang:3x3:3", "--positions", "5", "--plies", "5:2"], "nothing lies between"),
         (["gobang:3x3:3", "--positions", "5", "--plies", "99999:"], "first_ply = 99999"),
         (["gobang:3x3:3", "--positions", "5", "--out", "no/x.parquet"], "does not exist"),
+        (
+            ["gobang:3x3:3", "--positions", "5", "--out", "\udcff.parquet"],
+            "expected a name in UTF-8",
+        ),
+        (["gobang:3x3:3", "--positions", "5", "--out", "x" * 5000], "File name too long"),
+        (["gobang:3x3:3", "--positions", "5", "--out", "x" * 253], "File name too long"),
+        (["gobang:3x3:3", "--positions", "5", "--out", "."], "it is a folder"),
+        (["gobang:3x3:3", "--positions", "1" * 4000], "expected at least 1, at most"),
+        (["gobang:3x3:3", "--positions", "5", "--plies", "1" * 5000], "expected LOW:HIGH"),
+        (["gobang:3x3:3", "--positions", "5", "--seed", "1" * 4000], "expected less than"),
+        (["gobang:3x3:3", "--positions", "5", "--nodes", "1" * 4000], "nodes = "),
     ],
 )
 def test_mistakes_are_one_line(arguments, expected, capsys):
@@ -76,6 +87,7 @@ def test_mistakes_are_one_line(arguments, expected, capsys):
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
+    assert len(errors) < 400
 
 
 def test_too_many_processes_are_refused(capsys):

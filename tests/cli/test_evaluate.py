@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
 from zerolab.cli.main import main
-from zerolab.evaluation.collecting import Recipe
+from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
@@ -28,7 +29,9 @@ def smoke_run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "positions.parquet"
-    write_positions(path, collect_in_memory(GAME, 80, Recipe(), exhaustive(GAME)), {})
+    write_positions(
+        path, collect_in_memory(GAME, 80, DatasetSettings(), exhaustive(GAME)).positions, {}
+    )
     return path
 
 
@@ -53,9 +56,9 @@ def test_accuracy_of_a_run(smoke_run, file, tmp_path, capsys):
     for player in (network, search):
         strong, weak = player["all"]["strong"], player["all"]["weak"]
         assert 0 <= strong["low"] < strong["mean"] <= weak["mean"] <= 1
-        assert strong["positions"] == 80
-        assert player["non_trivial"]["weak"]["positions"] < 80
-        assert sum(each["strong"]["positions"] for each in player["by_ply"].values()) == 80
+        assert strong["samples"] == 80
+        assert player["non_trivial"]["weak"]["samples"] < 80
+        assert sum(each["strong"]["samples"] for each in player["by_ply"].values()) == 80
         assert 0 < player["value"]["squared_error"]["mean"] < 4
     assert random["value"] is None
     assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
@@ -75,7 +78,7 @@ def test_tables_for_people(file, capsys):
     assert "mcts:50, gobang:3x3:3" in output
     assert "80 solved positions" in output
     assert "player, non-trivial positions" in output
-    assert "right about who wins in " in output
+    assert "winner recognised in " in output
 
 
 def test_against_perfect_play(capsys):
@@ -86,17 +89,21 @@ def test_against_perfect_play(capsys):
     score = report["score"]
     assert score["wins"] == 0
     assert score["wins"] + score["draws"] + score["losses"] == 20
-    assert report["gave_away"]["positions"] == 20  # the start is a draw
-    assert sum(report["by_ply"].values()) == score["losses"]
+    assert (
+        report["blundered"]["samples"] == report["score"]["distinct_games"]
+    )  # the start is a draw
+    assert sum(report["blunders_by_ply"].values()) == score["losses"]
     assert main(["evaluate", "mcts:500", "--game", "gobang:3x3:3", "--against", "perfect"]) == 0
-    assert "value given away, as first player: 0.0%" in capsys.readouterr().out
+    assert "blundered as first player: 0.0%" in capsys.readouterr().out
 
 
-def test_without_more_it_plays_yardsticks_and_tries_a_few_positions(smoke_run, capsys):
+def test_without_more_it_plays_baselines_and_tries_a_few_positions(smoke_run, capsys):
     found = evaluated(capsys, smoke_run, "--games", "4")
     assert [each["opponent"] for each in found["matches"]] == ["random", "mcts:100"]
     assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in found["matches"])
     assert found["accuracy"]["positions"] > 100
+    assert found["accuracy"]["games"] == found["accuracy"]["positions"]
+    assert found["not_solved"] == 0
 
 
 def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
@@ -107,6 +114,18 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
     output = capsys.readouterr().out
     assert "zerolab dataset othello:4x4" in output
     assert "against mcts:100: " in output
+
+
+def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
+    """The oracle solves positions with at most eight moves, so no game's first one."""
+    monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(GAME, 8))
+    monkeypatch.setattr("zerolab.evaluation.dataset._probe", lambda *_: None)
+    arguments = ["random", "--game", "gobang:3x3:3", "--games", "2"]
+    found = evaluated(capsys, *arguments)
+    assert found["not_solved"] >= found["accuracy"]["games"]
+    assert main(["evaluate", *arguments]) == 0
+    counted = re.search(r"(\d+) positions of (\d+) games not solved", capsys.readouterr().out)
+    assert int(counted[1]) == int(counted[2]) == found["not_solved"]  # the first of every game
 
 
 @pytest.mark.parametrize(
@@ -121,6 +140,12 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
         (["random", "--game", "gobang:3x3:3", "--games", "3"], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--games", "0"], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--openings", "-1"], "expected at least 0"),
+        (["random", "--game", "gobang:3x3:3", "--openings", "1" * 30], "at most 1000"),
+        (["random", "--game", "gobang:3x3:3", "--games", "1" * 4000], "expected an even number"),
+        (["random", "--game", "gobang:3x3:3", "--nodes", "1" * 30], "less than 2**63"),
+        (["random", "--positions", "x" * 5000], "File name too long"),
+        (["random", "--positions", "\udcff.parquet"], "expected a name in UTF-8"),
+        (["random", "--positions", "FILE", "--figure", "x" * 5000 + ".png"], "File name too long"),
         (["random", "--game", "gobang:3x3:3", "--seed", "-1"], "seed = -1"),
         (["random", "--game", "gobang:3x3:3", "--against", "me"], "perfect"),
         (
@@ -136,10 +161,13 @@ def test_mistakes_are_one_line(arguments, expected, file, capsys):
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
+    assert len(errors) < 400
 
 
 def test_a_file_without_positions_is_refused(tmp_path, capsys):
-    nothing = collect_in_memory(GAME, 1, Recipe(), exhaustive(GAME)).take(np.empty(0, np.int64))
+    nothing = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
+        np.empty(0, np.int64)
+    )
     path = tmp_path / "none.parquet"
     write_positions(path, nothing, {})
     assert main(["evaluate", "random", "--positions", str(path)]) == 2
@@ -147,7 +175,9 @@ def test_a_file_without_positions_is_refused(tmp_path, capsys):
 
 
 def test_positions_of_another_game_than_the_run(smoke_run, tmp_path, capsys):
-    nothing = collect_in_memory(GAME, 1, Recipe(), exhaustive(GAME)).take(np.empty(0, np.int64))
+    nothing = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
+        np.empty(0, np.int64)
+    )
     path = tmp_path / "other.parquet"
     write_positions(path, replace(nothing, game=parse_game("gobang:3x4:3")), {})
     assert main(["evaluate", str(smoke_run), "--positions", str(path)]) == 2

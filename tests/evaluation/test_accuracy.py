@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
 from zerolab.agents.interface import FORFEIT, Agent
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.agents.specs import parse_agent
-from zerolab.evaluation.accuracy import assess, assess_random
-from zerolab.evaluation.choices import Choices, network_choices, player_choices
-from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.accuracy import accuracy_report, ply_ranges, random_accuracy_report
+from zerolab.evaluation.choices import MoveChoices, network_choices, player_choices
+from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.figure import FEWEST, draw_accuracy
+from zerolab.evaluation.grading import grade, non_trivial
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.scoring import gives_choice, mark
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
 GAME = parse_game("gobang:3x3:3")
 ORACLE = exhaustive(GAME)
-SOLVED = collect_in_memory(GAME, 250, Recipe(seed=1), ORACLE)
+SOLVED = collect_in_memory(GAME, 250, DatasetSettings(seed=1), ORACLE).positions
 
 
 def by_hand():
@@ -45,25 +49,25 @@ def by_hand():
     )
 
 
-def test_marks_by_hand():
-    marks = mark(by_hand(), np.array([1, 2, 0, FORFEIT]))
-    assert marks.strong.tolist() == [False, False, True, False]
-    assert marks.weak.tolist() == [True, False, True, False]
-    assert marks.lost[:3].tolist() == [2, 1, 0]
-    assert np.isnan(marks.lost[3])
-    assert gives_choice(by_hand()).tolist() == [True, True, False, False]
+def test_grades_by_hand():
+    grades = grade(by_hand(), np.array([1, 2, 0, FORFEIT]))
+    assert grades.strong.tolist() == [False, False, True, False]
+    assert grades.weak.tolist() == [True, False, True, False]
+    assert grades.regret[:3].tolist() == [2, 1, 0]
+    assert np.isnan(grades.regret[3])
+    assert non_trivial(by_hand()).tolist() == [True, True, False, False]
 
 
-def test_assessment_by_hand():
+def test_a_report_by_hand():
     values = np.array([0.5, 0.5, -0.5, -1.0], np.float32)
-    found = assess("x", by_hand(), Choices(np.array([1, 2, 0, 0]), values))
+    found = accuracy_report("x", by_hand(), MoveChoices(np.array([1, 2, 0, 0]), values))
     assert found.all.strong.mean == 0.5
     assert found.all.weak.mean == 0.75
-    assert found.all.lost.mean == 0.75
+    assert found.all.regret.mean == 0.75
     assert found.non_trivial.strong.mean == 0.0
     assert found.non_trivial.weak.mean == 0.5
     assert {ply: each.weak.mean for ply, each in found.by_ply.items()} == {1: 1.0, 2: 0.5, 4: 1.0}
-    assert found.by_ply[2].strong.positions == 2
+    assert found.by_ply[2].strong.samples == 2
     assert found.value.squared_error.mean == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
     assert found.value.sign.mean == pytest.approx(2 / 3)  # the drawn position has no sign
     low, high = found.all.weak.low, found.all.weak.high
@@ -71,10 +75,10 @@ def test_assessment_by_hand():
 
 
 def test_expectation_of_random_by_hand():
-    found = assess_random(by_hand())
+    found = random_accuracy_report(by_hand())
     assert found.all.strong.mean == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
     assert found.all.weak.mean == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
-    assert found.all.lost.mean == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
+    assert found.all.regret.mean == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
     assert found.non_trivial.weak.mean == pytest.approx((2 / 3 + 1 / 2) / 2)
 
 
@@ -83,18 +87,22 @@ def agent(player):
 
 
 def test_a_perfect_player_never_errs():
-    found = assess("x", SOLVED, player_choices(agent(lambda: PerfectPlayer(ORACLE)), SOLVED, 1))
+    found = accuracy_report(
+        "x", SOLVED, player_choices(agent(lambda: PerfectPlayer(ORACLE)), SOLVED, 1)
+    )
     for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
         assert accuracy.strong.mean == accuracy.weak.mean == 1.0
-    assert found.all.lost.mean == 0.0
+    assert found.all.regret.mean == 0.0
     assert found.value is None
 
 
 def test_a_random_player_is_as_good_as_expected():
-    expected = assess_random(SOLVED)
+    expected = random_accuracy_report(SOLVED)
     seeds = range(40)
     found = [
-        assess("x", SOLVED, player_choices(agent(lambda: RandomPlayer(GAME)), SOLVED, seed))
+        accuracy_report(
+            "x", SOLVED, player_choices(agent(lambda: RandomPlayer(GAME)), SOLVED, seed)
+        )
         for seed in seeds
     ]
     count = len(SOLVED) * len(seeds)
@@ -102,13 +110,13 @@ def test_a_random_player_is_as_good_as_expected():
         exact = getattr(expected.all, kind).mean
         mean = np.mean([getattr(each.all, kind).mean for each in found])
         assert abs(mean - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
-    lost = np.mean([each.all.lost.mean for each in found])
-    assert lost == pytest.approx(expected.all.lost.mean, rel=0.05)
+    lost = np.mean([each.all.regret.mean for each in found])
+    assert lost == pytest.approx(expected.all.regret.mean, rel=0.05)
 
 
 def test_search_is_better_than_random_and_knows_who_wins():
     few, many = (
-        assess(
+        accuracy_report(
             "x",
             SOLVED,
             player_choices(
@@ -117,7 +125,7 @@ def test_search_is_better_than_random_and_knows_who_wins():
         )
         for n in (5, 400)
     )
-    assert assess_random(SOLVED).all.weak.mean < few.all.weak.mean < many.all.weak.low
+    assert random_accuracy_report(SOLVED).all.weak.mean < few.all.weak.mean < many.all.weak.low
     assert many.value.sign.mean > 0.9
     assert many.value.squared_error.mean < few.value.squared_error.mean
 
@@ -177,14 +185,41 @@ def test_a_player_that_fails_is_heard_of():
 
 
 def test_no_positions_have_no_accuracy():
-    nothing = collect(GAME, ORACLE, Recipe(), range(0)).positions
-    found = assess("x", nothing, player_choices(agent(Recorder), nothing, 1))
+    nothing = collect(GAME, ORACLE, DatasetSettings(), range(0)).positions
+    found = accuracy_report("x", nothing, player_choices(agent(Recorder), nothing, 1))
     assert found.all == found.non_trivial == (None, None, None)
     assert found.by_ply == {}
+    assert found.by_ply_range == []
+
+
+def test_plies_are_grouped_evenly():
+    assert ply_ranges(np.array([3, 3, 5])) == [(3, 3), (5, 5)]
+    plies = np.repeat(np.arange(40), 25)
+    ranges = ply_ranges(plies)
+    assert ranges == [(first, first + 4) for first in range(0, 40, 5)]
+    assert ply_ranges(plies, most=3) == [(0, 12), (13, 26), (27, 39)]
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=300), st.integers(1, 10))
+def test_every_ply_is_in_one_range(plies, most):
+    ranges = ply_ranges(np.array(plies), most)
+    assert len(ranges) <= most
+    assert all(first <= last for first, last in ranges)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
+    assert all(any(first <= ply <= last for first, last in ranges) for ply in plies)
+
+
+def test_ranges_hold_the_positions_of_their_plies():
+    found = random_accuracy_report(SOLVED)
+    for first, last, accuracy in found.by_ply_range:
+        part = [each for ply, each in found.by_ply.items() if first <= ply <= last]
+        assert accuracy.weak.samples == sum(each.weak.samples for each in part)
+        total = sum(each.weak.mean * each.weak.samples for each in part)
+        assert accuracy.weak.mean == pytest.approx(total / accuracy.weak.samples)
 
 
 def test_the_figure_shows_every_ply_with_enough_positions():
-    figure = draw_accuracy("title", [assess_random(SOLVED)])
+    figure = draw_accuracy("title", [random_accuracy_report(SOLVED)])
     for axes in figure.axes:
         line = axes.lines[0]
         plies, counts = np.unique(SOLVED.plies, return_counts=True)

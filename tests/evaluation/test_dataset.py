@@ -15,7 +15,7 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
 from zerolab.core.errors import UserError
-from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.oracles.interface import ILLEGAL
@@ -24,12 +24,12 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
 GAME = parse_game("gobang:3x3:3")
-RECIPE = Recipe(seed=3)
+SETTINGS = DatasetSettings(seed=3)
 COUNT = 120
 
 
-def make(path, recipe=RECIPE, count=COUNT, **others):
-    return make_dataset(GAME, count, recipe, path, make_oracle=exhaustive, **others)
+def make(path, settings=SETTINGS, count=COUNT, **others):
+    return make_dataset(GAME, count, settings, path, make_oracle=exhaustive, **others)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_number_of_processes_changes_nothing(made, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["made.parquet", "made.parquet.json"]
 
 
-def test_a_killed_command_goes_on(made, tmp_path):
+def test_a_killed_command_is_resumed(made, tmp_path):
     path, _, _ = made
     again = tmp_path / "made.parquet"
     parts = tmp_path / "made.parquet.parts"
@@ -125,7 +125,7 @@ def test_the_same_again_is_there_already_and_anything_else_is_refused(made):
     path, manifest, _ = made
     assert make(path) == manifest
     with pytest.raises(UserError, match=r"exists, with perfect = 0.5, not 0.25"):
-        make(path, RECIPE.model_copy(update={"perfect": 0.25}))
+        make(path, SETTINGS.model_copy(update={"perfect": 0.25}))
     with pytest.raises(UserError, match="requested = 120, not 7"):
         make(path, count=7)
 
@@ -134,8 +134,10 @@ def test_parts_of_other_settings_are_refused(tmp_path):
     path = tmp_path / "made.parquet"
     with pytest.raises(KeyboardInterrupt):
         make(path, report=interrupt)
-    with pytest.raises(UserError, match="has parts with seed = 3, not 4"):
-        make(path, Recipe(seed=4))
+    with pytest.raises(
+        UserError, match=r"seed = 4 differs from 3 in .*\.parts: a dataset keeps its settings"
+    ):
+        make(path, DatasetSettings(seed=4))
     assert make(path, count=40)["positions"] == 40  # more or fewer of the same is no difference
 
 
@@ -144,7 +146,7 @@ def interrupt(_):
 
 
 def test_one_position_a_game(tmp_path):
-    manifest = make(tmp_path / "made.parquet", Recipe(one_per_game=True), 40)
+    manifest = make(tmp_path / "made.parquet", DatasetSettings(one_per_game=True), 40)
     positions, _ = read_positions(tmp_path / "made.parquet")
     assert len(set(positions.games.tolist())) == len(positions) == 40
     assert manifest["games"] > 40
@@ -155,7 +157,7 @@ def test_perfect_play_is_perfect_and_other_play_is_not():
     oracle = exhaustive(GAME)
 
     def best_share(perfect):
-        part = collect(GAME, oracle, Recipe(perfect=perfect), range(60)).positions
+        part = collect(GAME, oracle, DatasetSettings(perfect=perfect), range(60)).positions
         played = best = 0
         for row in range(len(part)):
             position = Position.start(GAME)
@@ -172,8 +174,8 @@ def test_perfect_play_is_perfect_and_other_play_is_not():
 
 def test_a_game_brings_the_same_whoever_plays_beside_it():
     oracle = exhaustive(GAME)
-    together = collect(GAME, oracle, RECIPE, range(10)).positions
-    alone = collect(GAME, oracle, RECIPE, range(7, 8)).positions
+    together = collect(GAME, oracle, SETTINGS, range(10)).positions
+    alone = collect(GAME, oracle, SETTINGS, range(7, 8)).positions
     rows = np.flatnonzero(together.games == 7)
     assert len(rows)
     assert [together.line(row) for row in rows] == [alone.line(row) for row in range(len(alone))]
@@ -181,34 +183,36 @@ def test_a_game_brings_the_same_whoever_plays_beside_it():
 
 def test_plies_bound_what_is_collected():
     oracle = exhaustive(GAME)
-    positions = collect_in_memory(GAME, 30, Recipe(first_ply=3, last_ply=4), oracle)
+    positions = collect_in_memory(
+        GAME, 30, DatasetSettings(first_ply=3, last_ply=4), oracle
+    ).positions
     assert set(positions.plies.tolist()) == {3, 4}
     with pytest.raises(ValueError, match="nothing lies between"):
-        Recipe(first_ply=5, last_ply=4)
+        DatasetSettings(first_ply=5, last_ply=4)
 
 
 def test_positions_too_hard_are_left_out_and_counted():
     oracle = Exhaustive(GAME, hardest=6)
-    part = collect(GAME, oracle, RECIPE, range(32))
+    part = collect(GAME, oracle, SETTINGS, range(32))
     assert part.counts.unsolved == 3 * 32  # the first three plies of every game
     assert part.positions.plies.min() == 3
     with pytest.raises(UserError, match="later plies, as in --plies 10:"):
-        collect_in_memory(GAME, 5, RECIPE, oracle)
-    assert len(collect_in_memory(GAME, 5, Recipe(first_ply=3), oracle)) == 5
+        collect_in_memory(GAME, 5, SETTINGS, oracle)
+    assert len(collect_in_memory(GAME, 5, DatasetSettings(first_ply=3), oracle).positions) == 5
 
 
 def test_a_budget_is_kept_to_whatever_the_number_of_processes(tmp_path):
-    recipe = Recipe(first_ply=2, nodes=5)
+    settings = DatasetSettings(first_ply=2, nodes=5)
     with pytest.raises(UserError, match="from ply 2 on: expected later plies, as in --plies 12:"):
-        make(tmp_path / "made.parquet", recipe, 20)
-    recipe = Recipe(first_ply=3, nodes=5)
-    manifest = make(tmp_path / "made.parquet", recipe, 20)
+        make(tmp_path / "made.parquet", settings, 20)
+    settings = DatasetSettings(first_ply=3, nodes=5)
+    manifest = make(tmp_path / "made.parquet", settings, 20)
     assert manifest["nodes"] == 5
-    assert make(tmp_path / "again.parquet", recipe, 20, processes=2) == manifest
+    assert make(tmp_path / "again.parquet", settings, 20, processes=2) == manifest
 
 
 def test_when_there_are_no_more_positions_it_ends(tmp_path):
-    manifest = make(tmp_path / "made.parquet", Recipe(first_ply=1, last_ply=2), 1000)
+    manifest = make(tmp_path / "made.parquet", DatasetSettings(first_ply=1, last_ply=2), 1000)
     # After one ply: a corner, an edge or the middle is taken, and the best replies are few.
     assert manifest["by_ply"]["1"] == 3
     assert manifest["positions"] == sum(manifest["by_ply"].values()) < 20

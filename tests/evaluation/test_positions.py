@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
-from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.positions import joined, read_positions, write_positions
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("gobang:3x3:3")
-POSITIONS = collect(GAME, exhaustive(GAME), Recipe(), range(8)).positions
+POSITIONS = collect(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positions
 
 
 def equal(one, other):

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.exhaustive import exhaustive
 from zerolab.cli.main import main
-from zerolab.evaluation.collecting import Recipe, collect
+from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
@@ -24,7 +24,9 @@ GAME = parse_game("gobang:3x3:3")
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "solved.parquet"
-    write_positions(path, collect_in_memory(GAME, 60, Recipe(), exhaustive(GAME)), {})
+    write_positions(
+        path, collect_in_memory(GAME, 60, DatasetSettings(), exhaustive(GAME)).positions, {}
+    )
     return path
 
 
@@ -115,6 +117,8 @@ def test_mistakes_are_told_before_there_is_a_run(settings, expected, file, tmp_p
 
 def test_no_positions_are_too_few(tmp_path, capsys):
     path = tmp_path / "none.parquet"
-    write_positions(path, collect(GAME, exhaustive(GAME), Recipe(), range(0)).positions, {})
+    write_positions(
+        path, collect(GAME, exhaustive(GAME), DatasetSettings(), range(0)).positions, {}
+    )
     assert main(command(tmp_path / "run", path)) == 2
     assert "has no positions" in capsys.readouterr().err

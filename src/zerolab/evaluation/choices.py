@@ -1,4 +1,4 @@
-"""What players choose in given positions."""
+"""Which moves players choose in given positions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from zerolab.search.interface import Evaluator
 
 _NETWORK_BATCH = 1024
 _LEAST_BATCH = 64
-_BATCHES_EACH = 8  # of a thread: progress can be told and the work stopped after each
+_BATCHES_PER_THREAD = 8  # after each, progress is reported and the work can be stopped
 _POLL_SECONDS = 0.2
 
 
-class Choices(NamedTuple):
-    """A player's moves in n positions."""
+class MoveChoices(NamedTuple):
+    """The moves of a player in n positions."""
 
     actions: NDArray[np.int64]
     """[n] legal actions, or FORFEIT."""
@@ -33,7 +33,7 @@ class Choices(NamedTuple):
     """[n] what the player expects for the mover, from -1 to 1; None where it does not say."""
 
 
-def network_choices(evaluator: Evaluator, positions: Positions) -> Choices:
+def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
     """Return the legal moves of the highest prior, and the network's values."""
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)
@@ -42,7 +42,7 @@ def network_choices(evaluator: Evaluator, positions: Positions) -> Choices:
         rows = slice(begin, begin + _NETWORK_BATCH)
         priors, values[rows] = evaluator.evaluate(positions.states[rows])
         actions[rows] = np.where(legal[rows], priors, -1.0).argmax(axis=1)
-    return Choices(actions, values)
+    return MoveChoices(actions, values)
 
 
 def player_choices(
@@ -50,12 +50,12 @@ def player_choices(
     positions: Positions,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
-) -> Choices:
-    """Return what a player chooses in each position, after hearing the moves that led there.
+) -> MoveChoices:
+    """Return what a player chooses in each position, after it was told the moves that led there.
 
     The random streams depend on (seed, number of the position, ply) alone. All cores take part.
-    A search says what it expects: the value of its root. `report` is told a few times a second how
-    many positions are done.
+    The value that a search expects is that of its root. `report` gets the number of positions done
+    a few times per second.
     """
     work = _Work(agent, positions, seed)
     with ThreadPoolExecutor(work.threads, thread_name_prefix="evaluation") as pool:
@@ -69,11 +69,11 @@ def player_choices(
         finally:
             work.stop.set()
     silent = np.isnan(work.values).all()
-    return Choices(work.actions, None if silent else work.values)
+    return MoveChoices(work.actions, None if silent else work.values)
 
 
 class _Work:
-    """The positions, dealt to threads in batches that do not depend on the threads' pace."""
+    """The positions, divided among threads in batches that do not depend on the threads' pace."""
 
     def __init__(self, agent: Agent, positions: Positions, seed: int) -> None:
         self.threads = available_cores()
@@ -84,12 +84,12 @@ class _Work:
         self._agent = agent
         self._positions = positions
         self._seed = seed
-        share = -(-len(positions) // (self.threads * _BATCHES_EACH))
+        portion = -(-len(positions) // (self.threads * _BATCHES_PER_THREAD))
         most = min(lanes_for([agent], self.threads), agent.max_games)
-        self._batch = min(most, max(_LEAST_BATCH, share))
+        self._batch = min(most, max(_LEAST_BATCH, portion))
 
     def run(self, thread: int) -> None:
-        """Decide every position that is this thread's."""
+        """Choose a move in every position of this thread."""
         count = len(self._positions)
         begins = range(thread * self._batch, count, self.threads * self._batch)
         if not begins:

@@ -1,4 +1,4 @@
-"""Games in which positions are solved and collected (C, FACTS 4)."""
+"""Games in which positions are solved and collected [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from zerolab.rules.interface import ONGOING, Game
 from zerolab.rules.interface import actions as actions_of
 from zerolab.search.search import choose_actions
 
-_LONGEST = 1 << 15  # a ply is kept in 16 bits
+_PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
 
 
-class Recipe(Settings):
-    """Which positions are collected; with a game and game numbers it decides everything."""
+class DatasetSettings(Settings):
+    """Which positions are collected; with a game and game numbers they decide everything."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all random streams derive from."""
 
     perfect: float = Field(default=0.5, ge=0, le=1)
-    """How likely a ply is a best move; the others are uniform. C: 0.5; its easy test set: 0.9."""
+    """Probability that a ply is a best move; other plies are uniformly random.
+
+    [Clausen2021]: 0.5; its easy test set: 0.9.
+    """
 
     one_per_game: bool = False
     """One random position per game instead of all. [Clausen2021]: all in version 1, one in 2."""
 
-    first_ply: int = Field(default=0, ge=0, lt=_LONGEST)
-    """Until this ply moves are uniform, nothing is solved and nothing collected. C: 0."""
+    first_ply: int = Field(default=0, ge=0, lt=_PLY_LIMIT)
+    """Before this ply moves are uniformly random, and nothing is solved. [Clausen2021]: 0."""
 
-    last_ply: int = Field(default=_LONGEST - 1, ge=0, lt=_LONGEST)
-    """Games are left after this ply. C: never."""
+    last_ply: int = Field(default=_PLY_LIMIT - 1, ge=0, lt=_PLY_LIMIT)
+    """Games end after this ply. [Clausen2021]: they are played to their end."""
 
-    nodes: int | None = Field(default=None, ge=1)
-    """Positions that take the solver more nodes are left out; without, it takes its time."""
+    nodes: int | None = Field(default=None, ge=1, lt=1 << 63)
+    """Positions that take the solver more nodes are left out; None: none are."""
 
     @property
     def budget(self) -> Budget | None:
@@ -50,73 +53,76 @@ class Recipe(Settings):
         return None if self.nodes is None else Budget(nodes=self.nodes)
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Recipe:
+    def _not_empty(self) -> DatasetSettings:
         if self.first_ply > self.last_ply:
             raise ValueError(f"plies {self.first_ply}:{self.last_ply}: nothing lies between them")
         return self
 
 
-class Counts(NamedTuple):
-    """What became of the positions that games came to."""
+class CollectionCounts(NamedTuple):
+    """How many games were played, and how many of their positions were left out."""
 
     games: int = 0
     all_optimal: int = 0
-    """Left out, because every move is best there."""
+    """Left out because every move is a best one."""
     unsolved: int = 0
-    """Left out, because the oracle's budget was spent."""
+    """Left out because the oracle's budget was spent."""
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: CollectionCounts) -> CollectionCounts:
         """Return the sums."""
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+        return CollectionCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class Collected(NamedTuple):
+class Collection(NamedTuple):
     """The positions of some games, by game and ply."""
 
     positions: Positions
-    counts: Counts
+    counts: CollectionCounts
 
 
-def collect(game: Game, oracle: Oracle, recipe: Recipe, numbers: range) -> Collected:
+def collect(game: Game, oracle: Oracle, settings: DatasetSettings, numbers: range) -> Collection:
     """Play the games of these numbers and collect their positions.
 
-    What a game brings depends on its number alone, provided that what the oracle can solve does not
-    depend on what it has solved before.
+    The positions of a game depend on its number alone, provided that what the oracle can solve does
+    not depend on what it has solved before.
     """
-    table = _Table(game, numbers)
-    rows: list[_Row] = []
+    played = _Games(game, numbers)
+    rows: list[_SolvedPosition] = []
     all_optimal = unsolved = 0
-    for ply in range(recipe.last_ply + 1):
-        if not table.running.size:
+    for ply in range(settings.last_ply + 1):
+        if not played.running.size:
             break
-        keys = table.keys(recipe.seed, streams.DATASET_MOVE)
-        states = table.states[table.running]
+        keys = played.keys(settings.seed, streams.DATASET_MOVE)
+        states = played.states[played.running]
         weights = legal_masks(game, states)
-        if ply >= recipe.first_ply:
+        if ply >= settings.first_ply:
             values, solved = solve(game, oracle, states)
             best = values == values.max(axis=1, keepdims=True)
-            telling = solved & (best != weights).any(axis=1)
-            rows += table.rows(values, telling)
-            all_optimal += int((solved & ~telling).sum())
+            informative = solved & (best != weights).any(axis=1)
+            rows += played.rows(values, informative)
+            all_optimal += int((solved & ~informative).sum())
             unsolved += int((~solved).sum())
-            skilled = solved & (_uniform(keys) < recipe.perfect)
-            weights = np.where(skilled[:, None], best, weights)
-        table.play(choose_actions(weights.astype(np.int32), keys, np.zeros(len(keys), np.bool_)))
-    if recipe.one_per_game:
-        rows = _one_per_game(rows, recipe.seed)
+            perfect = solved & (_uniform(keys) < settings.perfect)
+            weights = np.where(perfect[:, None], best, weights)
+        played.play(choose_actions(weights.astype(np.int32), keys, np.zeros(len(keys), np.bool_)))
+    if settings.one_per_game:
+        rows = _one_per_game(rows, settings.seed)
     positions = _as_positions(game, sorted(rows, key=lambda row: (row.game, len(row.line))))
-    return Collected(positions, Counts(len(numbers), all_optimal, unsolved))
+    return Collection(positions, CollectionCounts(len(numbers), all_optimal, unsolved))
 
 
-class _Row(NamedTuple):
+class _SolvedPosition(NamedTuple):
     game: int
     line: tuple[int, ...]
+    """The moves that lead to it."""
     state: NDArray[np.uint64]
+    """[words]"""
     values: NDArray[np.int32]
+    """[actions]"""
 
 
-class _Table:
-    """Games in lockstep."""
+class _Games:
+    """Games that advance together, one ply at a time."""
 
     def __init__(self, game: Game, numbers: range) -> None:
         self.game = game
@@ -131,10 +137,10 @@ class _Table:
         games = self.numbers[self.running]
         return streams.streams(seed, 0, games, np.full(len(games), self.ply), purpose)
 
-    def rows(self, values: NDArray[np.int32], wanted: NDArray[np.bool_]) -> list[_Row]:
-        """Return the positions of the running games that are wanted."""
+    def rows(self, values: NDArray[np.int32], wanted: NDArray[np.bool_]) -> list[_SolvedPosition]:
+        """Return the positions of some of the running games, bool[running], with their values."""
         return [
-            _Row(int(self.numbers[n]), self.lines[n], self.states[n].copy(), values[at])
+            _SolvedPosition(int(self.numbers[n]), self.lines[n], self.states[n].copy(), values[at])
             for at, n in enumerate(self.running)
             if wanted[at]
         ]
@@ -153,19 +159,19 @@ def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _one_per_game(rows: list[_Row], seed: int) -> list[_Row]:
-    """Keep of each game the position with the highest draw."""
+def _one_per_game(rows: list[_SolvedPosition], seed: int) -> list[_SolvedPosition]:
+    """Keep one position of each game, that of the largest random number."""
     games = np.array([row.game for row in rows], np.int64)
     plies = np.array([len(row.line) for row in rows], np.int64)
     draws = streams.streams(seed, 0, games, plies, streams.DATASET_PICK).tolist()
-    chosen: dict[int, tuple[int, _Row]] = {}
+    chosen: dict[int, tuple[int, _SolvedPosition]] = {}
     for draw, row in zip(draws, rows, strict=True):
         if row.game not in chosen or draw > chosen[row.game][0]:
             chosen[row.game] = draw, row
     return [row for _, row in chosen.values()]
 
 
-def _as_positions(game: Game, rows: list[_Row]) -> Positions:
+def _as_positions(game: Game, rows: list[_SolvedPosition]) -> Positions:
     state = host.start(game)
     return Positions(
         game,
@@ -186,7 +192,7 @@ def solve(
     """Solve ongoing states uint64[n, words], equal ones once.
 
     Returns the values int32[n, actions] and which states are solved, bool[n]; where the oracle's
-    budget is spent, every value is ILLEGAL. `report` is told how many different states are done.
+    budget is spent, every value is ILLEGAL. `report` gets the number of different states done.
     """
     different, where = np.unique(states, axis=0, return_inverse=True)
     values = np.full((len(different), actions_of(game)), ILLEGAL, np.int32)

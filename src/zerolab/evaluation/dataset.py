@@ -1,14 +1,14 @@
-"""Files of solved positions, made by many processes; a killed command goes on where it was.
+"""Files of solved positions, made by many processes; a killed command can be resumed.
 
 Games are played in chunks. A finished chunk is a file in the folder ``FILE.parts``; the parts are
-then merged in the order of the games. So the file depends on the recipe alone.
+then merged in the order of the games. So the file depends on the settings alone.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -16,55 +16,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder, write_text
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import check_path, check_target, write_text
 from zerolab.evaluation.boards import canonical_images
-from zerolab.evaluation.collecting import Collected, Counts, Recipe, collect
-from zerolab.evaluation.manifest import describe
-from zerolab.evaluation.positions import (
-    SCHEMA,
-    Positions,
-    joined,
-    read_positions,
-    write_positions,
+from zerolab.evaluation.collecting import (
+    Collection,
+    CollectionCounts,
+    DatasetSettings,
+    collect,
 )
+from zerolab.evaluation.manifest import describe
+from zerolab.evaluation.positions import Positions, joined, read_positions, write_positions
 from zerolab.evaluation.workers import in_order
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, Budget
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
-from zerolab.store.checks import reading
+from zerolab.store.folder import FolderKind
 
 CHUNK = 32
-"""Games in a part. They are played in lockstep, and a command that is killed loses no more."""
+"""Games per part. They are played together, and a command that is killed loses no more."""
 
 PATIENCE = 64
-"""After so many chunks without a new position there is none to be found."""
+"""Chunks in a row without a new position after which the search for more is given up."""
 
 _PROBES = range(3)
-"""Games whose first position to be solved shows whether it can be done at all."""
+"""Games whose first position to be solved shows whether the game can be solved at all."""
 
 _PROBE_BUDGET = Budget(nodes=200_000_000)
-"""The budget for those if there is no other: a minute or two."""
+"""The budget for those if there is no other: one or two minutes."""
+
+_PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
 OracleMaker = Callable[[Game, Budget], Oracle]
 """Makes an oracle with a budget for each position, as `oracle_for` does."""
 
 
-class Progress(NamedTuple):
-    """How far a data set has come."""
+class CollectionProgress(NamedTuple):
+    """How many positions a data set has so far, and what was left out."""
 
     positions: int
-    counts: Counts
+    counts: CollectionCounts
     duplicates: int
 
 
-class _Task(NamedTuple):
+class _Chunk(NamedTuple):
     """What a process has to know to play one chunk of games."""
 
     game: str
-    recipe: Recipe
+    settings: DatasetSettings
     number: int
     folder: Path
     make_oracle: OracleMaker
@@ -73,10 +74,10 @@ class _Task(NamedTuple):
 def make_dataset(
     game: Game,
     positions: int,
-    recipe: Recipe,
+    settings: DatasetSettings,
     path: Path,
     processes: int = 1,
-    report: Callable[[Progress], None] = lambda _: None,
+    report: Callable[[CollectionProgress], None] = lambda _: None,
     make_oracle: OracleMaker = oracle_for,
 ) -> dict[str, Any]:
     """Write a file of that many solved positions and its manifest ``FILE.json``; return the latter.
@@ -87,47 +88,73 @@ def make_dataset(
     Raises UserError if the file is there already with other settings, if the parts of a stopped
     command have other settings, or if the oracle solves nothing within its budget.
     """
-    wanted = {"requested": positions, **recipe.model_dump()}
+    wanted = {"requested": positions, **settings.model_dump()}
     if path.exists():
         return _finished(path, game, wanted)
-    folder = path.with_name(f"{path.name}.parts")
+    folder = _beside(path, ".parts")
     if not folder.exists():
-        _probe(game, recipe, make_oracle(game, recipe.budget or _PROBE_BUDGET))
-    _open_parts(folder, {"schema": SCHEMA, "game": game_name(game), **recipe.model_dump()})
-    merge = _Merge(game, positions)
-    tasks = (_Task(game_name(game), recipe, number, folder, make_oracle) for number in count())
-    with in_order(_play_chunk, tasks, processes) as parts:
-        for part in parts:
-            merge.add(part)
-            report(merge.progress)
-            if merge.is_full or merge.is_exhausted:
-                break
-    about = {**wanted, **merge.progress.counts._asdict(), "duplicates": merge.duplicates}
-    merged = merge.positions()
-    if not len(merged):
+        _probe(game, settings, make_oracle(game, settings.budget or _PROBE_BUDGET))
+    chunks = (_Chunk(game_name(game), settings, number, folder, make_oracle) for number in count())
+    with _PARTS.locked(folder):
+        _keep_settings(folder, game, settings)
+        merge = _merged(game, positions, chunks, processes, report)
+    collection = merge.collection()
+    if len(collection.positions):
+        about = {**wanted, **collection.counts._asdict(), "duplicates": merge.duplicates}
+        write_positions(path, collection.positions, about)
+        manifest = _write_manifest(path, collection.positions, about)
         shutil.rmtree(folder)
-        raise UserError(
-            f"no position of {merge.progress.counts.games} games fits: games of {game_name(game)}"
-            f" may be over before ply {recipe.first_ply}, or every move is a best one"
-        )
-    write_positions(path, merged, about)
-    manifest = _write_manifest(path, merged, about)
+        return manifest
     shutil.rmtree(folder)
-    return manifest
+    raise UserError(
+        f"no position of {collection.counts.games} games fits: games of {game_name(game)} may be"
+        f" over before ply {settings.first_ply}, or every move is a best one"
+    )
 
 
-def collect_in_memory(game: Game, positions: int, recipe: Recipe, oracle: Oracle) -> Positions:
+def check_dataset_path(path: Path) -> None:
+    """Raise UserError if a data set cannot be written there, before any work."""
+    check_target(path)
+    for ending in (".json", ".parts"):
+        check_path(_beside(path, ending))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.name}{ending}")
+
+
+def collect_in_memory(
+    game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
+) -> Collection:
     """Return so many solved positions, fewer if no more are found; see `make_dataset`.
 
     Raises NotSolvedError where the oracle's budget is too small from the first ply on.
     """
-    _probe(game, recipe, oracle)
+    _probe(game, settings, oracle)
     merge = _Merge(game, positions)
     for number in count():
-        merge.add(collect(game, oracle, recipe, _games_of(number)))
-        if merge.is_full or merge.is_exhausted:
+        merge.add(collect(game, oracle, settings, _games_of(number)))
+        if merge.is_over:
             break
-    return merge.positions()
+    return merge.collection()
+
+
+def _merged(
+    game: Game,
+    positions: int,
+    chunks: Iterator[_Chunk],
+    processes: int,
+    report: Callable[[CollectionProgress], None],
+) -> _Merge:
+    """Play chunks until there are enough positions or no new ones."""
+    merge = _Merge(game, positions)
+    with in_order(_play_chunk, chunks, processes) as parts:
+        for part in parts:
+            merge.add(part)
+            report(merge.progress)
+            if merge.is_over:
+                break
+    return merge
 
 
 class _Merge:
@@ -139,10 +166,10 @@ class _Merge:
         self._wanted = wanted
         self._seen: set[bytes] = set()
         self._parts: list[Positions] = []
-        self._counts = Counts()
+        self._counts = CollectionCounts()
         self._fruitless = 0
 
-    def add(self, part: Collected) -> None:
+    def add(self, part: Collection) -> None:
         """Take what is new of a part."""
         new = []
         images = canonical_images(self._game, part.positions.states)
@@ -158,9 +185,9 @@ class _Merge:
         self._fruitless = 0 if new else self._fruitless + 1
 
     @property
-    def progress(self) -> Progress:
-        """How far it has come."""
-        return Progress(len(self._seen), self._counts, self.duplicates)
+    def progress(self) -> CollectionProgress:
+        """The positions taken so far, and what was left out."""
+        return CollectionProgress(len(self._seen), self._counts, self.duplicates)
 
     @property
     def is_full(self) -> bool:
@@ -168,23 +195,23 @@ class _Merge:
         return len(self._seen) >= self._wanted
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether the search for new positions is given up."""
-        return self._fruitless >= PATIENCE
+    def is_over(self) -> bool:
+        """Whether there are enough positions, or no new ones to be found."""
+        return self.is_full or self._fruitless >= PATIENCE
 
-    def positions(self) -> Positions:
-        """Return all positions taken."""
-        return joined(self._parts)
+    def collection(self) -> Collection:
+        """Return all positions taken, and the counts of all games."""
+        return Collection(joined(self._parts), self._counts)
 
 
-def _probe(game: Game, recipe: Recipe, oracle: Oracle) -> None:
+def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
     """Raise NotSolvedError if the oracle's budget is too small where collecting begins."""
-    first = recipe.model_copy(update={"last_ply": recipe.first_ply, "one_per_game": False})
+    first = settings.model_copy(update={"last_ply": settings.first_ply, "one_per_game": False})
     counts = collect(game, oracle, first, _PROBES).counts
     if counts.unsolved == counts.games:
         raise NotSolvedError(
-            f"{game_name(game)} is not solved within the budget from ply {recipe.first_ply} on:"
-            f" expected later plies, as in --plies {recipe.first_ply + 10}:, or a larger --nodes"
+            f"{game_name(game)} is not solved within the budget from ply {settings.first_ply} on:"
+            f" expected later plies, as in --plies {settings.first_ply + 10}:, or a larger --nodes"
         )
 
 
@@ -192,15 +219,15 @@ def _games_of(chunk: int) -> range:
     return range(CHUNK * chunk, CHUNK * (chunk + 1))
 
 
-def _oracle(task: _Task) -> Oracle:
+def _oracle(chunk: _Chunk) -> Oracle:
     """Return an oracle for a chunk.
 
     Without a budget it is the same for all chunks of this process, and remembers what it solved.
     What is solved within a budget depends on that memory, so every chunk then begins without one.
     """
-    if task.recipe.budget is None:
-        return _unlimited_oracle(task.game, task.make_oracle)
-    return task.make_oracle(parse_game(task.game), task.recipe.budget)
+    if chunk.settings.budget is None:
+        return _unlimited_oracle(chunk.game, chunk.make_oracle)
+    return chunk.make_oracle(parse_game(chunk.game), chunk.settings.budget)
 
 
 @lru_cache(maxsize=1)
@@ -208,33 +235,25 @@ def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
     return make_oracle(parse_game(game), UNLIMITED)
 
 
-def _play_chunk(task: _Task) -> Collected:
+def _play_chunk(chunk: _Chunk) -> Collection:
     """Return a part, from its file if it is there; runs in a process of its own."""
-    path = task.folder / f"{task.number:07}.parquet"
-    game = parse_game(task.game)
+    path = chunk.folder / f"{chunk.number:07}.parquet"
+    game = parse_game(chunk.game)
     if path.exists():
         positions, about = read_positions(path, game)
-        return Collected(positions, Counts(**about))
-    part = collect(game, _oracle(task), task.recipe, _games_of(task.number))
+        return Collection(positions, CollectionCounts(**about))
+    part = collect(game, _oracle(chunk), chunk.settings, _games_of(chunk.number))
     write_positions(path, part.positions, part.counts._asdict())
     return part
 
 
-def _open_parts(folder: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of the parts, or check that it is that of the same recipe."""
-    make_folder(folder)
-    noted = folder / "settings.json"
-    if not noted.exists():
-        write_text(noted, json.dumps(settings))
-        return
-    with reading(noted):
-        former = dict(json.loads(noted.read_text("utf-8")))
-    for key, value in settings.items():
-        if former.get(key) != value:
-            raise UserError(
-                f"{folder} has parts with {key} = {former.get(key)}, not {value}: ask for the same"
-                " to go on, choose another --out, or delete the folder"
-            )
+def _keep_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
+    """Note the settings of new parts; raise UserError if there are parts of other settings."""
+    wanted = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
+    if _PARTS.is_in(folder):
+        _PARTS.require_equal(folder, _PARTS.read_settings(folder), wanted)
+    else:
+        _PARTS.write_settings(folder, wanted)
 
 
 def _finished(path: Path, game: Game, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -243,13 +262,14 @@ def _finished(path: Path, game: Game, wanted: dict[str, Any]) -> dict[str, Any]:
     for key, value in wanted.items():
         if about.get(key) != value:
             raise UserError(
-                f"{path} exists, with {key} = {about.get(key)}, not {value}: choose another --out"
+                f"{quoted(path)} exists, with {key} = {quoted(about.get(key))}, not"
+                f" {quoted(value)}: choose another --out"
             )
-    shutil.rmtree(path.with_name(f"{path.name}.parts"), ignore_errors=True)
+    shutil.rmtree(_beside(path, ".parts"), ignore_errors=True)
     return _write_manifest(path, positions, about)
 
 
 def _write_manifest(path: Path, positions: Positions, about: dict[str, Any]) -> dict[str, Any]:
     manifest = describe(positions, about)
-    write_text(path.with_name(f"{path.name}.json"), json.dumps(manifest, indent=1) + "\n")
+    write_text(_beside(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest

@@ -4,56 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from zerolab.core.figures import colour, legend_below, new_figure, save_figure
+from zerolab.evaluation.accuracy import AccuracyReport
 
-from zerolab.core.errors import UserError
-from zerolab.evaluation.accuracy import Assessment
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FEWEST = 10
 """Plies with fewer positions are not drawn: their intervals say nothing."""
 
+_APART = 0.25  # plies between the intervals of two players
 
-def draw_accuracy(title: str, assessments: Sequence[Assessment]) -> Figure:
-    """Draw strong and weak accuracy by ply, with intervals, one line a player."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    for axes, kind in zip(figure.subplots(1, 2), ("strong", "weak"), strict=True):
-        for assessment in assessments:
-            _draw(axes, assessment, kind)
+
+def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
+    """Draw strong and weak accuracy by ply with 95 % intervals, one line per player."""
+    figure = new_figure(9, 4)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, kind in zip(panels, ("strong", "weak"), strict=True):
+        for number, report in enumerate(reports):
+            _draw(axes, report, kind, number)
         axes.set(title=f"{kind} accuracy", ylim=(0, 1.02))
-        axes.set_xlabel(f"ply (where there are at least {FEWEST} positions)")
+        axes.set_xlabel(f"ply (those with at least {FEWEST} positions)")
         axes.grid(alpha=0.3)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    figure.suptitle(title)
+    panels[0].set_ylabel("moves")
+    panels[0].yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f} %")
+    legend_below(figure, panels[1].get_legend_handles_labels()[0])
+    figure.suptitle(title, parse_math=False)
     return figure
 
 
-def check_ending(path: Path) -> None:
-    """Raise UserError unless a file's ending names a format that figures can have."""
-    if path.suffix[1:] not in Figure().canvas.get_supported_filetypes():
-        raise UserError(f'"{path}": expected an ending such as .png, .svg or .pdf')
-
-
-def save_accuracy(path: Path, title: str, assessments: Sequence[Assessment]) -> None:
+def save_accuracy(path: Path, title: str, reports: Sequence[AccuracyReport]) -> None:
     """Write the figure to a file whose ending names its format, such as .png or .svg."""
-    check_ending(path)
-    try:
-        draw_accuracy(title, assessments).savefig(path, dpi=120)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    save_figure(draw_accuracy(title, reports), path)
 
 
-def _draw(axes: Axes, assessment: Assessment, kind: str) -> None:
+def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
+    """Draw one player; intervals of players are side by side, and exact numbers a dashed line."""
     known = {
         ply: estimate
-        for ply, accuracy in assessment.by_ply.items()
-        if (estimate := getattr(accuracy, kind)) is not None and estimate.positions >= FEWEST
+        for ply, accuracy in report.by_ply.items()
+        if (estimate := getattr(accuracy, kind)) is not None and estimate.samples >= FEWEST
     }
     means = [each.mean for each in known.values()]
-    # A share of 0 or 1 may lie outside its interval by the last bit.
+    if not report.is_measured:
+        axes.plot(list(known), means, linestyle="--", color="0.5", label=report.name)
+        return
+    # A rate of 0 or 1 may lie outside its interval by the last bit.
     below = [max(0.0, each.mean - each.low) for each in known.values()]
     above = [max(0.0, each.high - each.mean) for each in known.values()]
     axes.errorbar(
-        list(known), means, yerr=[below, above], marker=".", capsize=2, label=assessment.name
-    )
+        [ply + _APART * number for ply in known], means, yerr=[below, above], marker=".",
+        linewidth=1, elinewidth=0.7, capsize=1.5, color=colour(number), label=report.name,
+    )  # fmt: skip

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError
-from zerolab.core.files import replacing
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import check_path, replacing
 from zerolab.evaluation.boards import replay
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import game_name, parse_game
@@ -136,22 +136,23 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
 
 
 def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
-    """Return what tells a file from any other, 32 hexadecimal digits."""
+    """Return the digest of a file's content, 32 hexadecimal digits."""
     head = json.dumps([game_name(positions.game), dict(about)], sort_keys=True)
     arrays = (positions.games, positions.moves, positions.offsets, positions.values)
     return digest(head.encode(), *(array.tobytes() for array in arrays))
 
 
 def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
-    """Return the positions of a file and what its metadata say about them.
+    """Return the positions of a file and what its metadata contain about them.
 
     Every position is replayed from its moves, and its values are compared with the legal moves.
     Raises UserError for a file that is missing, damaged, foreign, newer, or of another game than
     `game`.
     """
+    check_path(path)
     if not path.is_file():
         raise UserError(
-            f"{path} is not a file: expected positions that zerolab dataset has written"
+            f"{quoted(path)} is not a file: expected positions written by zerolab dataset"
         )
     with reading(path):
         content = pa.py_buffer(path.read_bytes())
@@ -159,7 +160,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
         head, table = _read(path, content)
     found = parse_game(head["game"])
     if game is not None and game_name(found) != game_name(game):
-        raise UserError(f"{path} has positions of {head['game']}, not of {game_name(game)}")
+        raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
     with reading(path):
         positions = _restore(path, found, table)
     if content_digest(positions, head["about"]) != head["digest"]:
@@ -173,7 +174,7 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
         with pq.ParquetFile(content, page_checksum_verification=True) as file:
             metadata = file.schema_arrow.metadata or {}
             if _METADATA not in metadata:
-                raise UserError(f"{path} was not written by zerolab dataset")
+                raise UserError(f"{quoted(path)} was not written by zerolab dataset")
             head = json.loads(metadata[_METADATA])
             check_schema(path, head.get("schema"), SCHEMA)
             fields = (("kind", str), ("game", str), ("digest", str), ("about", dict))

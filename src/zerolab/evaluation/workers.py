@@ -1,4 +1,4 @@
-"""Work done by several processes, its results taken in the order of the tasks."""
+"""Work done by several processes, results in the order of the items."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from typing import TypeVar
 
 from zerolab.core.errors import UserError
 
-_AHEAD = 4  # tasks in hand for each process, so that none waits for the slowest
+_AHEAD = 4  # items in hand for each process, so that none waits for the slowest
 
-_Task = TypeVar("_Task")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 @contextmanager
 def in_order(
-    function: Callable[[_Task], _Result], tasks: Iterator[_Task], processes: int
+    function: Callable[[_Item], _Result], items: Iterator[_Item], processes: int
 ) -> Iterator[Iterator[_Result]]:
-    """Give an iterator over the results of `function`; leaving it ends the processes at once.
+    """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
     With one process the work is done in this one. Raises UserError where a process dies.
     """
     if processes == 1:
-        yield map(function, tasks)
+        yield map(function, items)
         return
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_prepare)
     try:
-        yield _results(pool, function, tasks, _AHEAD * processes)
+        yield _results(pool, function, items, _AHEAD * processes)
     except BrokenProcessPool:
         raise UserError(
-            "a process ended unexpectedly, perhaps for want of memory: give the same command again"
-            " to go on, with fewer --processes"
+            "a process ended unexpectedly, perhaps for lack of memory: repeat the command, with"
+            " fewer --processes, to resume"
         ) from None
     finally:
         for process in set(multiprocessing.active_children()) - others:
@@ -52,20 +52,20 @@ def in_order(
 
 def _results(
     pool: ProcessPoolExecutor,
-    function: Callable[[_Task], _Result],
-    tasks: Iterator[_Task],
+    function: Callable[[_Item], _Result],
+    items: Iterator[_Item],
     ahead: int,
 ) -> Iterator[_Result]:
     waiting: deque[Future[_Result]] = deque(
-        pool.submit(function, task) for task in islice(tasks, ahead)
+        pool.submit(function, item) for item in islice(items, ahead)
     )
     while waiting:
         yield waiting.popleft().result()
-        waiting.extend(pool.submit(function, task) for task in islice(tasks, 1))
+        waiting.extend(pool.submit(function, item) for item in islice(items, 1))
 
 
 def _prepare() -> None:
-    """End this process when its parent ends, even killed; Ctrl-C is the parent's business."""
+    """End this process when its parent ends, even killed; the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, daemon=True).start()
 

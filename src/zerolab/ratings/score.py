@@ -10,7 +10,7 @@ Z95 = NormalDist().inv_cdf(0.975)
 """Standard errors on either side of an estimate in a 95 % interval: 1.96."""
 
 
-def wilson(rate: float, trials: int, z: float = Z95) -> tuple[float, float]:
+def wilson(rate: float, trials: float, z: float = Z95) -> tuple[float, float]:
     """Return Wilson's interval of a probability, 95 % by default, from the rate in some trials.
 
     With p the rate and n the trials, [Wilson1927]::

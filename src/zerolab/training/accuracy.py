@@ -8,7 +8,7 @@ from typing import Any
 
 from zerolab.agents.interface import Agent
 from zerolab.core.errors import UserError
-from zerolab.evaluation.accuracy import Assessment, assess
+from zerolab.evaluation.accuracy import AccuracyReport, accuracy_report
 from zerolab.evaluation.choices import network_choices, player_choices
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.rules.interface import Game
@@ -40,16 +40,16 @@ def accuracy_metrics(
 
     The same lots are drawn in every iteration, so that measurements differ by the network alone.
     """
-    alone = assess("network", positions, network_choices(evaluator, positions))
-    search = assess("search", positions, player_choices(agent, positions, seed, report))
+    alone = accuracy_report("network", positions, network_choices(evaluator, positions))
+    search = accuracy_report("search", positions, player_choices(agent, positions, seed, report))
     return {"positions": len(positions), **_fields(alone), **_fields(search)}
 
 
-def _fields(assessment: Assessment) -> dict[str, float]:
+def _fields(report: AccuracyReport) -> dict[str, float]:
     fields: dict[str, float] = {}
     for measure in ("strong", "weak"):
-        estimate = getattr(assessment.all, measure)
-        key = f"{assessment.name}_{measure}"
+        estimate = getattr(report.all, measure)
+        key = f"{report.name}_{measure}"
         fields |= {key: estimate.mean, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
-    error = assessment.value and assessment.value.squared_error
-    return fields | ({f"{assessment.name}_value_error": error.mean} if error else {})
+    error = report.value and report.value.squared_error
+    return fields | ({f"{report.name}_value_error": error.mean} if error else {})

@@ -1,0 +1,118 @@
+"""Accuracy and games against perfect play for people and programs: tables, lines and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from zerolab.evaluation.accuracy import Accuracy, AccuracyReport
+from zerolab.evaluation.baselines import score_dict
+from zerolab.evaluation.estimates import Estimate
+from zerolab.evaluation.perfect_play import PerfectPlayReport
+from zerolab.ratings.score import Score
+
+
+def as_plain(value: Any) -> Any:
+    """Return NamedTuples as dictionaries by field, at every depth, ready for JSON."""
+    if hasattr(value, "_asdict"):
+        return {name: as_plain(field) for name, field in value._asdict().items()}
+    if isinstance(value, dict):
+        return {str(key): as_plain(field) for key, field in value.items()}
+    return [as_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
+    """Return games against perfect play for JSON."""
+    others = {name: as_plain(field) for name, field in report._asdict().items()}
+    return {**others, "score": score_dict(report.score, report.distinct)}
+
+
+def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
+    """Print accuracies with intervals, overall and on non-trivial positions, then by ply."""
+    table = Table("", "strong", "weak", "regret per move", box=None, title_justify="left")
+    for part, title in (("all", "all positions"), ("non_trivial", "non-trivial positions")):
+        for report in reports:
+            accuracy: Accuracy = getattr(report, part)
+            table.add_row(
+                f"{report.name}, {title}",
+                percent(accuracy.strong),
+                percent(accuracy.weak),
+                _number(accuracy.regret),
+            )
+    console.print(table)
+    for report in reports:
+        if report.value is not None:
+            error, sign = report.value
+            console.print(
+                f"{report.name}: squared error of the value {_number(error)}; winner recognised in"
+                f" {percent(sign)} of the decided positions"
+            )
+    console.print(_table_by_ply(reports))
+
+
+def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
+    """Return a line per range of plies, of measured players where there are any.
+
+    Single plies, and what is known exactly, are in JSON and in the figure.
+    """
+    measured = [each for each in reports if each.is_measured] or list(reports)
+    heads = [f"{each.name}, {kind} %" for each in measured for kind in ("strong", "weak")]
+    table = Table("plies", "positions", *heads, box=None)
+    for place, (first, last, accuracy) in enumerate(measured[0].by_ply_range):
+        count = accuracy.strong.samples if accuracy.strong else 0
+        found = [each.by_ply_range[place].accuracy for each in measured]
+        cells = [_short(each) for accuracy in found for each in (accuracy.strong, accuracy.weak)]
+        table.add_row(str(first) if first == last else f"{first}-{last}", str(count), *cells)
+    return table
+
+
+def _short(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    mean, low, high, _ = estimate
+    return f"{100 * mean:.0f}" + (f" ({100 * low:.0f}-{100 * high:.0f})" if low < high else "")
+
+
+def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
+    """Print how games against perfect play went."""
+    console.print(f"against perfect play: {describe_score(report.score, report.distinct)}")
+    for blundered, which in (
+        (report.blundered, "in all games"),
+        (report.blundered_first, "as first player"),
+        (report.blundered_second, "as second player"),
+    ):
+        games = blundered.samples if blundered else 0
+        console.print(
+            f"blundered {which}: {percent(blundered)} of {games} games not lost from the start"
+        )
+    if report.blunders_by_ply:
+        often = ", ".join(f"{ply}: {count}" for ply, count in report.blunders_by_ply.items())
+        console.print(f"blunders by ply: {often}")
+    console.print(f"regret per move: {_number(report.regret)}")
+
+
+def describe_score(score: Score, distinct: Score) -> str:
+    """Return a score over all games, its rate, and the interval from the distinct games."""
+    low, high = distinct.interval()
+    return (
+        f"{score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
+        f" {score.draws} drawn, {score.losses} lost, {distinct.games} distinct games"
+    )
+
+
+def percent(estimate: Estimate | None) -> str:
+    """Return a proportion in percent, with its interval where there is one."""
+    if estimate is None:
+        return "unknown"
+    mean, low, high, _ = estimate
+    return f"{mean:.1%}" + (f" ({low:.1%} to {high:.1%})" if low < high else "")
+
+
+def _number(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "unknown"
+    margin = estimate.high - estimate.mean
+    return f"{estimate.mean:.3f}" + (f" ± {margin:.3f}" if margin > 0 else "")
