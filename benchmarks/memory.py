@@ -9,13 +9,12 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
+from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter
-from zerolab.training.settings import resolve
 from zerolab.training.trainer import Trainer
 
 
@@ -25,9 +24,9 @@ class MemoryReporter(NullReporter):
     def __init__(self) -> None:
         self.sizes: list[float] = []
 
-    def finish_stage(self, metrics: Mapping[str, Any]) -> None:
-        """See `Reporter.finish_stage`."""
-        if metrics["stage"] == "gate":
+    def stage_finished(self, record: Record) -> None:
+        """See `Reporter.stage_finished`."""
+        if record.stage == "gate":
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             self.sizes.append(pages * resource.getpagesize() / 2**20)
 

@@ -56,7 +56,9 @@ def train_all(game: str, variants: list[str], seeds: int) -> None:
     for seed in range(seeds):
         for variant in variants:
             chosen = [f"seed={seed}", f"warm_start.variant={variant}"]
-            sets = [f"--set={each}" for each in (*chosen, "gate.games=0", "baseline_games=0")]
+            sets = [
+                f"--set={each}" for each in (*chosen, "gate.games=0", "final_evaluation.games=0")
+            ]
             run = f"runs/{variant}-{seed}"
             if zerolab(["train", game, "--preset", "mini", "--run", run, *sets]):
                 sys.exit(f"{run} was not trained")

@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import zerolab.agents.specs  # noqa: F401  (registers the kinds of agents)
 from zerolab.agents.interface import AGENT_KINDS
@@ -27,6 +27,8 @@ from zerolab.networks.catalogue import NETWORKS
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.studies.interface import registered_studies
+from zerolab.training.gates import GATES
+from zerolab.training.records import Record, Unit
 from zerolab.training.warm_start.schedules import SCHEDULES
 from zerolab.training.warm_start.settings import VARIANTS
 
@@ -152,6 +154,43 @@ def benchmarks() -> str:
     return markdown(headings, rows)
 
 
+def metrics() -> str:
+    """Return a table for each kind of record in metrics.jsonl."""
+    common = _record_rows(Record, Record.model_fields)
+    parts = ["### All lines\n\n" + markdown(_RECORD_HEADINGS, common)]
+    for stage, kind in Record.types.items():
+        text = " ".join((kind.__doc__ or "").split()).replace("``", "`")
+        own = [name for name in kind.model_fields if name not in Record.model_fields]
+        table = markdown(_RECORD_HEADINGS, _record_rows(kind, own))
+        parts.append(f"### {stage}\n\n{text}\n\n{table}")
+    return "\n" + "\n".join(parts)
+
+
+_RECORD_HEADINGS = ("field", "type", "unit", "meaning")
+
+
+def _record_rows(kind: type[Record], names: Iterable[str]) -> Rows:
+    """Return the fields of a record: name, type, unit and meaning."""
+    for name in names:
+        field = kind.model_fields[name]
+        annotation, is_optional = _annotation(field.annotation)
+        units = [each.name for each in (*field.metadata, *annotation[1]) if isinstance(each, Unit)]
+        meaning = " ".join((field.description or "").split()).replace("``", "`")
+        remark = ("*optional* " if is_optional else "") + annotation[0]
+        yield [f"`{name}`", remark, units[0] if units else "", meaning]
+
+
+def _annotation(annotation: Any) -> tuple[tuple[str, tuple[Any, ...]], bool]:
+    """Return the name of a field's type, what annotates it, and whether it may be left out."""
+    members = [each for each in get_args(annotation) if each is not type(None)]
+    is_optional = type(None) in get_args(annotation)
+    inner = members[0] if is_optional else annotation
+    details = getattr(inner, "__metadata__", ())
+    plain = get_args(inner)[0] if details else inner
+    name = str(plain) if get_args(plain) else plain.__name__
+    return (name, details), is_optional
+
+
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
 
@@ -160,9 +199,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "agents": agents,
     "benchmarks": benchmarks,
     "fpu": lambda: choices(FPU_SETTINGS),
+    "gates": lambda: choices(GATES),
     "games": games,
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "losses": lambda: choices(LOSSES),
+    "metrics": metrics,
     "networks": lambda: choices(NETWORKS),
     "schedules": lambda: choices(SCHEDULES),
     "selections": lambda: choices(SELECTION_SETTINGS),

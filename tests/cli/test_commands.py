@@ -148,8 +148,8 @@ def test_tensorboard_gets_every_scalar(smoke_run):
     assert main(["tensorboard", str(smoke_run)]) == 0
     events = EventAccumulator(str(smoke_run / "tensorboard")).Reload()
     metrics = [json.loads(line) for line in (smoke_run / "metrics.jsonl").read_text().splitlines()]
-    losses = [line["loss_policy"] for line in metrics if line["stage"] == "learn"]
-    shown = [event.value for event in events.Scalars("learn/loss_policy")]
+    losses = [line["loss"]["policy"] for line in metrics if line["stage"] == "learn"]
+    shown = [event.value for event in events.Scalars("learn/loss/policy")]
     assert shown == pytest.approx(losses)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def folder(finished, tmp_path):
 
 def _settled(run: RunFolder) -> Any:
     lines = [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in run.metrics()]
-    return lines, run.config, run.progress.model_copy(update={"metrics_bytes": 0})
+    return lines, run.config, run.progress
 
 
 def _read_run(folder: Path) -> Any:
@@ -164,7 +164,7 @@ def test_missing_metrics_are_counted(folder):
 def test_a_number_changed_by_hand_is_told(folder):
     metrics = folder / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"loss_policy": 0.5', '"loss_policy": 0.4'))
-    with pytest.raises(UserError, match="its digest does not fit"):
+    with pytest.raises(UserError, match="its digest does not match"):
         RunFolder.open(folder).metrics()
 
 
@@ -181,26 +181,41 @@ def test_newer_files_are_told(folder, monkeypatch):
             load(2)
 
 
-def test_a_state_of_the_first_version_is_still_warm(folder):
-    run = RunFolder.open(folder)
-    fields = run.progress.model_dump(exclude={"warm"}) | {"schema_version": 1}
-    digest = state._state_digest(fields)
-    (folder / "state.json").write_text(json.dumps({**fields, "digest": digest}))
-    assert RunFolder.open(folder).progress == run.progress
-    assert run.progress.warm
-
-
-@pytest.mark.parametrize("write", ["state", "config"])
-def test_a_newer_run_is_told(folder, monkeypatch, write):
+@pytest.mark.parametrize(("version", "expected"), [(99, "99, newer"), (1, "1, older")])
+@pytest.mark.parametrize("write", ["state", "config", "metrics"])
+def test_a_run_of_another_version_is_refused(folder, monkeypatch, write, version, expected):
     run = RunFolder.open(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(state, "SCHEMA", 99)
+        patch.setattr(state, "SCHEMA", version)
         if write == "state":
-            newer = run.progress.model_copy(update={"schema_version": 99})
-            state.write_state(folder / "state.json", newer)
-        else:
+            state.write_state(folder / "state.json", state.RunState(progress=run.progress))
+        elif write == "config":
             run.save_config(CONFIG)
-    with pytest.raises(UserError, match="schema version 99, newer"):
+    if write == "metrics":
+        content = (folder / "metrics.jsonl").read_text()
+        version -= version == 1  # metrics have version 1
+        (folder / "metrics.jsonl").write_text(
+            content.replace('"schema": 1', f'"schema": {version}')
+        )
+        expected = f"{version}, "
+    with pytest.raises(UserError, match=f"schema version {expected}"):
+        RunFolder.open(folder).metrics()
+
+
+@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: kind.name)
+def test_what_is_no_regular_file_is_refused_at_once(folder, kind):
+    """Whoever opens a named pipe waits for its writer; there is none."""
+    (folder / kind.name).unlink()
+    os.mkfifo(folder / kind.name)
+    with pytest.raises(UserError, match=f"{kind.name}: it is a named pipe; expected a file"):
+        kind.read(folder)
+
+
+@pytest.mark.parametrize("name", ["config.toml", "state.json"])
+def test_gigabytes_are_not_read(folder, name):
+    with open(folder / name, "wb") as file:
+        file.truncate(8 << 30)  # without a byte on the disk
+    with pytest.raises(UserError, match=f"{name}: it has 8,589,934,592 bytes; expected at most"):
         RunFolder.open(folder)
 
 

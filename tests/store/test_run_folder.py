@@ -17,7 +17,7 @@ import pytest
 from store.toy import CONFIG, contents, everything, examples, games, in_child, train
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.store.state import RunProgress
+from zerolab.store.state import RunProgress, read_state
 
 HOLDER = """
 import sys, time
@@ -111,7 +111,7 @@ def test_a_foreign_config_is_told(tmp_path):
 
 def test_a_run_is_not_made_twice(run):
     before = everything(run.path)
-    with pytest.raises(UserError, match="not empty"):
+    with pytest.raises(UserError, match="already holds a run"):
         RunFolder.create(run.path, CONFIG)
     assert everything(run.path) == before
 
@@ -182,7 +182,8 @@ def test_a_commit_that_failed_can_be_made_again(run, monkeypatch, victim):
         assert run.progress == RunFolder.open(run.path).progress == former
         run.commit(run.progress, [other])
     assert RunFolder.open(run.path).metrics()[3:] == [other]
-    assert (run.path / "metrics.jsonl").stat().st_size == run.progress.metrics_bytes
+    committed = read_state(run.path / "state.json").files
+    assert (run.path / "metrics.jsonl").stat().st_size == committed.metrics_bytes
 
 
 def _as_nobody(work) -> str:

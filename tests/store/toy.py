@@ -106,7 +106,8 @@ def contents(folder: Path) -> dict[str, object]:
             found[name] = [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines]
         elif path.name == "state.json":
             state = json.loads(path.read_text())
-            assert state.pop("metrics_bytes") == (folder / "metrics.jsonl").stat().st_size
+            length = state["files"].pop("metrics_bytes")
+            assert length == (folder / "metrics.jsonl").stat().st_size
             found[name] = state
         elif path.is_file() and path.name != ".lock":
             found[name] = path.read_bytes()

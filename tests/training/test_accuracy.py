@@ -31,9 +31,9 @@ def file(tmp_path_factory):
 
 
 def command(folder, file, *others):
-    settings = ["iterations=4", "evaluate.every=2", f"evaluate.positions={file}", *others]
-    words = ["train", "--run", str(folder), "--preset", "smoke"]
-    return words + [f"--set={each}" for each in settings]
+    settings = ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *others]
+    arguments = ["train", "--run", str(folder), "--preset", "smoke"]
+    return arguments + [f"--set={each}" for each in settings]
 
 
 def lines(folder):
@@ -52,7 +52,7 @@ def trained(file, tmp_path_factory):
 
 
 def test_every_second_iteration_has_a_line(trained, capsys):
-    found = [line for line in lines(trained) if line["stage"] == "evaluate"]
+    found = [line for line in lines(trained) if line["stage"] == "accuracy"]
     assert [line["iteration"] for line in found] == [2, 4]
     for line in found:
         assert line["positions"] == 60
@@ -65,7 +65,7 @@ def test_every_second_iteration_has_a_line(trained, capsys):
     best = RunFolder.open(trained).progress.best
     assert found[-1]["network"] == best
     arguments = ["evaluate", str(trained), "--json"]
-    positions = RunFolder.open(trained).config["evaluate"]["positions"]
+    positions = RunFolder.open(trained).config["accuracy"]["positions"]
     capsys.readouterr()
     assert main([*arguments, "--positions", positions]) == 0
     players = json.loads(capsys.readouterr().out)["accuracy"]["players"]
@@ -73,18 +73,18 @@ def test_every_second_iteration_has_a_line(trained, capsys):
     assert players[1]["all"]["weak"]["mean"] == found[-1]["search_weak"]
 
 
-def test_a_run_killed_while_it_evaluates_ends_the_same(trained, file, tmp_path):
+def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path):
     folder = tmp_path / "run"
     script = (
-        "import os, signal, sys, zerolab.training.trainer as trainer\n"
+        "import os, signal, sys, zerolab.training.stages.accuracy as accuracy\n"
         "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "trainer.accuracy_metrics = die\n"
+        "accuracy.player_choices = die\n"
         "from zerolab.cli.main import main\n"
         "main(sys.argv[1:])\n"
     )
     process = [sys.executable, "-c", script, *command(folder, file)]
     assert subprocess.run(process, capture_output=True, check=False).returncode == -signal.SIGKILL
-    assert lines(folder)[-1]["stage"] == "learn"  # the gate is repeated, with what follows it
+    assert lines(folder)[-1]["stage"] == "gate"
     assert main(command(folder, file)) == 0
     assert lines(folder) == lines(trained)
     for path in (trained / "checkpoints").iterdir():
@@ -92,7 +92,7 @@ def test_a_run_killed_while_it_evaluates_ends_the_same(trained, file, tmp_path):
 
 
 def test_the_curves_have_it(trained):
-    titles = [axes.get_title() for axes in draw_curves(RunFolder.open(trained)).axes]
+    titles = [axes.get_title() for axes in draw_curves([RunFolder.open(trained)]).axes]
     assert "strong accuracy on solved positions" in titles
     assert "weak accuracy on solved positions" in titles
 
@@ -100,13 +100,13 @@ def test_the_curves_have_it(trained):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (["evaluate.positions="], "every = 2 needs solved positions"),
-        (["evaluate.positions=nowhere.parquet"], "is not a file"),
+        (["accuracy.positions="], "every = 2 needs solved positions"),
+        (["accuracy.positions=nowhere.parquet"], "is not a file"),
         (["game=gobang:4x4:3"], "has positions of gobang:3x3:3, not of gobang:4x4:3"),
-        (["evaluate.every=-1"], "evaluate.every = -1: expected at least 0"),
+        (["accuracy.every=-1"], "accuracy.every = -1: expected at least 0"),
     ],
 )
-def test_mistakes_are_told_before_there_is_a_run(settings, expected, file, tmp_path, capsys):
+def test_mistakes_are_reported_before_there_is_a_run(settings, expected, file, tmp_path, capsys):
     folder = tmp_path / "run"
     assert main(command(folder, file, *settings)) == 2
     errors = capsys.readouterr().err

@@ -40,14 +40,21 @@ MISTAKES = [
     (["--set", "search.simulations=many"], 'search.simulations = "many": expected a whole number'),
     (["--set", "selfplay.episodes=0"], "selfplay.episodes = 0: expected at least 1"),
     (["--set", "gate.games=7"], "7 is odd"),
-    (["--set", "baseline_games=7"], "7 is odd"),
+    (["--set", "final_evaluation.games=7"], "7 is odd"),
+    (["--set", 'final_evaluation.baselines=["mtcs:9"]'], 'did you mean "mcts"?'),
+    (["--set", 'final_evaluation.baselines=["@best"]'], "expected a network of this run"),
+    (["--set", 'final_evaluation.baselines=["@0?noise.fraction=1"]'], "noise is for self-play"),
     (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
     (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
     (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),
     (["--set", f"learn.window={10**20}"], "expected at most 1000000"),
     (["--set", f"selfplay.episodes={10**13}"], "expected at most 1000000"),
     (["--set", f"gate.games={10**12}"], "expected at most 1000000"),
-    (["--set", "gate.games=0"], "games = 0 leaves nothing to decide by"),
+    (["--set", "gate.games=0"], "gate.games = 0: expected at least 2"),
+    (["--set", "gate=loss"], 'did you mean "los"?'),
+    (["--set", "gate=los", "--set", "gate.openings=0"], "gate.openings = 0: expected at least 1"),
+    (["--set", "gate=los", "--set", "gate.threshold=0.6"], 'unknown setting "gate.threshold"'),
+    (["--preset", "nowhere.toml"], "nowhere.toml"),
     (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
@@ -76,11 +83,11 @@ def test_a_threshold_beyond_any_game_is_fine(tmp_path):
 def test_a_changed_setting_is_refused_on_resume(run, capsys):
     before = (run / "state.json").read_bytes()
     assert train("--run", str(run), "--set", "search.simulations=9") == 2
-    assert "search.simulations = 9 differs from the run's 8" in capsys.readouterr().err
+    assert "search.simulations = 9 differs from 8 in" in capsys.readouterr().err
     assert train("--run", str(run), "othello:6x6") == 2
-    assert "game = othello:6x6 differs" in capsys.readouterr().err
+    assert 'game = "othello:6x6" differs' in capsys.readouterr().err
     assert train("--run", str(run), "--set", "learn.loss=product") == 2
-    assert "learn.loss.name = product differs from the run's sum" in capsys.readouterr().err
+    assert 'learn.loss.name = "product" differs from "sum"' in capsys.readouterr().err
     assert train("--run", str(run), "--set", "iterations=1") == 2
     assert "expected at least the run's 2" in capsys.readouterr().err
     assert (run / "state.json").read_bytes() == before

@@ -15,7 +15,12 @@ import pytest
 
 from zerolab.cli.main import main
 
-SETTINGS = ["iterations=3", "selfplay.episodes=12", "search.simulations=40", "baseline_games=2"]
+SETTINGS = [
+    "iterations=3",
+    "selfplay.episodes=12",
+    "search.simulations=40",
+    "final_evaluation.games=2",
+]
 
 
 def command(folder: Path) -> list[str]:
@@ -39,9 +44,9 @@ def contents(folder: Path) -> dict[str, object]:
             ]
         elif path.name == "state.json":
             state = json.loads(path.read_text())
-            del state["metrics_bytes"]  # wall-clock fields are of different lengths
+            del state["files"]["metrics_bytes"]  # wall-clock fields are of different lengths
             found[name] = state
-        elif path.is_file() and path.name != ".lock":
+        elif path.is_file() and path.name != ".lock" and path.parent.name != "tensorboard":
             found[name] = path.read_bytes()
     return found
 
@@ -83,12 +88,12 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
 
 
 def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
-    """Wait until a run has come to a stage or past it; tell whether it is still going on."""
-    order = ["selfplay", "learn", "gate", "measure"]
+    """Wait until a run has reached a stage; return whether it is still at work."""
+    order = ["selfplay", "learn", "gate", "final_evaluation"]
     iteration, name = stage.split()
     while process.poll() is None:
         try:
-            state = json.loads((folder / "state.json").read_text())
+            state = json.loads((folder / "state.json").read_text())["progress"]
         except (OSError, ValueError):
             state = {"iteration": 0, "stage": "selfplay"}
         here = (state["iteration"], order.index(state["stage"]))
@@ -98,7 +103,7 @@ def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
     return False
 
 
-def test_an_interrupt_is_clean_and_says_how_to_go_on(tmp_path, undisturbed):
+def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
     folder = tmp_path / "run"
     process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert wait_for_stage(folder, "1 learn", process)

@@ -10,14 +10,14 @@ from zerolab.cli.main import main
 from zerolab.core.config import validate
 from zerolab.play.selfplay import play_episodes
 from zerolab.search.settings import SearchSettings
-from zerolab.training import trainer
-from zerolab.training.warm_start.schedules import Adaptive, Fixed, Linear, Never
-from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, enhanced
+from zerolab.training.stages import selfplay
+from zerolab.training.warm_start.schedules import Adaptive, Constant, Linear, Never
+from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, warm_start_search
 
 GAMES = ("gobang:3x3:3", "connect_four:4x4", "othello:4x4")
 PAPER = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
 
-TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "baseline_games=0",
+TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "final_evaluation.games=0",
         "learn.epochs=1"]  # fmt: skip
 
 
@@ -29,20 +29,23 @@ def train(folder, game, *assignments):
 
 
 def weights(metrics):
-    return [line.get("warm_start") for line in metrics if line["stage"] == "selfplay"]
+    return [line.get("warm_start_weight") for line in metrics if line["stage"] == "selfplay"]
 
 
 def test_weights_of_the_paper():
     assert [Linear().weight(i) for i in range(1, 8)] == [1, 0.8, 0.6, 0.4, 0.2, 0, 0]
-    assert [Fixed().weight(i) for i in range(1, 8)] == [1, 1, 1, 1, 1, 0, 0]
+    assert [Constant().weight(i) for i in range(1, 8)] == [1, 1, 1, 1, 1, 0, 0]
     assert {Never().weight(i) for i in range(1, 1000)} == {1}
 
 
-def test_linear_and_fixed_differ_in_weight_alone():
+def test_linear_and_constant_differ_in_weight_alone():
     for last in (1, 3, 100):
         for i in range(1, 2 * last + 2):
-            linear, fixed = Linear(iterations=last).weight(i), Fixed(iterations=last).weight(i)
-            assert (linear > 0) == (fixed > 0) == (i <= last)
+            linear, constant = (
+                Linear(iterations=last).weight(i),
+                Constant(iterations=last).weight(i),
+            )
+            assert (linear > 0) == (constant > 0) == (i <= last)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +61,13 @@ def test_linear_and_fixed_differ_in_weight_alone():
 )
 def test_variants_are_pairs_of_rules(variant, selection, leaf):
     plain = validate(SearchSettings, {"selection": {"name": "puct", "c": 1.7}, "simulations": 33})
-    search = enhanced(plain, WarmStartSettings(variant=variant), 0.4)
+    search = warm_start_search(plain, WarmStartSettings(variant=variant), 0.4)
     assert search.selection.name == selection
     assert search.selection.c == 1.7  # W: U and U_rave have the same c
     assert search.leaf_evaluator.model_dump() == leaf
     same = {"selection", "leaf_evaluator"}
     assert search.model_dump(exclude=same) == plain.model_dump(exclude=same)
-    assert enhanced(plain, WarmStartSettings(variant=variant), 0.0) == plain
+    assert warm_start_search(plain, WarmStartSettings(variant=variant), 0.0) == plain
 
 
 def test_a_variant_of_ones_own():
@@ -73,8 +76,8 @@ def test_a_variant_of_ones_own():
         "leaf_evaluator": "mixed",
         "simulations": 7,
     }
-    warm_start = validate(WarmStartSettings, {"variant": "own", "search": own})
-    search = enhanced(SearchSettings(), warm_start, 0.25)
+    warm_start = validate(WarmStartSettings, {"variant": "custom", "search": own})
+    search = warm_start_search(SearchSettings(), warm_start, 0.25)
     assert search.selection.all_movers
     assert search.leaf_evaluator.weight == 0.25
     assert search.simulations == 7
@@ -82,14 +85,20 @@ def test_a_variant_of_ones_own():
 
 def test_a_weight_of_plain_search_is_left_alone():
     plain = validate(SearchSettings, {"leaf_evaluator": {"name": "mixed", "weight": 0.3}})
-    assert enhanced(plain, WarmStartSettings(variant="rave"), 0.8).leaf.weight == 0.3
-    assert enhanced(plain, WarmStartSettings(variant="wrora"), 0.8).leaf.weight == 0.8
+    assert (
+        warm_start_search(plain, WarmStartSettings(variant="rave"), 0.8).leaf_evaluator.weight
+        == 0.3
+    )
+    assert (
+        warm_start_search(plain, WarmStartSettings(variant="wrora"), 0.8).leaf_evaluator.weight
+        == 0.8
+    )
 
 
 def test_settings_beside_a_variant():
     more = {"leaf_evaluator": {"playouts": 4}, "selection": {"equivalence": 9}}
     warm_start = validate(WarmStartSettings, {"variant": "wrora", "search": more})
-    search = enhanced(SearchSettings(), warm_start, 0.5)
+    search = warm_start_search(SearchSettings(), warm_start, 0.5)
     assert (
         search.leaf_evaluator.name,
         search.leaf_evaluator.playouts,
@@ -111,7 +120,7 @@ def test_every_variant_of_the_paper_trains(game, tmp_path):
     assert examples["wro"] == examples["rollout"]
     assert examples["wrora"] == examples["rora"]
     assert len(set(examples.values())) == 4
-    assert set(PAPER) == set(VARIANTS) - {"own"}
+    assert set(PAPER) == set(VARIANTS) - {"custom"}
 
 
 @pytest.fixture
@@ -119,11 +128,11 @@ def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""
     kept = []
 
-    def play_and_tell(game, settings, search, *rest):
+    def play_and_keep(game, settings, search, *rest):
         kept.append(search)
         return play_episodes(game, settings, search, *rest)
 
-    monkeypatch.setattr(trainer, "play_episodes", play_and_tell)
+    monkeypatch.setattr(selfplay, "play_episodes", play_and_keep)
     return kept
 
 
@@ -152,41 +161,41 @@ def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
         tmp_path / "run", "gobang:3x3:3", f"warm_start.variant={variant}",
         "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
-    assert contests[0]["wins"] + contests[0]["draws"] + contests[0]["losses"] == 4
-    assert weights(metrics) == [1.0, float(contests[0]["los"] < 0.95)]
+    matches = [line for line in metrics if line["stage"] == "warm_start_match"]
+    assert matches[0]["wins"] + matches[0]["draws"] + matches[0]["losses"] == 4
+    assert weights(metrics) == [1.0, float(matches[0]["los"] < 0.95)]
 
 
-ADAPTIVE = ("iterations=4", "warm_start.variant=own", "warm_start.schedule=adaptive")
+ADAPTIVE = ("iterations=4", "warm_start.variant=custom", "warm_start.schedule=adaptive")
 
 
 def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
-    """The "enhancement" is next to no search at all; it loses the first warm_start_match."""
+    """This "warm start" hardly searches at all; it loses the first match."""
     metrics = train(
         tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=1",
         "search.simulations=200",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
-    assert len(contests) == 1
-    assert contests[0]["los"] >= 0.95
-    assert contests[0]["wins"] > contests[0]["losses"]
+    matches = [line for line in metrics if line["stage"] == "warm_start_match"]
+    assert len(matches) == 1
+    assert matches[0]["los"] >= 0.95
+    assert matches[0]["wins"] > matches[0]["losses"]
     assert weights(metrics) == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_an_adaptive_schedule_goes_on_while_the_enhancement_is_stronger(tmp_path):
+def test_an_adaptive_schedule_continues_while_the_warm_start_is_stronger(tmp_path):
     metrics = train(
         tmp_path / "run", "connect_four:4x4", *ADAPTIVE, "warm_start.search.simulations=200",
         "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
-    contests = [line for line in metrics if line["stage"] == "warm_start_match"]
-    assert [line["iteration"] for line in contests] == [1, 2, 3, 4]
-    assert max(line["los"] for line in contests) < 0.95
+    matches = [line for line in metrics if line["stage"] == "warm_start_match"]
+    assert [line["iteration"] for line in matches] == [1, 2, 3, 4]
+    assert max(line["los"] for line in matches) < 0.95
     assert weights(metrics) == [1.0] * 4
 
 
 def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
     options = (
-        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.los=0.6",
+        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.min_los=0.6",
         "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
     whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
@@ -202,47 +211,55 @@ def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
     assert settled(grown) == settled(whole)
 
 
-def test_the_superiority_that_ends_it_is_the_one_asked_for():
+def test_the_likelihood_that_ends_it_is_the_one_asked_for():
     for asked, found, over in ((0.9, 0.89, False), (0.9, 0.9, True), (0.5, 0.4, False)):
-        schedule = Adaptive(los=asked)
-        assert schedule.is_over(lambda warm_start_match, found=found: found) == over
+        assert Adaptive(min_los=asked).is_over(found) == over
 
 
 MISTAKES = [
     (["warm_start.variant=wrra"], 'did you mean "wrora"?'),
     (["warm_start.variant=wro", "iterations=1"], "iterations = 2 is beyond the 1 iterations"),
     (
-        ["warm_start.variant=wro", "warm_start.schedule=fixed"],
+        ["warm_start.variant=wro", "warm_start.schedule=constant"],
         "warm_start.schedule.iterations = 5 is beyond the 2 iterations of the run",
     ),
     (["warm_start.schedule=linar"], 'did you mean "linear"?'),
     (["warm_start.schedule.iterations=0"], "schedule.iterations = 0: expected at least 1"),
     (["warm_start.schedule.name=adaptive", "warm_start.schedule.games=3"], "3 is odd"),
-    (["warm_start.variant=own"], "has nothing of its own"),
+    (["warm_start.variant=custom"], "changes nothing"),
     (["warm_start.search.leaf_evaluator=playout"], "has no effect"),
     (
         ["warm_start.variant=wro", "warm_start.search.leaf_evaluator.weight=2"],
-        "weight = 2: the weight is",
+        "weight = 2: the schedule sets",
     ),
     (
         ["warm_start.variant=rora", "warm_start.search.leaf_evaluator.playouts=0"],
         "playouts = 0: expected at",
     ),
     (
-        ["warm_start.variant=own", "warm_start.search.leaf_evaluator=5"],
-        "leaf = 5: expected a table",
+        ["warm_start.variant=custom", "warm_start.search.leaf_evaluator=5"],
+        "leaf_evaluator = 5: expected a table",
     ),
-    (["warm_start.variant=own", "warm_start.search.leaf_evaluator=mixd"], 'did you mean "mixed"?'),
     (
-        ["warm_start.variant=own", "warm_start.search.leaf_evaluator=mixd"],
-        'warm_start.search: leaf.name = "m',
+        ["warm_start.variant=custom", "warm_start.search.leaf_evaluator=mixd"],
+        'did you mean "mixed"?',
+    ),
+    (
+        ["warm_start.variant=custom", "warm_start.search.leaf_evaluator=mixd"],
+        'warm_start.search: leaf_evaluator.name = "m',
     ),
     (
         ["warm_start.variant=rave", "warm_start.search.selection=puct"],
-        'selection = "puct" is not what variant = "rave" stands for, "rave"',
+        'selection = "puct" contradicts variant = "rave", which has "rave"',
     ),
-    (["warm_start.variant=own", "warm_start.search=5"], "warm_start.search = 5: expected a table"),
-    (["warm_start.variant=own", "warm_start.search.simulatons=5"], 'did you mean "simulations"?'),
+    (
+        ["warm_start.variant=custom", "warm_start.search=5"],
+        "warm_start.search = 5: expected a table",
+    ),
+    (
+        ["warm_start.variant=custom", "warm_start.search.simulatons=5"],
+        'did you mean "simulations"?',
+    ),
     (
         ["search.leaf_evaluator.name=mixed", "search.leaf_evaluator.weight=1.5"],
         "weight = 1.5: expected at most 1",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from zerolab.bench.measure import Measurement, timed
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.settings import resolve
+from zerolab.training.configure import resolve
+from zerolab.training.records import read_records
 from zerolab.training.trainer import Trainer
 
 
@@ -20,8 +21,8 @@ def measure_training(rounds: int) -> Iterator[Measurement]:
         with run.locked():
             total = 1.0 / timed(lambda: _train(Trainer(run, settings)))
         seconds: dict[str, float] = {}
-        for line in run.metrics():
-            seconds[line["stage"]] = seconds.get(line["stage"], 0.0) + line["wall_seconds"]
+        for record in read_records(run):
+            seconds[record.stage] = seconds.get(record.stage, 0.0) + record.wall_seconds
     shares = {stage: spent / total for stage, spent in seconds.items()}
     name, limit_of = "train/connect_four:6x7/mini", "seconds of its self-play alone"
     yield Measurement(name, "seconds", total, seconds["selfplay"], limit_of, shares)

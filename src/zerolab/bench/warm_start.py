@@ -8,7 +8,7 @@ from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.bench.selfplay import WORKLOADS, SelfPlay
 from zerolab.bench.trees import Trees
 from zerolab.search.settings import SearchSettings
-from zerolab.training.warm_start.settings import WarmStartSettings, enhanced
+from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
 
 
 def measure_warm_start(rounds: int) -> Iterator[Measurement]:
@@ -19,7 +19,7 @@ def measure_warm_start(rounds: int) -> Iterator[Measurement]:
         yield Measurement(f"warm-start/rave/{name}", "simulations/s", rate, limit, "PUCT")
     title, network, games, simulations = WORKLOADS[0]
     plain = SearchSettings(simulations=simulations)
-    warm = enhanced(plain, WarmStartSettings(variant="wrora"), weight=0.6)
+    warm = warm_start_search(plain, WarmStartSettings(variant="wrora"), weight=0.6)
     for name in GAMES:
         wrora, baseline = (SelfPlay(name, network, games, search) for search in (warm, plain))
         rate, limit = in_turns(wrora.play, baseline.play, rounds)

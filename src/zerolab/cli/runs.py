@@ -30,7 +30,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
         print(json_format.dumps([summary._asdict() for summary in summaries]))
         return
     if not summaries:
-        print("no runs here; begin one with: zerolab train")
+        print("no runs here; start one with: zerolab train")
         return
     table = Table("run", "game", "preset", "iteration", "status", "Elo", box=None)
     for each in summaries:

@@ -10,11 +10,13 @@ import tyro
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.tensorboard import export_events
+from zerolab.training.tensorboard import export_events
 
 
 def export(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     """Write the metrics of runs as TensorBoard events, into the folder tensorboard of each.
+
+    Training does the same after every stage; this is for runs whose events were deleted.
 
     Example: zerolab tensorboard runs/demo && tensorboard --logdir runs
 
@@ -25,7 +27,7 @@ def export(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
         raise UserError("expected the folder of a run, as in runs/demo")
     for path in runs:
         print(export_events(RunFolder.open(path)))
-    print("look at them with: tensorboard --logdir " + str(runs[0].parent))
+    print(f"look at them with: tensorboard --logdir {runs[0].parent}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`zerolab train`: begin a run or go on with one."""
+"""`zerolab train`: start a run or resume one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from rich.console import Console
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.progress import PlainReporter, TerminalReporter
 from zerolab.cli.stopping import stoppable
-from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.accuracy import solved_positions
-from zerolab.training.settings import TrainSettings, amend, resolve
-from zerolab.training.trainer import Trainer
+from zerolab.store.state import RunProgress
+from zerolab.training.configure import amend, resolve
+from zerolab.training.presets import preset_name
+from zerolab.training.settings import TrainSettings
+from zerolab.training.trainer import Trainer, check_inputs
 
 DEFAULT_PRESET = "mini"
 
@@ -32,10 +33,10 @@ def train(
     run: Path | None = None,
     set: Assignments = (),
 ) -> None:
-    """Train an agent from scratch, or go on with a run that was stopped.
+    """Train an agent from scratch, or resume a run that was stopped.
 
-    Every finished stage is saved. A run that was killed or stopped goes on when it is named again,
-    and ends as if it had never been stopped.
+    Every finished stage is saved. A run that was killed or stopped is resumed by naming it again,
+    and ends as if it had never been stopped. TensorBoard can watch it from the start.
 
     Examples:
       zerolab train connect_four:6x7 --preset mini --run runs/demo
@@ -46,7 +47,8 @@ def train(
 
     Args:
         game: What to learn, such as othello:6x6; the preset's own game by default.
-        preset: paper, small, mini or smoke; mini by default.
+        preset: The settings to start from, mini by default: a name that `zerolab settings` lists,
+            or a file that ends in .toml.
         run: The folder of the run, runs/GAME-PRESET by default.
         set: A setting to change, such as learn.epochs=5; may be repeated.
     """
@@ -56,7 +58,7 @@ def train(
         opened, settings = _resume(folder, game, preset, set)
     else:
         settings = resolve(game, preset or DEFAULT_PRESET, set)
-        solved_positions(settings.evaluate, parse_game(settings.game))  # before there is a run
+        check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     _introduce(console, opened, settings)
     _train(console, opened, settings)
@@ -71,17 +73,17 @@ def _resume(
     folder: Path, game: str | None, preset: str | None, assignments: Sequence[str]
 ) -> tuple[RunFolder, TrainSettings]:
     opened = RunFolder.open(folder)
-    repeated = [f"{key}={value}" for key, value in (("game", game), ("preset", preset)) if value]
-    settings = amend(opened.config, [*repeated, *assignments])
-    return opened, settings
+    asked = {"game": game, "preset": preset and preset_name(preset)}
+    repeated = [f"{key}={value}" for key, value in asked.items() if value]
+    return opened, amend(opened, [*repeated, *assignments])
 
 
 def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
     console.print(tomli_w.dumps(settings.model_dump()), markup=False, highlight=False)
     progress = run.progress
-    begun = (progress.iteration, progress.stage) != (1, "selfplay")
-    verb = f"going on at iteration {progress.iteration}, {progress.stage}" if begun else "new run"
-    console.print(f"{run.path}: {verb}\n", highlight=False)
+    resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
+    state = "new run" if progress == RunProgress() else resumed
+    console.print(f"{run.path}: {state}\n", markup=False, highlight=False)
 
 
 def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:

@@ -1,4 +1,4 @@
-"""Named arrays in safetensors files, with a header that tells whose they are.
+"""Named arrays in safetensors files, with a header that says whose they are.
 
 The header carries a digest: safetensors itself does not notice a changed byte.
 """
@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import replacing
-from zerolab.store.checks import check_schema, damaged, digest, reading
+from zerolab.store.checks import check_schema, damaged, digest, reading, require_file
 
 SCHEMA = 1
 
@@ -43,12 +43,13 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, of another kind or of a newer version.
     """
+    require_file(path)
     with reading(path), safe_open(path, framework="numpy") as opened:
         header = _header(path, opened.metadata() or {})
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     found = header.pop("digest", None)
     if found != _digest(header, arrays):
-        raise damaged(path, "its digest does not fit")
+        raise damaged(path, "its digest does not match")
     if header.get("kind") != kind:
         raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
     return arrays, header

@@ -1,4 +1,4 @@
-"""What can be wrong with a file of a run, each told in one line."""
+"""What can be wrong with a file of a run, each reported in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, one_line
+from zerolab.core.files import check_file, read_limited
 
 # Everything that the decoders of numpy, zipfile, safetensors, json and tomllib were seen to raise
 # when single bytes of their files were changed.
@@ -29,11 +30,6 @@ _UNREADABLE = (
     zlib.error,
     SafetensorError,
 )
-
-
-def one_line(why: object) -> str:
-    """Return a message without its line breaks."""
-    return " ".join(str(why).split())
 
 
 def damaged(path: Path, why: object) -> UserError:
@@ -54,6 +50,22 @@ def reading(path: Path) -> Iterator[None]:
         raise damaged(path, error) from error
 
 
+def require_file(path: Path, limit: int = 1 << 36) -> None:
+    """Raise UserError if a file is missing, larger than `limit` bytes, or no regular file.
+
+    Reading a named pipe or a device could take forever.
+    """
+    with reading(path):
+        path.stat()
+    check_file(path, limit)
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Return the content of a file; see `require_file` for the errors raised."""
+    require_file(path, limit)
+    return read_limited(path, limit)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Raise UserError where the disk is full or the file or folder cannot be written."""
@@ -64,12 +76,17 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_schema(path: Path, found: Any, known: int) -> None:
-    """Raise UserError where a file's schema version is not one this version can read."""
+    """Raise UserError where a file's schema version is not the one this version reads."""
     if not isinstance(found, int):
         raise UserError(f"{path} was not written by zerolab: it names no schema version")
     if found > known:
         raise UserError(
             f"{path} has schema version {found}, newer than the {known} known here: update zerolab"
+        )
+    if found < known:
+        raise UserError(
+            f"{path} has schema version {found}, older than the {known} read here: use the version"
+            " of zerolab that wrote it"
         )
 
 

@@ -1,8 +1,8 @@
-"""Training examples on disk: states and targets, never planes (DESIGN 4).
+"""Training examples on disk: states and targets, never the planes that networks see.
 
-The files are npz archives that numpy alone can read. Deflate at level 1 brings real
-examples to between 0.33 and 0.39 of their size; level 6 takes a tenth off that and takes two to
-nine times as long to write.
+The files are npz archives that numpy alone can read. Deflate at level 1 compresses real examples
+to between 0.33 and 0.39 of their size; level 6 saves another tenth and takes two to nine times as
+long to write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import replacing
-from zerolab.store.checks import check_schema, damaged, reading
+from zerolab.store.checks import check_schema, damaged, reading, require_file
 
 SCHEMA = 1
 _HEADER = "zerolab.json"
@@ -72,6 +72,7 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
+    require_file(path)
     with reading(path), zipfile.ZipFile(path) as archive:
         if _HEADER not in archive.namelist():
             raise UserError(f"{path} was not written by zerolab")
@@ -81,7 +82,7 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     examples = Examples(**columns)
     forms = {name: (str(column.dtype), column.ndim) for name, column in columns.items()}
     if forms != _COLUMNS or len({len(column) for column in examples}) != 1:
-        raise damaged(path, "its columns do not fit each other")
+        raise damaged(path, "its columns do not match each other")
     return examples, about
 
 

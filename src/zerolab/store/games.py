@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.core.errors import UserError
-from zerolab.store.checks import check_schema, damaged, digest, one_line
+from zerolab.core.errors import UserError, one_line
+from zerolab.store.checks import check_schema, damaged, digest
 
 SCHEMA = 1
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number

@@ -1,4 +1,4 @@
-"""What runs there are and how far they have come."""
+"""Finding runs, and how far they have come."""
 
 from __future__ import annotations
 

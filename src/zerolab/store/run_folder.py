@@ -1,8 +1,8 @@
-"""A run's folder, and the rule that keeps it whole.
+"""A run's folder, and the rule that keeps it consistent.
 
 ``state.json`` is the commit point: it is replaced in one step after everything a stage wrote is on
 disk. Whatever lies beyond it when a run is opened for writing belongs to a stage that never
-finished; it is removed, and the stage is done again.
+finished; it is removed, and the stage is repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from zerolab.store import lock
 from zerolab.store.arrays import Arrays, load_arrays, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import Examples, load_examples, save_examples
+from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
-from zerolab.store.state import RunProgress, read_config, read_state, write_config, write_state
+from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
+
+RUN = FolderKind("run", "config.toml", "--run")
 
 _WEIGHTS = "weights"
 _OPTIMIZER = "optimizer state"
@@ -39,20 +42,19 @@ class _Checkpoint(NamedTuple):
 class RunFolder:
     """A run on disk. Reading needs no lock; hold `locked` around everything that writes."""
 
-    def __init__(self, path: Path, config: Mapping[str, Any], progress: RunProgress) -> None:
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
-        self.progress = progress
         self.games = GameStore(path / "games.sqlite")
+        self._use(RunState())
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
         """Make a new run; raise UserError if the folder has other content or cannot be written."""
-        make_folder(path)
-        _require_empty(path)  # before the lock's file is put into a folder that is not ours
-        with lock.exclusive(path):
-            _require_empty(path)
-            run = cls(path, write_config(path / "config.toml", config), RunProgress())
+        with RUN.locked(path):
+            if is_run(path):
+                raise UserError(f"{path} already holds a run: expected a new or empty folder")
+            run = cls(path, RUN.write_settings(path, config))
             run._begin()
         return run
 
@@ -61,24 +63,28 @@ class RunFolder:
         """Open a run; raise UserError where it is none, is damaged, or is of a newer version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
-        run = cls(path, read_config(path / "config.toml"), RunProgress())
+        run = cls(path, RUN.read_settings(path))
         if run._is_begun():
-            run.progress = read_state(path / "state.json")
+            run._use(read_state(path / "state.json"))
         return run
+
+    def _use(self, state: RunState) -> None:
+        self.progress = state.progress
+        self._files = state.files
+        self._latest = {"examples": state.files.examples, "networks": state.files.networks}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out, and remove what an unfinished stage has left behind.
 
         Raises UserError at once if another process is at work on the run, and, having changed
-        nothing, if metrics or games are damaged. The lock ends with its process, however that
-        ends.
+        nothing, if metrics or games are damaged. The lock ends with its process, whatever ends it.
         """
         with lock.exclusive(self.path):
             now = RunFolder.open(self.path)
             if now.config != self.config:
                 raise UserError(f"{self.path} was changed by another process just now: try again")
-            self.progress = now.progress
+            self._use(RunState(progress=now.progress, files=now._files))
             self._rewind()
             self._begin()
             yield
@@ -88,39 +94,44 @@ class RunFolder:
         """Whether some process is at work on the run."""
         return lock.is_locked(self.path)
 
-    def commit(self, progress: RunProgress, metrics: Sequence[dict[str, Any]]) -> None:
+    def commit(self, progress: RunProgress, metrics: Sequence[Mapping[str, Any]]) -> None:
         """Append lines of metrics and make `progress` the state of the run.
 
-        The fields of `progress` that describe files are filled in here. Raises UserError where
-        the disk is full or cannot be written; the run then stays at its former state.
+        All files saved so far belong to it from now on. Raises UserError where the disk is full or
+        cannot be written; the run then stays at its former state.
         """
-        path, former = self.path / "metrics.jsonl", self.progress
+        path, former = self.path / "metrics.jsonl", self._files
         lines = format_metrics(metrics)
         with writing(path), open(path, "ab") as file:
             file.truncate(former.metrics_bytes)  # lines of an earlier commit that failed
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        committed = progress.model_copy(
-            update={
-                "metrics_bytes": former.metrics_bytes + len(lines),
-                "metrics_digest": extend_digest(former.metrics_digest, metrics),
-                "game_stages": len(self.games.stages()),
-            }
+        files = CommittedFiles(
+            metrics_bytes=former.metrics_bytes + len(lines),
+            metrics_digest=extend_digest(former.metrics_digest, metrics),
+            game_stages=len(self.games.stages()),
+            **self._latest,
         )
-        write_state(self.path / "state.json", committed)
-        self.progress = committed
+        state = RunState(progress=progress, files=files)
+        write_state(self.path / "state.json", state)
+        self._use(state)
+
+    @property
+    def latest_examples(self) -> int:
+        """The latest iteration whose examples are committed; 0 for none."""
+        return self._files.examples
 
     def save_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
-        self.config = write_config(self.path / "config.toml", config)
+        self.config = RUN.write_settings(self.path, config)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the committed lines of metrics; raise UserError if they are damaged."""
         path = self.path / "metrics.jsonl"
-        lines = read_metrics(path, self.progress.metrics_bytes)
-        if extend_digest("", lines) != self.progress.metrics_digest:
-            raise damaged(path, "its digest does not fit")
+        lines = read_metrics(path, self._files.metrics_bytes)
+        if extend_digest("", lines) != self._files.metrics_digest:
+            raise damaged(path, "its digest does not match")
         return lines
 
     def weights_path(self, iteration: int) -> Path:
@@ -138,6 +149,7 @@ class RunFolder:
         about = {**self._about(iteration), "network": self.config.get("network", {})}
         save_arrays(self._optimizer_path(iteration), _OPTIMIZER, optimizer, **about)
         save_arrays(self.weights_path(iteration), _WEIGHTS, weights, **about)
+        self._latest["networks"] = iteration
 
     def load_weights(self, iteration: int) -> Arrays:
         """Return the weights of an iteration's network; raise UserError if there are none."""
@@ -170,6 +182,7 @@ class RunFolder:
     def save_examples(self, iteration: int, examples: Examples) -> None:
         """Save the examples of an iteration."""
         save_examples(self._examples_path(iteration), examples, **self._about(iteration))
+        self._latest["examples"] = iteration
 
     def load_examples(self, iteration: int) -> Examples:
         """Return the examples of an iteration; raise UserError if they are missing or damaged."""
@@ -196,7 +209,7 @@ class RunFolder:
         return [_Checkpoint(path, int(name[1]), bool(name[2])) for path, name in named if name]
 
     def _is_begun(self) -> bool:
-        """Tell whether anything was written after config.toml."""
+        """Return whether anything was written after config.toml."""
         return (
             (self.path / "state.json").exists()
             or (self.path / "metrics.jsonl").exists()
@@ -204,45 +217,40 @@ class RunFolder:
         )
 
     def _begin(self) -> None:
-        """Complete a run that was killed, or is now, between its settings and its first state."""
+        """Make what a run needs beside its settings, unless it is there."""
         for name in ("checkpoints", "examples"):
             make_folder(self.path / name)
         if not (self.path / "state.json").exists():
-            write_state(self.path / "state.json", self.progress)
+            write_state(self.path / "state.json", RunState())
 
     def _rewind(self) -> None:
         """Check metrics and games, then go back to the commit point."""
         self.metrics()
-        self.games.rewind(self.progress.game_stages)
+        self.games.rewind(self._files.game_stages)
         metrics = self.path / "metrics.jsonl"
         if metrics.exists():
             with writing(metrics):
-                os.truncate(metrics, self.progress.metrics_bytes)
+                os.truncate(metrics, self._files.metrics_bytes)
         for path in [*self._uncommitted(), *self.path.rglob(".*.part")]:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
         """Yield the networks and examples of stages that have not finished."""
-        iteration, stage = self.progress.iteration, self.progress.stage
-        learned = iteration if stage == "gate" else iteration - 1
-        played = iteration if stage in ("learn", "gate") else iteration - 1
-        yield from (each.path for each in self._checkpoints() if each.iteration > learned)
+        latest = self._files
+        yield from (each.path for each in self._checkpoints() if each.iteration > latest.networks)
         for path in (self.path / "examples").glob("*"):
             name = _EXAMPLES.fullmatch(path.name)
-            if name and int(name[1]) > played:
+            if name and int(name[1]) > latest.examples:
                 yield path
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a folder holds a run, whole or not; raise UserError if it cannot be read."""
-    with reading(path):
-        return (path / "config.toml").is_file() or (path / "state.json").is_file()
+    """Return whether a folder holds a run, complete or not.
 
-
-def _require_empty(path: Path) -> None:
+    Raises UserError if the folder cannot be read.
+    """
     with reading(path):
-        if any(not entry.name.startswith(".") for entry in path.iterdir()):
-            raise UserError(f"{path} is not a run and not empty: expected a new or empty folder")
+        return RUN.is_in(path) or (path / "state.json").is_file()
 
 
 def _remove(path: Path) -> None:

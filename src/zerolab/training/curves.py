@@ -1,86 +1,201 @@
-"""The training curves of a run as a figure."""
+"""Training curves of runs as a figure, over iterations, games or hours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.core.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.records import (
+    AccuracyRecord,
+    GateRecord,
+    LearnRecord,
+    Record,
+    SelfPlayRecord,
+    read_records,
+)
 
-_STAGES = {"selfplay": "self-play", "learn": "learning", "gate": "arena"}
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+XAxis = Literal["iterations", "games", "hours"]
+"""Over what curves are drawn: iterations, games of self-play, or hours of training."""
+
+_LABELS = {
+    "iterations": "iteration",
+    "games": "games of self-play",
+    "hours": "hours of training",
+}
+_DASHES = {"policy": "-", "value": "--", "network": "-", "search": "--"}
 
 
-def draw_curves(run: RunFolder) -> Figure:
-    """Draw losses, training Elo, game length, time and, if measured, accuracy by iteration.
+class Curves(NamedTuple):
+    """The records of a run with the place of each on the x axis."""
+
+    title: str
+    records: list[Record]
+    x: list[float]
+    colour: str
+
+    def of(self, kind: type[Record]) -> Curves:
+        """Return the records of one kind alone."""
+        chosen = [i for i, record in enumerate(self.records) if isinstance(record, kind)]
+        return self._replace(
+            records=[self.records[i] for i in chosen], x=[self.x[i] for i in chosen]
+        )
+
+
+def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
+    """Draw losses, training Elo, game length, time and, if measured, accuracy, a colour per run.
 
     Raises UserError for a run without a finished iteration.
     """
-    metrics = run.metrics()
-    accuracy = [line for line in metrics if line["stage"] == "evaluate"]
-    by_stage = {name: [line for line in metrics if line["stage"] == name] for name in _STAGES}
-    if not by_stage["gate"]:
-        raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    rows = 3 if accuracy else 2
-    figure = Figure(figsize=(9, 3 * rows), layout="constrained")
-    losses, elo, length, seconds, *others = figure.subplots(rows, 2).flat
-    for axes, measure in zip(others, ("strong", "weak"), strict=False):
-        _draw_accuracy(axes, accuracy, measure)
-    _plot(losses, by_stage["learn"], "loss_policy", "policy")
-    _plot(losses, by_stage["learn"], "loss_value", "value")
-    losses.set(title="loss in the last epoch", xlabel="iteration")
-    losses.legend()
-    _plot(elo, by_stage["gate"], "elo", "best network")
-    elo.set(title="training Elo (biased, see L)", xlabel="iteration")
-    _plot(length, by_stage["selfplay"], "plies_per_game", "plies")
-    length.set(title="plies a game", xlabel="iteration")
-    _stack_seconds(seconds, by_stage)
-    figure.suptitle(f"{run.config['game']}, preset {run.config['preset']}")
+    curves = [_curves(run, x, colour(number)) for number, run in enumerate(runs)]
+    panels = _panels(curves)
+    rows = -(-len(panels) // 2)
+    figure = new_figure(9, 2.9 * rows + 0.7)
+    every = figure.subplots(rows, 2, squeeze=False).flat
+    for axes, (title, draw) in zip(every, panels.items(), strict=False):
+        for each in curves:
+            draw(axes, each)
+        axes.set_title(title)
+        axes.set_xlabel(_LABELS[x])
+        axes.grid(alpha=0.3)
+        axes.set_axisbelow(True)
+    for axes in list(every)[len(panels) :]:
+        axes.set_axis_off()
+    legend_below(figure, _handles(curves))
+    if len(runs) == 1:
+        config = runs[0].config
+        figure.suptitle(f"{config['game']}, preset {config['preset']}", parse_math=False)
     return figure
 
 
-def _draw_accuracy(axes: Axes, lines: Sequence[dict[str, Any]], measure: str) -> None:
-    """Draw the accuracy of the network alone and with search, with intervals."""
-    x = [line["iteration"] for line in lines]
-    for player in ("network", "search"):
-        key = f"{player}_{measure}"
-        _plot(axes, lines, key, player)
-        low, high = ([line[f"{key}_{end}"] for line in lines] for end in ("low", "high"))
-        axes.fill_between(x, low, high, alpha=0.2)
-    axes.set(title=f"{measure} accuracy on solved positions", xlabel="iteration")
-    axes.legend()
+def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
+    records = read_records(run)
+    if not any(isinstance(record, GateRecord) for record in records):
+        raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
+    return Curves(shortened(run.path.as_posix()), records, _places(records, x), shade)
 
 
-def save_curves(run: RunFolder, path: Path) -> None:
-    """Write the figure to a file whose ending names its format, such as .png or .svg."""
-    figure = draw_curves(run)
-    formats = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:] not in formats:
-        raise UserError(f'"{path}": expected an ending such as .png, .svg or .pdf')
-    try:
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+def _places(records: Sequence[Record], x: XAxis) -> list[float]:
+    """Return where on the x axis each record stands."""
+    if x == "hours":
+        return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
+    if x == "games":
+        played = (each.games if isinstance(each, SelfPlayRecord) else 0 for each in records)
+        return [float(games) for games in accumulate(played)]
+    return [float(record.iteration) for record in records]
 
 
-def _plot(axes: Axes, lines: Sequence[dict[str, Any]], key: str, label: str) -> None:
-    known = [line for line in lines if key in line]
-    x, y = [line["iteration"] for line in known], [line[key] for line in known]
-    axes.plot(x, y, marker=".", label=label)
-    axes.grid(alpha=0.3)
+_Draw = Callable[["Axes", Curves], None]
 
 
-def _stack_seconds(axes: Axes, by_stage: dict[str, list[dict[str, Any]]]) -> None:
-    """Stack the seconds that each stage of an iteration took."""
-    count = len(by_stage["gate"])
-    floor = [0.0] * count
-    for stage, label in _STAGES.items():
-        heights = [line["wall_seconds"] for line in by_stage[stage][:count]]
-        axes.bar(range(1, count + 1), heights, bottom=floor, label=label)
+def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
+    """Return how each panel draws a run, by its title."""
+    panels: dict[str, _Draw] = {
+        "loss in the last epoch": _draw_losses,
+        "training Elo of the best network (biased)": _draw_elo,
+        "plies per game of self-play": _draw_length,
+        "seconds per iteration": _draw_stages if len(curves) == 1 else _draw_seconds,
+    }
+    if any(each.of(AccuracyRecord).records for each in curves):
+        panels["strong accuracy on solved positions"] = _draw_accuracy("strong")
+        panels["weak accuracy on solved positions"] = _draw_accuracy("weak")
+    return panels
+
+
+def _draw_losses(axes: Axes, curves: Curves) -> None:
+    learned = curves.of(LearnRecord)
+    for name in ("policy", "value"):
+        losses = [each.loss[name] for each in learned.records if isinstance(each, LearnRecord)]
+        _draw_line(axes, learned, losses, _DASHES[name])
+
+
+def _draw_elo(axes: Axes, curves: Curves) -> None:
+    gates = curves.of(GateRecord)
+    _draw_line(axes, gates, [each.elo for each in gates.records if isinstance(each, GateRecord)])
+
+
+def _draw_length(axes: Axes, curves: Curves) -> None:
+    played = curves.of(SelfPlayRecord)
+    lengths = [each.plies_per_game for each in played.records if isinstance(each, SelfPlayRecord)]
+    _draw_line(axes, played, lengths)
+
+
+def _draw_accuracy(measure: str) -> _Draw:
+    """Return how to draw the accuracy of the network alone and with search, with intervals."""
+
+    def draw(axes: Axes, curves: Curves) -> None:
+        measured = curves.of(AccuracyRecord)
+        for player in ("network", "search"):
+            key = f"{player}_{measure}"
+            mean, low, high = (
+                [getattr(each, key + end) for each in measured.records]
+                for end in ("", "_low", "_high")
+            )
+            _draw_line(axes, measured, mean, _DASHES[player])
+            axes.fill_between(measured.x, low, high, color=curves.colour, alpha=0.15, linewidth=0)
+
+    return draw
+
+
+def _draw_seconds(axes: Axes, curves: Curves) -> None:
+    """Draw the seconds of all stages of an iteration."""
+    totals = _seconds(curves.records)
+    ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
+    x = [ends[iteration] for iteration in totals]
+    seconds = [sum(stages.values()) for stages in totals.values()]
+    axes.plot(x, seconds, marker=".", color=curves.colour)
+
+
+def _draw_stages(axes: Axes, curves: Curves) -> None:
+    """Stack the seconds of the stages of each iteration, with their names beside the bars."""
+    totals = _seconds(curves.records)
+    ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
+    x = [ends[iteration] for iteration in totals]
+    starts = [0.0, *x[:-1]] if len(x) > 1 else [x[0] - 1.0]
+    widths = [0.8 * (end - start) for start, end in zip(starts, x, strict=True)]
+    floor = [0.0] * len(x)
+    for number, stage in enumerate(dict.fromkeys(name for row in totals.values() for name in row)):
+        heights = [row.get(stage, 0.0) for row in totals.values()]
+        shade = COLOURS[(number + 1) % len(COLOURS)]
+        axes.bar(x, heights, widths, bottom=floor, color=shade, label=stage.replace("_", " "))
         floor = [low + height for low, height in zip(floor, heights, strict=True)]
-    axes.set(title="seconds an iteration", xlabel="iteration")
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+
+
+def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
+    """Return the seconds of each stage of the iterations that are finished."""
+    finished = {record.iteration for record in records if isinstance(record, GateRecord)}
+    totals: dict[int, dict[str, float]] = {}
+    for record in records:
+        if record.iteration in finished and record.stage != "final_evaluation":
+            stages = totals.setdefault(record.iteration, {})
+            stages[record.stage] = stages.get(record.stage, 0.0) + record.wall_seconds
+    return totals
+
+
+def _draw_line(axes: Axes, curves: Curves, y: Sequence[float], dashes: str = "-") -> None:
+    axes.plot(curves.x, y, dashes, marker=".", color=curves.colour)
+
+
+def _handles(curves: Sequence[Curves]) -> list[Artist]:
+    """Return what the legend explains: the colours of runs, and line styles."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]
+    measured = any(each.of(AccuracyRecord).records for each in curves)
+    solid, dashed = (
+        ("policy; network alone", "value; with search") if measured else ("policy", "value")
+    )
+    styles = [
+        Line2D([], [], color="gray", linestyle="solid", label=solid),
+        Line2D([], [], color="gray", linestyle="dashed", label=dashed),
+    ]
+    return [*runs, *styles]

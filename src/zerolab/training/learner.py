@@ -23,16 +23,16 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Learned(NamedTuple):
-    """What a learning stage came to."""
+    """What a learning stage did."""
 
     losses: dict[str, float]
-    """Means over the last epoch of policy, value, sum and product, whichever was minimised."""
+    """Means over the last epoch, by name, whichever of them was minimised."""
     samples: int
-    """Examples seen."""
+    """Examples seen, repetitions included."""
 
 
 class Learner:
-    """A network with its optimiser, whose state lives as long as the network's weights.
+    """A network and Adam [Kingma2015], whose state is kept and saved along with the weights.
 
     Weights and losses are float32. Where the device multiplies bfloat16 natively the layers
     between compute in it (autocast), about twice as fast.
@@ -43,8 +43,8 @@ class Learner:
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.settings = settings
         self.device = device
-        self._precision = best_precision(device)
-        self._autocast = self._precision == torch.bfloat16
+        self.precision = best_precision(device)
+        self._autocast = self.precision == torch.bfloat16
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=settings.learning_rate, foreach=True
         )
@@ -58,7 +58,8 @@ class Learner:
     ) -> Learned:
         """Train for the configured epochs; the result depends on (seed, iteration) and the data.
 
-        `report` is told the number of batches done.
+        `report` is called with the number of batches done. Raises UserError where a loss is not
+        finite any more.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -85,7 +86,7 @@ class Learner:
 
     def _step(self, batch: Batch) -> torch.Tensor:
         planes, policies, values = (self._tensor(array) for array in batch)
-        with torch.autocast(self.device.type, self._precision, enabled=self._autocast):
+        with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
             outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
         policy = policy_loss(outputs[POLICY].float(), policies)
         value = value_loss(outputs[VALUE].float(), values)

@@ -1,35 +1,43 @@
-"""What the training loop tells whoever watches it."""
+"""How the training loop reports to whoever watches it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
+
+from zerolab.training.records import Record
 
 
 class Reporter(Protocol):
     """Shows a run's progress; the loop calls it from its own thread."""
 
-    def stage(self, iteration: int, name: str, total: int, unit: str) -> None:
-        """Begin a stage of `total` units of work."""
+    def message(self, text: str) -> None:
+        """Show one line that belongs to no stage."""
+        ...
+
+    def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
+        """Take note that a stage, or a part of one, of `total` units of work begins."""
         ...
 
     def progress(self, done: int, note: str = "") -> None:
-        """Report the units of the stage done so far, and what else is worth saying."""
+        """Report the units done so far, and what else is worth showing."""
         ...
 
-    def finish_stage(self, metrics: Mapping[str, Any]) -> None:
-        """Report a stage's line of metrics once it is saved."""
+    def stage_finished(self, record: Record) -> None:
+        """Report a record of a finished stage once it is saved."""
         ...
 
 
 class NullReporter:
     """A reporter that shows nothing."""
 
-    def stage(self, iteration: int, name: str, total: int, unit: str) -> None:
-        """See `Reporter.stage`."""
+    def message(self, text: str) -> None:
+        """See `Reporter.message`."""
+
+    def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
+        """See `Reporter.stage_started`."""
 
     def progress(self, done: int, note: str = "") -> None:
         """See `Reporter.progress`."""
 
-    def finish_stage(self, metrics: Mapping[str, Any]) -> None:
-        """See `Reporter.finish_stage`."""
+    def stage_finished(self, record: Record) -> None:
+        """See `Reporter.stage_finished`."""

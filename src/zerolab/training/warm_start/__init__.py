@@ -1,1 +1,1 @@
-"""Enhanced search in the first iterations of self-play (the paper W)."""
+"""Enhanced search in the first iterations of self-play [Wang2020b]."""

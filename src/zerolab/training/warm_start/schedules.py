@@ -1,8 +1,7 @@
-"""When a warm start ends: the weight of an enhancement in every iteration (FACTS 2)."""
+"""When a warm start ends: its weight in every iteration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
@@ -13,30 +12,35 @@ from zerolab.core.registry import Registry
 SCHEDULES: Registry[type[Choice]] = Registry("schedule")
 
 
-class WarmStartMatch(NamedTuple):
-    """An arena between plain network search and the enhanced player."""
+class MatchSize(NamedTuple):
+    """The size of a match between plain search and the search of the warm start."""
 
     games: int
     openings: int
+    """Random plies at the start of every pair of games."""
 
 
 class Schedule(Choice):
-    """Base of schedules; an enhancement is in use while its weight is above 0."""
+    """Base of schedules; the warm start acts while its weight is above 0."""
 
     @property
     def last(self) -> int | None:
         """The last iteration with a weight above 0, if it is known in advance."""
         return None
 
+    @property
+    def match(self) -> MatchSize | None:
+        """What plain search plays against the warm start after an iteration, if anything."""
+        return None
+
     def weight(self, iteration: int) -> float:
         """Return the weight, from 0 to 1, in an iteration counted from 1."""
         raise NotImplementedError
 
-    def is_over(self, los: Callable[[WarmStartMatch], float]) -> bool:
-        """Tell after an iteration whether the enhancement has had its day, whatever the weights.
+    def is_over(self, los: float) -> bool:
+        """Return whether the warm start ends after a match, whatever the weights to come.
 
-        `los` plays a warm_start_match with the network now in force, and returns how likely it
-        shows plain search to be the stronger player.
+        `los` is the likelihood, by the match, that plain search is stronger.
         """
         return False
 
@@ -45,7 +49,7 @@ class _Limited(Schedule):
     """Base of schedules that are over after I' iterations."""
 
     iterations: int = Field(default=5, ge=1)
-    """I'. W: 5."""
+    """I'. [Wang2020b]: 5."""
 
     @property
     def last(self) -> int:
@@ -54,9 +58,10 @@ class _Limited(Schedule):
 
 
 class Linear(_Limited):
-    """The weight 1 - i / I', i = iteration - 1, while that is above 0: 1, .8, .6, .4, .2 in W.
+    """The weight 1 - i / I', i = iteration - 1, while that is above 0 [Wang2020b].
 
-    Rollout, Rave and RoRa, which have no weight, are in use throughout the I' iterations.
+    With I' = 5 that is 1, .8, .6, .4, .2. Rollout, Rave and RoRa, which have no weight, act
+    throughout the I' iterations.
     """
 
     name: Literal["linear"] = "linear"
@@ -66,10 +71,10 @@ class Linear(_Limited):
         return max(0, self.iterations + 1 - iteration) / self.iterations
 
 
-class Fixed(_Limited):
+class Constant(_Limited):
     """The full weight in the first I' iterations."""
 
-    name: Literal["fixed"] = "fixed"
+    name: Literal["constant"] = "constant"
 
     def weight(self, iteration: int) -> float:
         """See `Schedule.weight`."""
@@ -77,7 +82,7 @@ class Fixed(_Limited):
 
 
 class Never(Schedule):
-    """The full weight to the end: the warm start never ends."""
+    """The full weight throughout: the warm start never ends."""
 
     name: Literal["never"] = "never"
 
@@ -87,35 +92,40 @@ class Never(Schedule):
 
 
 class Adaptive(Schedule):
-    """The full weight until plain network search beats the enhanced player (arXiv 2105.06136).
+    """The full weight until plain search beats the search of the warm start [Wang2021a].
 
-    They meet after every iteration, with its network. The follow-up of W decides by an arena; here
-    it is decided by how likely the games show plain search to be stronger. With 0.95, two players
-    of one strength are told apart in about one warm_start_match of twenty, so the warm start ends some day
-    even where nothing is lost or gained by it.
+    They meet after every iteration, with its best network. [Wang2021a] decides by the score of an
+    arena; here it takes a likelihood of superiority of plain search. At 0.95, one match in about
+    twenty between equal players ends the warm start, so it ends some day even where it makes no
+    difference.
     """
 
     name: Literal["adaptive"] = "adaptive"
     games: int = Field(default=40, ge=2, le=1_000_000)
-    """Of a warm_start_match, half with each colour."""
-    los: float = Field(default=0.95, ge=0.5, lt=1)
-    """What the likelihood of superiority of plain search has to reach."""
-    openings: int = Field(default=2, ge=0, le=1000)
-    """Random plies at the start of a game, so that games differ; each opening is played twice."""
+    """Games of a match, half of them with each colour."""
+    min_los: float = Field(default=0.95, ge=0.5, lt=1)
+    """The likelihood of superiority of plain search that ends the warm start."""
+    openings: int = Field(default=2, ge=1, le=1000)
+    """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
         return require_even(games)
 
+    @property
+    def match(self) -> MatchSize:
+        """See `Schedule.match`."""
+        return MatchSize(self.games, self.openings)
+
     def weight(self, iteration: int) -> float:
         """See `Schedule.weight`."""
         return 1.0
 
-    def is_over(self, los: Callable[[WarmStartMatch], float]) -> bool:
+    def is_over(self, los: float) -> bool:
         """See `Schedule.is_over`."""
-        return los(WarmStartMatch(self.games, self.openings)) >= self.los
+        return los >= self.min_los
 
 
-for _kind in (Linear, Fixed, Never, Adaptive):
+for _kind in (Linear, Constant, Never, Adaptive):
     SCHEDULES.add(_kind.model_fields["name"].default, _kind)

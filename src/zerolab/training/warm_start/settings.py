@@ -1,4 +1,4 @@
-"""Which enhancement self-play begins with, and when it ends (FACTS 2)."""
+"""Which search self-play begins with, and when plain search takes over [Wang2020b]."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Choice, Settings, choice_among, validate
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.search.settings import SearchSettings
+from zerolab.store.state import RunProgress
 from zerolab.training.warm_start.schedules import SCHEDULES
 
 
 class Variant(NamedTuple):
-    """The rules that an enhancement puts in place of those of plain network search, by name."""
+    """The rules that replace those of plain search during a warm start, by name."""
 
     selection: str | None = None
     leaf_evaluator: str | None = None
@@ -29,7 +30,7 @@ VARIANTS.add("rave", Variant(selection="rave"))
 VARIANTS.add("rora", Variant(selection="rave", leaf_evaluator="playout"))
 VARIANTS.add("wro", Variant(leaf_evaluator="mixed"))
 VARIANTS.add("wrora", Variant(selection="rave", leaf_evaluator="mixed"))
-VARIANTS.add("own", Variant())
+VARIANTS.add("custom", Variant())
 
 _CHOICES: Mapping[str, Registry[type[Choice]]] = {
     "selection": SELECTION_SETTINGS,
@@ -42,14 +43,15 @@ class WarmStartSettings(Settings):
     """How the first iterations of self-play are searched."""
 
     variant: str = "baseline"
-    """baseline (none), rollout, rave, rora, wro or wrora as in W, or own: what `search` says."""
+    """One of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or custom:
+    what `search` says."""
 
     schedule: choice_among(SCHEDULES) = Field(default_factory=SCHEDULES["linear"])  # type: ignore[valid-type]
-    """When it ends, and the weight of playouts until then. W: linear, I' = 5."""
+    """When it ends, and the weight of playouts until then. [Wang2020b]: linear, I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
-    """What else differs from the settings of plain search meanwhile, such as
-    ``search.leaf_evaluator.playouts=4`` or, with variant = "own", ``search.selection=rave``."""
+    """What else differs from plain search meanwhile, such as
+    ``search.leaf_evaluator.playouts=4`` or, with variant = "custom", ``search.selection=rave``."""
 
     @field_validator("variant")
     @classmethod
@@ -62,44 +64,53 @@ class WarmStartSettings(Settings):
 
     @model_validator(mode="after")
     def _meaningful(self) -> WarmStartSettings:
-        if self.variant == "own" and not self.search:
+        if self.variant == "custom" and not self.search:
             raise ValueError(
-                'variant = "own" has nothing of its own: expected settings such as'
+                'variant = "custom" changes nothing: expected settings such as'
                 " warm_start.search.selection=rave"
             )
         if self.variant == "baseline" and self.search:
             raise ValueError(
                 f"search.{next(iter(self.search))} has no effect with"
-                ' variant = "baseline": expected another one, such as "own"'
+                ' variant = "baseline": expected another one, such as "custom"'
             )
         for part, rule in VARIANTS[self.variant]._asdict().items():
             given = self.search.get(part)
             name = given.get("name") if isinstance(given, Mapping) else given
             if rule is not None and name not in (None, rule):
                 raise ValueError(
-                    f'search.{part} = "{name}" is not what variant = "{self.variant}" stands for,'
-                    f' "{rule}": expected variant = "own"'
+                    f"search.{part} = {quoted(name)} contradicts variant = {quoted(self.variant)},"
+                    f' which has {quoted(rule)}: expected variant = "custom"'
                 )
         leaf = self.search.get("leaf_evaluator")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
-                f"search.leaf_evaluator.weight = {leaf['weight']}: the weight is what the schedule says"
+                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: the schedule sets the"
+                " weight"
             )
         return self
 
     @property
     def is_on(self) -> bool:
-        """Whether there is any enhancement."""
+        """Whether there is a warm start at all."""
         return self.variant != "baseline"
 
 
-def enhanced(
+def warm_start_weight(warm_start: WarmStartSettings, progress: RunProgress) -> float:
+    """Return the weight of the warm start in the self-play of the iteration under way."""
+    if progress.warm_start_over:
+        return 0.0
+    weight: float = warm_start.schedule.weight(progress.iteration)
+    return weight
+
+
+def warm_start_search(
     search: SearchSettings, warm_start: WarmStartSettings, weight: float
 ) -> SearchSettings:
     """Return the search of self-play at a weight of the schedule; plain search at weight 0.
 
-    Rules that take each other's place keep the settings they share, such as PUCT's and RAVE's c.
-    A leaf evaluator that the enhancement brings gets the weight, if it has one; that of plain search
+    A rule that replaces another one keeps the settings they share, such as c of PUCT and RAVE. A
+    leaf evaluator that the warm start brings gets the weight, if it has one; that of plain search
     keeps its own. Raises UserError where `warm_start.search` does not fit.
     """
     if weight == 0 or not warm_start.is_on:
@@ -129,7 +140,7 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
     former = data.get(key)
     table = dict(former) if isinstance(former, Mapping) else {}
     rule = str(value.get("name"))
-    if key in _CHOICES and rule in _CHOICES[key]:  # an unknown one is told by who validates it
+    if key in _CHOICES and rule in _CHOICES[key]:  # validation reports an unknown one
         known = _CHOICES[key][rule].model_fields
         table = {field: setting for field, setting in table.items() if field in known}
     data[key] = {**table, **value}

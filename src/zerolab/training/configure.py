@@ -1,0 +1,82 @@
+"""From presets and assignments to the settings of a run, new or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zerolab.core.config import assign, parse_assignments, validate
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RUN, RunFolder
+from zerolab.training.presets import read_preset
+from zerolab.training.settings import TrainSettings
+
+_BOARDS = "boards"
+
+
+def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> TrainSettings:
+    """Return the settings of a new run; raise UserError for every mistake.
+
+    A preset comes first, then what it says for the size of the game's board, then ``a.b=c``
+    assignments.
+    """
+    data = read_preset(preset)
+    boards = data.pop(_BOARDS, {})
+    if game is not None:
+        data["game"] = game
+    assigned = parse_assignments(assignments)
+    for path, value in assigned:
+        if path == ["game"]:
+            data["game"] = value
+    _merge(data, _for_board(boards, data.get("game")))
+    for path, value in assigned:
+        assign(data, path, value)
+    return validate(TrainSettings, data)
+
+
+def _for_board(boards: Mapping[str, Any], game: Any) -> Mapping[str, Any]:
+    """Return the settings for the size of a game's board; validation reports a wrong game."""
+    if not boards or not isinstance(game, str):
+        return {}
+    rows, columns = parse_game(game)[:2]
+    found: Mapping[str, Any] = boards.get(f"{rows}x{columns}", {})
+    return found
+
+
+def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Put changes on top of nested tables, in place."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(data.get(key), dict):
+            _merge(data[key], value)
+        else:
+            data[key] = value
+
+
+def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
+    """Return a run's settings for resuming; only more iterations may be asked for.
+
+    Raises UserError for any other change: the run would no longer be what its settings say.
+    """
+    settings = saved_settings(run)
+    data = settings.model_dump()
+    for path, value in parse_assignments(assignments):
+        assign(data, path, value)
+    wanted = validate(TrainSettings, data)
+    RUN.require_equal(
+        run.path,
+        settings.model_dump(),
+        wanted.model_dump(),
+        except_for=("iterations",),
+        note=" (only iterations may grow)",
+    )
+    if wanted.iterations < settings.iterations:
+        raise UserError(
+            f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
+        )
+    return wanted
+
+
+def saved_settings(run: RunFolder) -> TrainSettings:
+    """Return a run's saved settings."""
+    return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))

@@ -1,0 +1,126 @@
+"""What the stages of a run work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from zerolab.agents.interface import Agent
+from zerolab.agents.kinds.run import load_evaluator, run_agent
+from zerolab.agents.options import NetworkOptions, parse_options, split_options
+from zerolab.agents.specs import parse_agents
+from zerolab.core.errors import UserError, quoted
+from zerolab.evaluation.positions import Positions
+from zerolab.play.match import Match, play_match
+from zerolab.replay.window import Window
+from zerolab.rules.interface import Game
+from zerolab.search.interface import Evaluator
+from zerolab.store.examples import Examples
+from zerolab.store.games import GameRecord
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import RunProgress
+from zerolab.training.learner import Learner
+from zerolab.training.reporting import Reporter
+from zerolab.training.settings import TrainSettings
+
+_MOST_DIGITS = 10
+
+
+@dataclass
+class TrainingContext:
+    """A run under way: what stages read, and what they change.
+
+    A stage saves its files through these methods and changes `progress`; the trainer commits both
+    together with the records that the stage returns.
+    """
+
+    run: RunFolder
+    settings: TrainSettings
+    game: Game
+    learner: Learner
+    window: Window
+    solved: Positions | None
+    """Solved positions to measure accuracy on, if any."""
+    reporter: Reporter
+    progress: RunProgress
+
+    @property
+    def iteration(self) -> int:
+        """The iteration under way, counted from 1; during the final evaluation, the last one."""
+        return min(self.progress.iteration, self.settings.iterations)
+
+    def update(self, **changes: Any) -> None:
+        """Change fields of `progress`."""
+        self.progress = self.progress.model_copy(update=changes)
+
+    def begin(self, title: str, total: int, unit: str) -> Callable[[], float]:
+        """Report that work begins; return a function that gives the seconds since then."""
+        began = perf_counter()
+        self.reporter.stage_started(self.iteration, title, total, unit)
+        return lambda: round(perf_counter() - began, 4)
+
+    def evaluator(self, network: int) -> Evaluator:
+        """Return the evaluator of one of the run's networks."""
+        return load_evaluator(self.run, network)
+
+    def network_agent(self, network: int, options: NetworkOptions | None = None) -> Agent:
+        """Return one of the run's networks as an agent, searching as in training by default.
+
+        Its name is relative to the run: ``@12``, with options where they differ.
+        """
+        agent = run_agent(self.run, network, options)
+        return replace(agent, name=agent.name.removeprefix(self.run.path.as_posix()))
+
+    def baselines(self) -> list[Agent]:
+        """Return the opponents of the final evaluation."""
+        return [self._agent(spec) for spec in self.settings.final_evaluation.baselines]
+
+    def _agent(self, spec: str) -> Agent:
+        if spec.startswith("@"):
+            return self.network_agent(*_own_network(spec, self.settings))
+        return parse_agents([spec], self.game)[0]
+
+    def save_network(self, iteration: int) -> None:
+        """Save the learner's network and the state of its optimiser."""
+        weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
+        self.run.save_network(iteration, weights, optimizer)
+
+    def add_to_window(self, examples: Examples) -> None:
+        """Add the examples of the latest iteration; the oldest may leave the window."""
+        self.window.add(examples.states, examples.policies, examples.values)
+
+    def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
+        """Save games of this iteration, under the name of their stage."""
+        self.run.games.record(self.progress.iteration, stage, games)
+
+    def play_match(
+        self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
+    ) -> Match:
+        """Play and save the games of a stage or a part of one; see `play.match.play_match`."""
+        if a.name == b.name:
+            b = replace(b, name=f"{b.name} #2")
+        match = play_match(
+            self.game, a, b, games, self.settings.seed, self.progress.iteration,
+            self.reporter.progress, openings=openings, begin=begin,
+        )  # fmt: skip
+        self.save_games(stage, match.games)
+        return match
+
+
+def check_baselines(settings: TrainSettings, game: Game) -> None:
+    """Raise UserError unless every baseline of the final evaluation can be an opponent."""
+    for spec in settings.final_evaluation.baselines:
+        if spec.startswith("@"):
+            _own_network(spec, settings)
+        else:
+            parse_agents([spec], game)
+
+
+def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
+    """Return what ``@12`` or ``@12?simulations=400`` names: a network of the run, and options."""
+    head, text = split_options(spec[1:])
+    if not (head.isdecimal() and len(head) < _MOST_DIGITS):
+        raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
+    return int(head), parse_options(NetworkOptions, text, settings.search)

@@ -1,0 +1,303 @@
+"""What the stages of a run record: the lines of metrics.jsonl, typed and with units.
+
+A record class stands for one kind of line; its name in the file is the default of `stage`. Fields
+named ``wall_...`` were read off a clock; all others are equal in every run with the same settings.
+docs/metrics.md, the reporter, curves and TensorBoard are made from these classes alone, so that a
+new metric is a new field here and a value in its stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from zerolab.core.config import explained
+from zerolab.core.errors import UserError, quoted
+from zerolab.store.run_folder import RunFolder
+
+
+class Unit(NamedTuple):
+    """What a number counts or is measured in."""
+
+    name: str
+
+
+Seconds = Annotated[float, Unit("s")]
+Games = Annotated[int, Unit("games")]
+Positions = Annotated[int, Unit("positions")]
+Elo = Annotated[float, Unit("Elo, BayesElo's scale")]
+Probability = Annotated[float, Unit("0 to 1")]
+Share = Annotated[float, Unit("0 to 1")]
+Network = Annotated[int, Unit("iteration")]
+
+
+class Record(BaseModel):
+    """What one line of metrics.jsonl says about a finished stage."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
+    types: ClassVar[dict[str, type[Record]]] = {}
+    """Every kind of record by its stage."""
+
+    stage: str
+    """The stage that wrote the record."""
+    iteration: Annotated[int, Unit("iteration")]
+    """The iteration, counted from 1."""
+    wall_seconds: Seconds
+    """How long the stage took; where a stage writes several records, its part for this one."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        stage = cls.model_fields["stage"].default
+        if isinstance(stage, str):
+            cls.types[stage] = cls
+
+    def line(self) -> dict[str, Any]:
+        """Return the record as metrics.jsonl has it; what is None is left out."""
+        return self.model_dump(exclude_none=True)
+
+    def numbers(self) -> Iterator[tuple[str, float]]:
+        """Yield the names and values of all numbers but the iteration, such as ``loss/policy``."""
+        for name, value in self.line().items():
+            if isinstance(value, dict):
+                yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
+            elif isinstance(value, int | float) and name != "iteration":
+                yield name, float(value)
+
+    @property
+    def tag(self) -> str:
+        """What TensorBoard groups the numbers under."""
+        return self.stage
+
+    def summary(self) -> str:
+        """Return what people want to know, in one line."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.numbers())
+
+
+class SelfPlayRecord(Record):
+    """The games of an iteration, and what their searches did."""
+
+    stage: str = "selfplay"
+    games: Games
+    """Games played."""
+    distinct_games: Games
+    """Different sequences of moves among them."""
+    positions: Positions
+    """Examples: one per move."""
+    plies_per_game: Annotated[float, Unit("plies")]
+    """Mean length of a game."""
+    warm_start_weight: Share | None = None
+    """The weight of the warm start in this iteration; absent without a warm start."""
+    simulations: Annotated[int, Unit("simulations")]
+    """Simulations of all searches."""
+    evaluated: Positions
+    """Leaves that the network evaluated, bare roots included."""
+    deduplicated: Positions
+    """Leaves equal to another one of their step, evaluated once."""
+    cached: Positions
+    """Leaves whose evaluation was found in the cache."""
+    terminal: Positions
+    """Leaves where the game was over."""
+    wall_select_seconds: Seconds
+    """Time spent selecting leaves, summed over the threads of self-play."""
+    wall_evaluate_seconds: Seconds
+    """Time spent in the network, summed over the threads of self-play."""
+    wall_backup_seconds: Seconds
+    """Time spent expanding and backing up, summed over the threads of self-play."""
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        seconds = max(self.wall_seconds, 1e-9)
+        return (
+            f"self-play  {self.games} games ({self.distinct_games} distinct),"
+            f" {self.positions} positions, {self.positions / seconds:,.0f} positions/s,"
+            f" {self.simulations / seconds:,.0f} simulations/s"
+        )
+
+
+class LearnRecord(Record):
+    """How the network was trained."""
+
+    stage: str = "learn"
+    samples: Annotated[int, Unit("examples")]
+    """Examples seen, repetitions and symmetries included."""
+    window: Positions
+    """Examples in the window, before symmetries."""
+    loss: dict[str, float]
+    """Means over the last epoch, by name: policy and value and what is made from them."""
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        losses = ", ".join(
+            f"{name} loss {self.loss[name]:.3f}"
+            for name in ("policy", "value")
+            if name in self.loss
+        )
+        rate = self.samples / max(self.wall_seconds, 1e-9)
+        return f"learn      {losses}, {self.samples} samples, {rate:,.0f} samples/s"
+
+
+class GateRecord(Record):
+    """Whether the candidate became the best network, and what its games showed.
+
+    Games are counted from the candidate's side. Elo and likelihood are estimated from distinct
+    games: a repeated game is no new evidence.
+    """
+
+    stage: str = "gate"
+    accepted: bool
+    """Whether the candidate replaced the best network."""
+    elo: Elo
+    """Training Elo of the best network after the gate; the untrained network has 0."""
+    wins: Games | None = None
+    """Games won; absent, as all that follows, where the gate plays none."""
+    draws: Games | None = None
+    """Games drawn."""
+    losses: Games | None = None
+    """Games lost."""
+    distinct_games: Games | None = None
+    """Different games among them, colours told apart."""
+    candidate_elo: Elo | None = None
+    """Training Elo of the candidate: that of the best network, plus the difference estimated."""
+    candidate_elo_low: Elo | None = None
+    """Lower end of its 95 % interval, the best network's Elo taken as known."""
+    candidate_elo_high: Elo | None = None
+    """Upper end of that interval."""
+    los: Probability | None = None
+    """Likelihood that the candidate is stronger than the best network was."""
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        verdict = "accepted" if self.accepted else "rejected"
+        if self.wins is None:
+            return f"gate       {verdict}"
+        score = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
+        return f"gate       {verdict}: {score}, training Elo {self.elo:+.0f}"
+
+
+class WarmStartMatchRecord(Record):
+    """Plain search against the search of the warm start, both with the best network.
+
+    Games are counted from the side of plain search.
+    """
+
+    stage: str = "warm_start_match"
+    wins: Games
+    """Games won."""
+    draws: Games
+    """Games drawn."""
+    losses: Games
+    """Games lost."""
+    distinct_games: Games
+    """Different games among them, colours told apart."""
+    los: Probability
+    """Likelihood that plain search is stronger, from distinct games."""
+    over: bool
+    """Whether the warm start ends here."""
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        verdict = "ends" if self.over else "continues"
+        return (
+            f"warm start {verdict}: plain search {self.wins} won, {self.draws} drawn,"
+            f" {self.losses} lost; stronger with a likelihood of {self.los:.1%}"
+        )
+
+
+class AccuracyRecord(Record):
+    """How often the best network and its search choose right on solved positions.
+
+    A *strong* choice keeps the exact score, a *weak* one the game value: won, drawn or lost.
+    ``_low`` and ``_high`` are the ends of 95 % intervals.
+    """
+
+    stage: str = "accuracy"
+    network: Network
+    """The network measured."""
+    positions: Positions
+    """Solved positions."""
+    network_strong: Share
+    """Strong accuracy of the policy alone."""
+    network_strong_low: Share
+    network_strong_high: Share
+    network_weak: Share
+    """Weak accuracy of the policy alone."""
+    network_weak_low: Share
+    network_weak_high: Share
+    network_value_error: Annotated[float, Unit("0 to 4")] | None = None
+    """Mean squared difference between the network's value and the exact outcome -1, 0 or 1."""
+    search_strong: Share
+    """Strong accuracy of the network's search."""
+    search_strong_low: Share
+    search_strong_high: Share
+    search_weak: Share
+    """Weak accuracy of the network's search."""
+    search_weak_low: Share
+    search_weak_high: Share
+    search_value_error: Annotated[float, Unit("0 to 4")] | None = None
+    """Mean squared difference between the search's value and the exact outcome."""
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        return (
+            f"accuracy   {self.positions} solved positions: strong {self.network_strong:.1%}, with"
+            f" search {self.search_strong:.1%}; weak {self.network_weak:.1%}, with search"
+            f" {self.search_weak:.1%}"
+        )
+
+
+class BaselineRecord(Record):
+    """The best network's games against one baseline opponent, once training is over."""
+
+    stage: str = "final_evaluation"
+    network: Network
+    """The network that played."""
+    opponent: str
+    """The baseline's spec; ``@0`` is network 0 of this run, the untrained one."""
+    wins: Games
+    """Games won by the network."""
+    draws: Games
+    """Games drawn."""
+    losses: Games
+    """Games lost."""
+    distinct_games: Games
+    """Different games among them, colours told apart."""
+    score_rate: Share
+    """Points per game, a draw counting half."""
+    low: Share
+    """Lower end of Wilson's 95 % interval of the score rate."""
+    high: Share
+    """Upper end of that interval."""
+
+    @property
+    def tag(self) -> str:
+        """See `Record.tag`."""
+        return f"{self.stage}/{self.opponent}"
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        return (
+            f"against {self.opponent}: {self.score_rate:.1%} (95 % interval {self.low:.1%} to"
+            f" {self.high:.1%}), {self.wins} won, {self.draws} drawn, {self.losses} lost,"
+            f" {self.distinct_games} distinct games"
+        )
+
+
+def read_records(run: RunFolder) -> list[Record]:
+    """Return the records of a run's finished stages; raise UserError if they are damaged."""
+    return [_record(run, line) for line in run.metrics()]
+
+
+def _record(run: RunFolder, line: dict[str, Any]) -> Record:
+    path, stage = run.path / "metrics.jsonl", line.get("stage")
+    if stage not in Record.types:
+        known = ", ".join(Record.types)
+        raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {known}")
+    kind = Record.types[stage]
+    try:
+        return kind.model_validate(line)
+    except ValidationError as error:
+        raise explained(kind, error, str(path)) from None

@@ -1,0 +1,46 @@
+"""The final evaluation: the best network plays baseline opponents once training is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from zerolab.agents.interface import Agent
+from zerolab.ratings.results import distinct_games
+from zerolab.training.context import TrainingContext
+from zerolab.training.records import BaselineRecord, Record
+from zerolab.training.stages.interface import Stage
+
+
+class FinalEvaluation(Stage):
+    """Plays every baseline from paired random openings, so that games differ fairly."""
+
+    name = "final_evaluation"
+
+    def run(self, context: TrainingContext) -> Sequence[Record]:
+        """See `Stage.run`."""
+        if not context.settings.final_evaluation.games:
+            return []
+        torch.set_num_threads(1)
+        return [_against(context, opponent) for opponent in context.baselines()]
+
+
+def _against(context: TrainingContext, opponent: Agent) -> BaselineRecord:
+    settings, best = context.settings.final_evaluation, context.progress.best
+    seconds = context.begin(f"against {opponent.name}", settings.games, "games")
+    player = context.network_agent(best)
+    stage = f"{FinalEvaluation.name} {opponent.name}"
+    match = context.play_match(player, opponent, settings.games, stage, openings=settings.openings)
+    low, high = match.score.interval()
+    return BaselineRecord(
+        iteration=context.iteration,
+        wall_seconds=seconds(),
+        network=best,
+        opponent=opponent.name,
+        **match.score._asdict(),
+        distinct_games=len(distinct_games(match.games)),
+        score_rate=match.score.score_rate,
+        low=low,
+        high=high,
+    )

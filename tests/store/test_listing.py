@@ -1,0 +1,48 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.toy import CONFIG, train
+from zerolab.core.errors import UserError
+from zerolab.store.listing import find_runs, summarise
+from zerolab.store.run_folder import RunFolder
+
+
+def test_runs_are_found_by_name_or_folder(tmp_path):
+    for name in ("b", "a"):
+        RunFolder.create(tmp_path / name, CONFIG)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    assert find_runs([tmp_path]) == [tmp_path / "a", tmp_path / "b"]
+    assert find_runs([tmp_path / "b", tmp_path]) == [tmp_path / "a", tmp_path / "b"]
+    assert find_runs([tmp_path / "other"]) == []
+    with pytest.raises(UserError, match=r"notes.txt is not a folder"):
+        find_runs([tmp_path / "notes.txt"])
+
+
+def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
+    run = train(tmp_path / "run", iterations=1)
+    summary = summarise(run.path)
+    assert summary == (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0)
+    with run.locked():
+        assert summarise(run.path).status == "running"
+        run.commit(
+            run.progress.model_copy(update={"iteration": 3, "stage": "final_evaluation"}), []
+        )
+        run.commit(run.progress.model_copy(update={"finished": True}), [])
+    assert summarise(run.path).status == "finished"
+    assert summarise(run.path).iteration == 2
+
+
+@pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])
+def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
+    run = train(tmp_path / "run", iterations=1)
+    (run.path / name).write_bytes(b"?")
+    (summary,) = map(summarise, find_runs([tmp_path]))
+    assert summary.status.startswith("damaged: ")
+    assert name in summary.status
+    (run.path / name).unlink()
+    (summary,) = map(summarise, find_runs([tmp_path]))
+    assert f"{name} is " in summary.status

@@ -1,0 +1,95 @@
+"""Gates: which candidates they accept, and what counts as evidence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.play.match import Match
+from zerolab.ratings.score import Score
+from zerolab.store.games import GameRecord
+from zerolab.training.configure import resolve
+from zerolab.training.gates import GATES, Always, Los, WinRate, strength_difference
+
+
+@pytest.mark.parametrize(
+    ("score", "accepted"),
+    [
+        (Score(0, 40, 0), False),  # no decisive game
+        (Score(6, 30, 4), True),  # exactly the threshold, draws aside
+        (Score(59, 0, 41), False),
+        (Score(1, 39, 0), True),
+        (Score(0, 39, 1), False),
+    ],
+)
+def test_draws_do_not_count_for_a_win_rate(score, accepted):
+    assert WinRate(threshold=0.6).accepts(score, 0.5) == accepted
+    assert Always().accepts(score, 0.5)
+
+
+def test_a_likelihood_decides_whatever_the_score():
+    assert Los(min_los=0.95).accepts(Score(12, 16, 12), 0.95)
+    assert not Los(min_los=0.95).accepts(Score(40, 0, 0), 0.949)
+
+
+def test_a_likelihood_needs_openings():
+    with pytest.raises(UserError, match=r"openings = 0: expected at least 1"):
+        validate(Los, {"openings": 0})
+    assert Los().openings > 0
+
+
+def test_each_gate_has_settings_of_its_own():
+    gate = resolve(None, "wang2020a", ["gate=los"]).gate
+    assert (gate.name, gate.min_los, gate.games) == ("los", 0.95, 40)
+    assert resolve(None, "wang2020a", ["gate=always"]).gate.games == 0
+    assert set(GATES) == {"win_rate", "los", "always"}
+
+
+def made_match(results, actions=None):
+    """Return a match in which "new" moves first in the games of even number."""
+    names = ("new", "old"), ("old", "new")
+    games = [
+        GameRecord(n, *names[n % 2], (actions[n] if actions else n,), result)
+        for n, result in enumerate(results)
+    ]
+    for_new = [result * (-1) ** n for n, result in enumerate(results)]
+    return Match(Score(*(for_new.count(outcome) for outcome in (1, 0, -1))), games)
+
+
+def test_equal_players_seldom_pass_by_repeated_games():
+    """Ten distinct games played four times each pass 0.95 in no more than about one case of 20.
+
+    With every repetition taken for evidence, a quarter of the cases passed.
+    """
+    random = np.random.default_rng(0)
+    passed = 0
+    cases = 400
+    for _ in range(cases):
+        distinct = random.choice([1, -1], 10).tolist()
+        match = made_match(distinct * 4, list(range(10)) * 4)
+        passed += Los(min_los=0.95).accepts(match.score, strength_difference(match).los)
+    assert passed / cases <= 0.06
+
+
+def test_the_difference_counts_true_colours():
+    """Whoever moves first always wins: neither is stronger, however many games."""
+    gained = strength_difference(made_match([1] * 20))
+    assert gained.elo == pytest.approx(0, abs=1e-6)
+    assert gained.los == pytest.approx(0.5)
+    better = strength_difference(made_match([1, -1] * 10))
+    assert better.low > 0 and better.los > 0.98
+    worse = strength_difference(made_match([-1, 1] * 10))
+    assert worse.elo == pytest.approx(-better.elo)
+
+
+def test_many_draws_do_not_stretch_the_difference():
+    """Four wins, two losses and 94 draws are 7 points by the logistic curve, not over 50."""
+    match = made_match([1, -1, 1, -1, -1, 1, *[0] * 94])
+    assert match.score == Score(4, 94, 2)
+    rate = match.score.score_rate
+    logistic = 400 * math.log10(rate / (1 - rate))
+    assert strength_difference(match).elo == pytest.approx(logistic, rel=0.2)

@@ -1,0 +1,239 @@
+"""The loop over stages: what a rejection leaves, how Elo adds up, what a run remembers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from zerolab.core.threads import available_cores
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import best_device
+from zerolab.ratings.bayes import rate
+from zerolab.replay.window import Window
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training import environment
+from zerolab.training.configure import resolve
+from zerolab.training.gates import WinRate
+from zerolab.training.learner import Learner
+from zerolab.training.presets import preset_names, preset_title
+from zerolab.training.records import (
+    BaselineRecord,
+    GateRecord,
+    LearnRecord,
+    SelfPlayRecord,
+    read_records,
+)
+from zerolab.training.reporting import NullReporter
+from zerolab.training.trainer import Trainer
+
+SHORT = ["final_evaluation.games=0", "selfplay.episodes=4"]
+
+
+def train(folder, *assignments, on_record=lambda _: None, reporter=None):
+    settings = resolve(None, "smoke", [*SHORT, *assignments])
+    run = RunFolder.create(folder, settings.model_dump(mode="json"))
+    with run.locked():
+        Trainer(run, settings, reporter, on_record).train()
+    return run
+
+
+def of_kind(run, kind):
+    return [record for record in read_records(run) if isinstance(record, kind)]
+
+
+@pytest.fixture
+def second_is_rejected(monkeypatch):
+    """Let the gate accept every candidate but the second one."""
+    verdicts = iter([True, False, True])
+    monkeypatch.setattr(WinRate, "accepts", lambda *_: next(verdicts))
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(map(np.array_equal, one.values(), other.values()))
+
+
+def test_after_a_rejection_learning_restarts_from_the_best_network(tmp_path, second_is_rejected):
+    """Candidate 3 is what network 1 and its optimiser become, not what candidate 2 becomes."""
+    kept = {}
+
+    def keep(record):
+        if isinstance(record, LearnRecord) and record.iteration == 2:
+            opened = RunFolder.open(tmp_path / "run")
+            kept.update((n, (opened.load_weights(n), opened.load_optimizer(n))) for n in (1, 2))
+
+    run = train(tmp_path / "run", "iterations=3", "learn.window=9", on_record=keep)
+    assert run.networks() == [0, 1, 3]
+    candidate = run.load_weights(3), run.load_optimizer(3)
+    from_best, from_rejected = (_learn_third(run, *kept[n]) for n in (1, 2))
+    assert all(map(equal, candidate, from_best))
+    assert not any(map(equal, candidate, from_rejected))
+
+
+def _learn_third(run, weights, optimizer):
+    """Return weights and optimiser after the learning of iteration 3, started from those given."""
+    game, settings = parse_game(run.config["game"]), resolve(None, "smoke")
+    window = Window(game, 9)
+    for iteration in (1, 2, 3):
+        examples = run.load_examples(iteration)
+        window.add(examples.states, examples.policies, examples.values)
+    learner = Learner(build_network(settings.network, game, 0), settings.learn, best_device())
+    learner.load(weights, optimizer)
+    torch.set_num_threads(available_cores())
+    learner.learn(window, settings.seed, 3)
+    return learner.weight_arrays(), learner.optimizer_arrays()
+
+
+def test_a_rejection_leaves_no_network_and_no_elo(tmp_path):
+    run = train(tmp_path / "run", "gate.games=40", "gate.threshold=1", "iterations=3")
+    gates = of_kind(run, GateRecord)
+    assert [record.accepted for record in gates] == [False] * 3
+    assert {record.elo for record in gates} == {0.0}
+    for record in gates:
+        assert record.candidate_elo_low < record.candidate_elo < record.candidate_elo_high
+    assert run.progress.best == 0
+    assert run.networks() == [0]
+    assert run.load_optimizer(0) == {}
+
+
+def test_accepted_candidates_keep_their_optimiser(tmp_path):
+    run = train(tmp_path / "run", "gate=always", "iterations=3")
+    assert run.networks() == [0, 1, 2, 3]
+    samples = sum(record.samples for record in of_kind(run, LearnRecord))
+    steps = {float(v) for k, v in run.load_optimizer(3).items() if k.endswith("/step")}
+    assert steps == {samples / 16}
+    assert {record.elo for record in of_kind(run, GateRecord)} == {0.0}
+    assert not equal(run.load_weights(1), run.load_weights(2))
+
+
+def test_training_elo_adds_up_over_accepted_candidates(tmp_path, second_is_rejected):
+    run = train(tmp_path / "run", "iterations=3", "gate.games=20", "gate.openings=2")
+    gates = of_kind(run, GateRecord)
+    gained = []
+    for iteration in (1, 2, 3):
+        games = run.games.games(iteration, "gate")
+        gained.append(rate(games).difference(games[0].first, games[0].second).elo)
+    assert all(abs(each) > 1 for each in gained)
+    candidates = [gained[0], gained[0] + gained[1], gained[0] + gained[2]]
+    assert [record.candidate_elo for record in gates] == pytest.approx(candidates)
+    assert [record.elo for record in gates] == pytest.approx(
+        [candidates[0], candidates[0], candidates[2]]
+    )
+    assert run.progress.elo == pytest.approx(candidates[2])
+
+
+def test_every_record_reaches_callback_and_reporter_in_order(tmp_path):
+    called, reported = [], []
+
+    class Listing(NullReporter):
+        def stage_finished(self, record):
+            reported.append(record)
+
+    folder = tmp_path / "run"
+    run = train(folder, "final_evaluation.games=2", on_record=called.append, reporter=Listing())
+    assert called == reported == read_records(run)
+    per_iteration = ["selfplay", "learn", "gate"]
+    assert [record.stage for record in called] == per_iteration * 2 + ["final_evaluation"] * 3
+    assert all(record.summary() for record in called)
+
+
+def test_a_callback_can_stop_training_after_a_stage(tmp_path):
+    def stop(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", on_record=stop)
+    run = RunFolder.open(tmp_path / "run")
+    assert (run.progress.iteration, run.progress.stage) == (1, "learn")
+
+
+def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
+    """The untrained network used to sample its first moves, and its opponent did not."""
+    run = train(tmp_path / "run", "final_evaluation.games=8", "final_evaluation.openings=3")
+    records = of_kind(run, BaselineRecord)
+    assert [record.opponent for record in records] == ["random", "mcts:100", "@0"]
+    for record in records:
+        games = run.games.games(3, f"final_evaluation {record.opponent}")
+        assert len(games) == 8
+        for even, odd in zip(games[::2], games[1::2], strict=True):
+            assert even.actions[:3] == odd.actions[:3]
+            assert (even.first, even.second) == (odd.second, odd.first)
+        assert len({game.actions[:3] for game in games}) > 1
+        assert "sampled_plies" not in record.opponent
+        assert {game.first for game in games} == {f"@{record.network}", record.opponent}
+
+
+def test_the_record_of_self_play_agrees_with_the_games(tmp_path):
+    run = train(tmp_path / "run", "iterations=1", "warm_start.schedule.iterations=1")
+    (record,) = of_kind(run, SelfPlayRecord)
+    games = run.games.games(1, "selfplay")
+    assert record.games == len(games) == 4
+    assert record.positions == sum(len(game.actions) for game in games)
+    assert record.simulations == 8 * record.positions
+    assert record.warm_start_weight is None
+
+
+def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
+    messages = []
+
+    class Listening(NullReporter):
+        def message(self, text):
+            messages.append(text)
+
+    def resume(iterations):
+        run = RunFolder.open(tmp_path / "run")
+        settings = resolve(None, "smoke", [*SHORT, f"iterations={iterations}"])
+        with run.locked():
+            Trainer(run, settings, Listening()).train()
+
+    train(tmp_path / "run", reporter=Listening())
+    first = (tmp_path / "run" / "environment.json").read_bytes()
+    resume(3)
+    assert messages == []
+    assert (tmp_path / "run" / "environment.json").read_bytes() == first
+    monkeypatch.setattr(environment, "available_cores", lambda: 77)
+    monkeypatch.setattr(environment, "version", lambda name: f"{name}-99")
+    resume(4)
+    (message,) = messages
+    assert "-> 77" in message and "-> torch-99" in message and "python" not in message
+    assert len(message.splitlines()) == 1
+    content = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert [each["iteration"] for each in content["environments"]] == [1, 4]
+    resume(5)
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize("name", ["wang2019", "wang2020a", "wang2020b"])
+def test_presets_of_papers_depend_on_the_board(name):
+    long = 100 if name == "wang2020b" else 200  # [Wang2020b] has boards of 6x6 alone
+    assert resolve("gobang:6x6", name).iterations == 100
+    assert resolve("gobang:5x5:4", name).iterations == long
+    assert resolve(None, name, ["game=connect_four:5x5"]).iterations == long
+    assert resolve("othello:5x5", name, ["iterations=7"]).iterations == 7
+    settings = resolve("othello:6x6", name)
+    assert settings.network.channels == 256
+    assert (settings.gate.name, settings.gate.games, settings.gate.threshold) == (
+        "win_rate",
+        40,
+        0.6,
+    )
+    assert preset_title(name).startswith(f"[{name.capitalize()}]")
+
+
+def test_a_preset_may_be_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'game = "gobang:3x3:3"\n[search]\nsimulations = 3\n[boards."3x3".search]\ncache = 7'
+    )
+    settings = resolve(None, str(path))
+    assert (settings.preset, settings.search.simulations, settings.search.cache) == ("mine", 3, 7)
+    assert settings.game == "gobang:3x3:3"
+
+
+def test_every_preset_is_valid():
+    assert preset_names() == ["mini", "small", "smoke", "wang2019", "wang2020a", "wang2020b"]
+    for name in preset_names():
+        assert resolve(None, name).preset == name

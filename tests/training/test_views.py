@@ -1,0 +1,197 @@
+"""What is derived from metrics: TensorBoard events and curves."""
+
+from __future__ import annotations
+
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
+from zerolab.training.curves import draw_curves
+from zerolab.training.records import (
+    AccuracyRecord,
+    BaselineRecord,
+    GateRecord,
+    LearnRecord,
+    SelfPlayRecord,
+    read_records,
+)
+from zerolab.training.tensorboard import EventFile, export_events
+from zerolab.training.trainer import Trainer
+
+LEARN = LearnRecord(
+    iteration=1, wall_seconds=2.5, samples=4, window=2, loss={"policy": 1.25, "value": 0.5}
+)
+GATE = GateRecord(iteration=1, wall_seconds=1.5, accepted=True, elo=3.0)
+BASELINE = BaselineRecord(
+    iteration=2, wall_seconds=1.0, network=1, opponent="random", wins=1, draws=0, losses=1,
+    distinct_games=2, score_rate=0.5, low=0.125, high=0.875,
+)  # fmt: skip
+
+
+def self_play(iteration, games):
+    return SelfPlayRecord(
+        iteration=iteration, wall_seconds=1800, games=games, distinct_games=1, positions=9,
+        plies_per_game=9, simulations=1, evaluated=1, deduplicated=0, cached=0, terminal=0,
+        wall_select_seconds=1, wall_evaluate_seconds=1, wall_backup_seconds=1,
+    )  # fmt: skip
+
+
+def made_run(path, records):
+    run = RunFolder.create(path, resolve(None, "smoke").model_dump())
+    run.commit(run.progress, [record.line() for record in records])
+    return run
+
+
+@pytest.fixture
+def run(tmp_path):
+    return made_run(tmp_path / "run", [LEARN, GATE, BASELINE])
+
+
+def scalars(file):
+    return [
+        (event.step, event.wall_time, value.tag, value.tensor.float_val[0])
+        for event in EventFileLoader(str(file)).Load()
+        for value in event.summary.value
+    ]
+
+
+def test_every_number_becomes_a_scalar(run):
+    (file,) = export_events(run).iterdir()
+    found = scalars(file)
+    for expected in [
+        (1, 2.5, "learn/wall_seconds", 2.5),
+        (1, 2.5, "learn/loss/policy", 1.25),
+        (1, 4.0, "gate/accepted", 1.0),
+        (1, 4.0, "gate/elo", 3.0),
+        (2, 5.0, "final_evaluation/random/score_rate", 0.5),
+    ]:
+        assert expected in found
+    assert len(found) == 5 + 3 + 9
+    assert not [tag for _, _, tag, _ in found if "iteration" in tag or "None" in tag]
+
+
+def test_events_are_appended_to_the_file_that_is_watched(run):
+    (file,) = export_events(run).iterdir()
+    first, node = file.read_bytes(), file.stat().st_ino
+    export_events(run)
+    assert file.read_bytes() == first
+    run.commit(run.progress, [LEARN.line()])
+    export_events(run)
+    assert file.read_bytes().startswith(first)
+    assert len(file.read_bytes()) > len(first)
+    assert file.stat().st_ino == node
+    whole = file.read_bytes()
+    for spoiled in (whole[:-3], whole + b"more", b"", b"something else"):
+        file.write_bytes(spoiled)
+        export_events(run)
+        assert file.read_bytes() == whole
+
+
+def test_events_that_cannot_be_written_are_reported(run):
+    (run.path / "tensorboard").write_text("a file in the way")
+    with pytest.raises(UserError, match="cannot make the folder"):
+        export_events(run)
+
+
+def test_the_event_file_grows_while_a_run_trains(tmp_path):
+    settings = resolve(None, "smoke", ["iterations=2", "final_evaluation.games=0"])
+    run = RunFolder.create(tmp_path / "run", settings.model_dump())
+    sizes = []
+
+    def measure(record):
+        (file,) = EventFile(run).folder.iterdir()
+        sizes.append(file.stat().st_size)
+        assert (record.iteration, record.stage) == (
+            scalars(file)[-1][0],
+            scalars(file)[-1][2].partition("/")[0],
+        )
+
+    with run.locked():
+        Trainer(run, settings, on_record=measure).train()
+    assert len(sizes) == 6
+    assert sizes == sorted(set(sizes))
+
+
+def accuracy(iteration):
+    names = [
+        name for name in AccuracyRecord.model_fields if name.startswith(("network_", "search_"))
+    ]
+    return AccuracyRecord(
+        iteration=iteration, wall_seconds=1, network=1, positions=9, **dict.fromkeys(names, 0.5)
+    )
+
+
+def two_iterations(games):
+    later = {"iteration": 2}
+    return [
+        self_play(1, games), LEARN, GATE, self_play(2, games),
+        LEARN.model_copy(update=later), GATE.model_copy(update=later),
+    ]  # fmt: skip
+
+
+def panel(figure, title):
+    (axes,) = [each for each in figure.axes if title in each.get_title()]
+    return axes
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [("iterations", [1, 2]), ("games", [5, 10]), ("hours", [0.5 + 4 / 3600, 1])]
+)
+def test_curves_are_drawn_over_iterations_games_or_hours(tmp_path, x, expected):
+    figure = draw_curves([made_run(tmp_path / "run", two_iterations(5))], x)
+    (line,) = panel(figure, "Elo").get_lines()
+    assert list(line.get_xdata()) == pytest.approx(expected, abs=0.01)
+    assert list(line.get_ydata()) == [3.0, 3.0]
+
+
+def test_each_run_has_a_colour_and_a_place_in_the_legend(tmp_path):
+    runs = [made_run(tmp_path / name, two_iterations(5)) for name in ("a", "b", "c")]
+    figure = draw_curves(runs)
+    lines = panel(figure, "Elo").get_lines()
+    assert len({line.get_color() for line in lines}) == 3
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts[:3] == [run.path.as_posix() for run in runs] or all("…" in t for t in texts[:3])
+    handles = figure.legends[0].get_lines()
+    assert [handle.get_color() for handle in handles][:3] == [line.get_color() for line in lines]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_legends_cover_no_axes(tmp_path, runs):
+    records = [*two_iterations(5), accuracy(1), accuracy(2)]
+    figure = draw_curves([made_run(tmp_path / f"{n}", records) for n in range(runs)])
+    figure.canvas.draw()
+    boxes = [legend.get_window_extent() for legend in figure.legends]
+    boxes += [each.get_legend().get_window_extent() for each in figure.axes if each.get_legend()]
+    assert boxes
+    for axes in figure.axes:
+        area = axes.get_window_extent()
+        assert not any(area.overlaps(box) for box in boxes), axes.get_title()
+
+
+def test_accuracy_is_drawn_where_it_was_measured(tmp_path):
+    without = draw_curves([made_run(tmp_path / "a", two_iterations(5))])
+    figure = draw_curves([made_run(tmp_path / "b", [*two_iterations(5), accuracy(1), accuracy(2)])])
+    assert len(figure.axes) == len(without.axes) + 2
+    assert len(panel(figure, "strong accuracy").get_lines()) == 2
+
+
+def test_mistakes_of_plot_are_one_line(tmp_path, capsys):
+    run = made_run(tmp_path / "run", [LEARN])
+    assert main(["plot", str(run.path)]) == 2
+    assert "has no finished iteration yet" in capsys.readouterr().err
+    assert main(["plot"]) == 2
+    assert main(["plot", str(run.path), "--output", str(tmp_path / "a.doc")]) == 2
+    assert "expected an ending such as .png" in capsys.readouterr().err
+
+
+def test_unknown_records_are_reported(run):
+    run.commit(run.progress, [{"stage": "lern", "iteration": 1, "wall_seconds": 1}])
+    with pytest.raises(UserError, match=r'unknown stage "lern": expected one of selfplay'):
+        read_records(run)
+    run = made_run(run.path.parent / "other", [])
+    run.commit(run.progress, [{"stage": "gate", "iteration": 1, "wall_seconds": 1, "accepted": 7}])
+    with pytest.raises(UserError, match="accepted = 7"):
+        read_records(run)
