@@ -5,9 +5,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads import POLICY, VALUE, Network
+from zerolab.networks.heads import Network
+from zerolab.networks.losses import cross_entropy, squared_error
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.testing.samples import ongoing_positions
@@ -46,8 +47,8 @@ def trained(request: pytest.FixtureRequest, game: Game) -> Network:
         planes = torch.randint(-1, 2, (32, 1, 6, 7)).float()
         outputs = network(planes)
         top = planes[:, 0, 0]
-        loss = policy_loss(outputs[POLICY], torch.softmax(4 * top, dim=1))
-        loss = loss + value_loss(outputs[VALUE], top[:, 3])
+        loss = cross_entropy(outputs[POLICY], torch.softmax(4 * top, dim=1)).mean()
+        loss = loss + squared_error(outputs[VALUE], top[:, 3]).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

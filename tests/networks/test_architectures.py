@@ -9,9 +9,10 @@ from torch import nn
 from networks.conftest import SMALL
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
-from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads import POLICY, VALUE, Network, ScalarValueHead
+from zerolab.networks.heads import Network, ScalarValueHead
+from zerolab.networks.losses import cross_entropy, squared_error
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.networks.trunks import ResidualBlock, SqueezeExcite
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
@@ -150,13 +151,16 @@ def test_a_network_can_learn_eight_positions_by_heart(settings, game):
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for _ in range(120):
         outputs = network(planes)
-        loss = policy_loss(outputs[POLICY], policies) + value_loss(outputs[VALUE], values)
+        loss = (
+            cross_entropy(outputs[POLICY], policies).mean()
+            + squared_error(outputs[VALUE], values).mean()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     outputs = network.eval()(planes)
-    assert policy_loss(outputs[POLICY], policies) < 0.1
-    assert value_loss(outputs[VALUE], values) < 0.02
+    assert cross_entropy(outputs[POLICY], policies).mean() < 0.1
+    assert squared_error(outputs[VALUE], values).mean() < 0.02
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.heads import POLICY, VALUE
 from zerolab.networks.inference import NetworkEvaluator, best_precision, bucket
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -65,13 +65,14 @@ def test_folding_by_hand():
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
 def test_a_position_is_valued_alike_in_every_batch(trained, game, states, precision):
+    tolerance = 0 if precision == torch.bfloat16 else 1e-6
     evaluator = NetworkEvaluator(trained, game, CPU, precision)
     priors, values = evaluator.evaluate(states[:100])
     for count in (1, 2, 7, 31, 32, 33, 50, 67, 99):
         fewer_priors, fewer_values = evaluator.evaluate(states[:count])
         assert fewer_priors.shape == (count, 7)
-        np.testing.assert_allclose(fewer_priors, priors[:count], atol=1e-6)
-        np.testing.assert_allclose(fewer_values, values[:count], atol=1e-6)
+        np.testing.assert_allclose(fewer_priors, priors[:count], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(fewer_values, values[:count], rtol=0, atol=tolerance)
 
 
 def test_buckets_are_few_and_hardly_larger():
@@ -107,15 +108,18 @@ def test_an_answer_is_not_overwritten_by_the_next(trained, game, states):
     np.testing.assert_array_equal(values, kept[1])
 
 
-def test_threads_answer_as_one_does(trained, game, states):
-    evaluator = NetworkEvaluator(trained, game, CPU)
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 0)], ids=str
+)
+def test_threads_answer_as_one_does(trained, game, states, precision, tolerance):
+    evaluator = NetworkEvaluator(trained, game, CPU, precision)
     batches = [states[start : start + size] for start in range(0, 90, 9) for size in (5, 16, 40)]
     alone = [evaluator.evaluate(batch) for batch in batches]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(evaluator.evaluate, batches))
     for (priors, values), (their_priors, their_values) in zip(alone, together, strict=True):
-        np.testing.assert_array_equal(priors, their_priors)
-        np.testing.assert_array_equal(values, their_values)
+        np.testing.assert_allclose(priors, their_priors, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(values, their_values, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])

@@ -1,4 +1,4 @@
-"""Leaf rules: playouts, mixtures, and the exact expectation that playouts estimate."""
+"""Leaf evaluators: playouts, mixtures, and the exact expectation that playouts estimate."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ def test_several_playouts_are_averaged(rule):
 @pytest.mark.parametrize(
     ("leaf", "line"),
     [
-        ({"name": "mixed", "weight": 1.5}, "leaf.weight = 1.5: expected at most 1"),
-        ({"name": "mixed", "weight": -0.1}, "leaf.weight = -0.1: expected at least 0"),
-        ({"name": "playout", "playouts": 0}, "leaf.playouts = 0: expected at least 1"),
-        ({"name": "playouts"}, 'leaf.name = "playouts": expected one of'),
+        ({"name": "mixed", "weight": 1.5}, "leaf_evaluator.weight = 1.5: expected at most 1"),
+        ({"name": "mixed", "weight": -0.1}, "leaf_evaluator.weight = -0.1: expected at least 0"),
+        ({"name": "playout", "playouts": 0}, "leaf_evaluator.playouts = 0: expected at least 1"),
+        ({"name": "playouts"}, 'leaf_evaluator.name = "playouts": expected one of'),
     ],
 )
 def test_mistakes(leaf, line):

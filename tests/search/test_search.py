@@ -84,9 +84,9 @@ def test_trees_do_not_influence_each_other(name):
         assert (alone.visits(np.zeros(1, int))[0] == together.visits(np.array([i]))[0]).all()
 
 
-@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("deduplicate", [True, False])
 @pytest.mark.parametrize("cache", [0, 8, 4096])
-def test_merging_and_cache_change_nothing_but_the_work(merge, cache):
+def test_deduplication_and_cache_change_nothing_but_the_work(deduplicate, cache):
     positions = [Position.start("connect_four:5x5")] * 5 + some_positions("connect_four:5x5", 5)
     game = positions[0].game
     plain = run(
@@ -96,19 +96,19 @@ def test_merging_and_cache_change_nothing_but_the_work(merge, cache):
         positions,
     )
     evaluator = HashEvaluator(5)
-    settings = SearchSettings(simulations=50, deduplicate=merge, cache=cache)
+    settings = SearchSettings(simulations=50, deduplicate=deduplicate, cache=cache)
     saving = run(game, settings, evaluator, positions)
     slots = np.arange(10)
     assert (plain.visits(slots) == saving.visits(slots)).all()
     assert (plain.root_values(slots) == saving.root_values(slots)).all()
     counts = saving.counts
     assert counts["evaluated"] == sum(evaluator.calls)
-    assert (counts["merged"] > 0) == merge
+    assert (counts["deduplicated"] > 0) == deduplicate
     if cache != 8:  # so small a cache may forget everything before it recurs
         assert (counts["cached"] > 0) == (cache > 0)
-    leaves = sum(counts[kind] for kind in ("evaluated", "merged", "cached", "terminal"))
+    leaves = sum(counts[kind] for kind in ("evaluated", "deduplicated", "cached", "terminal"))
     assert leaves == counts["simulations"] + 10  # the bare roots
-    if merge or cache > 100:
+    if deduplicate or cache > 100:
         assert counts["evaluated"] < plain.counts["evaluated"]
 
 
@@ -252,7 +252,7 @@ def test_without_reuse_a_move_starts_a_bare_root():
     assert (made.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
 
 
-def test_root_noise_is_mixed_in_anew_at_every_root_and_nowhere_else():
+def test_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
     game = parse_game("connect_four:6x7")
     noisy = SearchSettings.model_validate(
         {"simulations": 40, "noise": {"fraction": 0.25, "concentration": 10}}
@@ -307,7 +307,7 @@ def test_sampled_actions_follow_the_visits():
     assert shares == pytest.approx([0.1, 0, 0.3, 0.6], abs=0.015)
 
 
-def test_the_most_visited_action_is_chosen_and_equals_by_lot():
+def test_the_most_visited_action_is_chosen_and_ties_are_random():
     visits = np.tile(np.array([[5, 20, 0, 20]], np.int32), (2000, 1))
     numbers = np.arange(2000)
     keys = streams.streams(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)

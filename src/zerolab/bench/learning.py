@@ -1,4 +1,4 @@
-"""Learning beside a bare forward, backward and step loop on ready tensors."""
+"""Learning, compared with a bare loop of forward, backward and step on ready tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.core.threads import available_cores
-from zerolab.losses.interface import policy_loss, value_loss
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads import POLICY, VALUE
 from zerolab.networks.inference import best_device, best_precision
+from zerolab.networks.losses import cross_entropy, squared_error
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window
@@ -28,7 +28,7 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("conv512", {"name": "conv", "channels": 512}, 64, 8),
     ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 64, 200),
 )
-"""Title, network, batch size, and batches an epoch."""
+"""Title, network, batch size, and batches per epoch."""
 
 
 def measure_learning(rounds: int) -> Iterator[Measurement]:
@@ -58,20 +58,20 @@ class _Learning:
         self._iteration = 0
 
     def learn(self) -> float:
-        """Learn for an epoch as a run does; return the samples."""
+        """Learn for an epoch as a run does; return the number of samples."""
         self._iteration += 1
         return float(self._learner.learn(self._window, 0, self._iteration).samples)
 
     def bare_loop(self) -> float:
-        """Step as often on one batch that is ready; return the samples."""
+        """Take as many steps on one ready batch; return the number of samples."""
         network, optimizer = self._bare.network.train(), self._bare.optimizer
         planes, policies, values = self._ready
         planes = planes.contiguous(memory_format=torch.channels_last)
         for _ in range(self._batches):
             with torch.autocast(planes.device.type, torch.bfloat16, enabled=self._bfloat16):
                 outputs = network(planes)
-            policy = policy_loss(outputs[POLICY].float(), policies)
-            loss = policy + value_loss(outputs[VALUE].float(), values)
+            policy = cross_entropy(outputs[POLICY].float(), policies).mean()
+            loss = policy + squared_error(outputs[VALUE].float(), values).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -80,7 +80,7 @@ class _Learning:
 
 
 def _window(game: Any, samples: int) -> Window:
-    """Return a window of as many examples from games of a search without a network."""
+    """Return a window of `samples` examples from games of a search without a network."""
     window = Window(game, 1)
     uniform = UniformEvaluator(rules.actions(game))
     settings = SelfPlaySettings(episodes=samples // 4)

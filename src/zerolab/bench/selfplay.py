@@ -1,4 +1,4 @@
-"""Self-play beside the network's own best rate on ready states."""
+"""Self-play, compared with the network's own best rate on ready states."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("conv512", {"name": "conv", "channels": 512}, 50, 25),
     ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 1024, 16),
 )
-"""Title, network, games, and simulations a move."""
+"""Title, network, games, and simulations per move."""
 
 
 def measure_self_play(rounds: int) -> Iterator[Measurement]:
-    """Measure whole games of every workload and game, without and with merging and cache."""
+    """Measure whole games of every workload, without and with deduplication and cache."""
     for title, settings, games, simulations in WORKLOADS:
         for name in GAMES:
-            for merged in (False, True):
-                cache = {} if merged else {"cache": 0}
-                search = SearchSettings(simulations=simulations, deduplicate=merged, **cache)
+            for saving in (False, True):
+                cache = {} if saving else {"cache": 0}
+                search = SearchSettings(simulations=simulations, deduplicate=saving, **cache)
                 subject = SelfPlay(name, settings, games, search)
                 limit = _Network(name, settings)
                 rate, best = in_turns(subject.play, limit.evaluate, rounds)
                 yield Measurement(
-                    f"selfplay/{title}/{name}/{'merged' if merged else 'plain'}",
+                    f"selfplay/{title}/{name}/{'deduplicated' if saving else 'plain'}",
                     "simulations/s",
                     rate,
                     best,
@@ -56,7 +56,7 @@ def _evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
 
 
 class SelfPlay:
-    """The games of one iteration after the other, with a network that has learnt nothing."""
+    """The games of one iteration after another, with an untrained network."""
 
     def __init__(
         self, name: str, network: dict[str, Any], games: int, search: SearchSettings
@@ -69,7 +69,7 @@ class SelfPlay:
         self._seconds: dict[str, float] = {}
 
     def play(self) -> float:
-        """Play an iteration's games; return the simulations done."""
+        """Play an iteration's games; return the number of simulations."""
         torch.set_num_threads(1)
         self._iteration += 1
         episodes = play_episodes(
@@ -79,7 +79,7 @@ class SelfPlay:
         return float(episodes.counts["simulations"])
 
     def shares(self) -> dict[str, float]:
-        """Return the shares of the last iteration's thread time."""
+        """Return how the last iteration's thread time was spent, in shares of 1."""
         total = sum(self._seconds.values())
         return {part: seconds / total for part, seconds in self._seconds.items()}
 
@@ -101,11 +101,11 @@ class _Network:
             self._repeats *= 2
 
     def evaluate(self) -> float:
-        """Evaluate in the best way for about a second; return the positions."""
+        """Evaluate in the best way for about a second; return the number of positions."""
         return self._run(*self._way)
 
     def _run(self, size: int, together: bool) -> float:
-        """Evaluate batches on all threads together, or each on one of as many threads."""
+        """Evaluate each batch on all cores `together`, or one batch per core at a time."""
         cores = available_cores()
         torch.set_num_threads(cores if together else 1)
         tasks = 1 if together else cores

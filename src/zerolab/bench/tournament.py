@@ -31,13 +31,13 @@ _SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games ar
 def measure_tournament(rounds: int) -> Iterator[Measurement]:
     """Measure a tournament without and with merging and cache."""
     evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
-    for merged in (False, True):
-        cache = {} if merged else {"cache": 0}
-        search = SearchSettings(simulations=_SIMULATIONS, deduplicate=merged, **cache)
+    for saving in (False, True):
+        cache = {} if saving else {"cache": 0}
+        search = SearchSettings(simulations=_SIMULATIONS, deduplicate=saving, **cache)
         subject = _Tournament(evaluators, search)
         limit = _SelfPlay(evaluators[0], search)
         rate, best = in_turns(subject.play, limit.play, rounds)
-        label = f"tournament/resnet4x32/{_NAME}/{'merged' if merged else 'plain'}"
+        label = f"tournament/resnet4x32/{_NAME}/{'deduplicated' if saving else 'plain'}"
         yield Measurement(label, "simulations/s", rate, best, "self-play of one of the networks")
 
 

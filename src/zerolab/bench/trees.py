@@ -25,7 +25,7 @@ _POSITIONS = 200_000
 
 
 def measure_trees(rounds: int) -> Iterator[Measurement]:
-    """Measure each game beside the rules without a tree."""
+    """Measure each game, compared with the rules without a tree."""
     for name in GAMES:
         subject, limit = Trees(name), RulesWalk(name)
         rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
@@ -45,7 +45,7 @@ class Trees:
         self._states = np.repeat(host.start(game)[None], _TREES, axis=0)
 
     def search_all(self) -> float:
-        """Search all trees from the start; return the simulations done."""
+        """Search all trees from the start; return the number of simulations."""
         for _ in range(_REPEATS):
             self._search.set_root(self._slots, self._states)
             self._search.start_search(self._slots, self._keys, self._keys)
@@ -54,7 +54,7 @@ class Trees:
 
 
 class RulesWalk:
-    """The rules alone, one random game after the other: what a search cannot be faster than."""
+    """The rules alone, one random game after another: no search can be faster."""
 
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
@@ -62,7 +62,7 @@ class RulesWalk:
         self._mask = np.empty(rules.actions(self._game), np.bool_)
 
     def walk(self) -> float:
-        """Make random moves, asking for outcome and legality at each, as a search must."""
+        """Make random moves, with outcome and legal actions at each, as a search must."""
         _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 

@@ -1,4 +1,4 @@
-"""Heads: what a network says of a position, each a piece of its own on top of a trunk."""
+"""Heads: what a network predicts about a position, each a module on top of the trunk."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from torch import Tensor, nn
 
 from zerolab.networks.layers import NormedConv
 
-# The names by which heads' outputs are known to losses and evaluators.
-POLICY = "policy"
-VALUE = "value"
-
 
 class PolicyHead(nn.Module):
-    """Logits of all actions, [N, actions], from features [N, inputs]."""
+    """Logits of all actions, float [N, actions], from features float [N, inputs]."""
 
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
         self.output = nn.Linear(inputs, actions)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return logits; illegal actions are the search's business."""
+        """Return logits, of illegal actions too: the search masks them."""
         return self.output(features)  # type: ignore[no-any-return]
 
 
@@ -32,14 +28,14 @@ class ScalarValueHead(nn.Module):
         self.output = nn.Linear(inputs, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return values; next to 1 and -1 bfloat16 would be coarse."""
+        """Return values; tanh is float32, since bfloat16 is coarse next to 1 and -1."""
         return torch.tanh(self.output(features).float()).squeeze(1)
 
 
 class PlaneReader(nn.Module):
     """Turns the planes of a residual trunk into features: a 1x1 convolution, then a head.
 
-    `head` takes [N, filters * cells]; AlphaZero (Methods) reads planes this way.
+    `head` takes [N, filters * cells], as the heads of [Silver2017, Methods] do.
     """
 
     def __init__(self, inputs: int, filters: int, head: nn.Module) -> None:

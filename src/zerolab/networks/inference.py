@@ -1,4 +1,4 @@
-"""Evaluating positions with a network as fast as the machine allows (docs/decisions/0002)."""
+"""Fast evaluation of positions with a network (docs/decisions/0002)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.networks.heads import POLICY, VALUE, Network
+from zerolab.networks.heads import Network
 from zerolab.networks.layers import folded_copy
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.rules import host
 from zerolab.rules.interface import Game
 
@@ -27,7 +28,7 @@ def best_precision(device: torch.device) -> torch.dtype:
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        native = torch.cpu._is_avx512_bf16_supported()  # true of every processor with AMX, too
+        native = torch.cpu._is_avx512_bf16_supported()  # also true of every processor with AMX
     return torch.bfloat16 if native else torch.float32
 
 
@@ -50,7 +51,10 @@ class NetworkEvaluator:
     thread uses a stream of its own, so that one thread's copies and searches overlap another's
     network.
 
-    Without a `device` and a `precision`, those of `best_device` and `best_precision` are taken.
+    `device` and `precision` default to those of `best_device` and `best_precision`. bfloat16
+    changes the answers: on a trained network priors moved by up to 0.0092 and values by up to
+    0.031. In bfloat16 a position got the same answer in every batch tried; in float32 the last bits
+    depend on the size of the batch.
     """
 
     def __init__(
@@ -74,8 +78,8 @@ class NetworkEvaluator:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Evaluate uint64[N, words] states.
 
-        Returns priors float32[N, actions], a softmax over all actions, the illegal ones included,
-        and the values for the movers float32[N].
+        Returns priors float32[N, actions], a softmax over all actions including illegal ones, and
+        values float32[N] in [-1, 1] for the players to move.
         """
         count = len(states)
         planes = torch.from_numpy(host.encode_batch(self.game, states, padded=bucket(count)))

@@ -1,4 +1,4 @@
-"""Layers with batch norm that can be folded into their weights for inference."""
+"""Layers with batch norm [Ioffe2015] that can be folded into their weights for inference."""
 
 from __future__ import annotations
 

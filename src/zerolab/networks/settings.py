@@ -15,6 +15,11 @@ from zerolab.rules.interface import Game
 if TYPE_CHECKING:
     from zerolab.networks.heads import Network
 
+POLICY = "policy"
+"""The name of the head that gives logits of all actions."""
+VALUE = "value"
+"""The name of the head that gives the expected outcome for the mover."""
+
 
 class NetworkSettings(Choice):
     """The settings of one architecture; `name` says which."""

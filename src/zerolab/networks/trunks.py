@@ -51,7 +51,7 @@ class ConvTrunk(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions around which the input is carried (He et al. 2016)."""
+    """Two convolutions and a skip connection around them [He2016]."""
 
     def __init__(self, filters: int, squeeze_excite: int) -> None:
         super().__init__()
@@ -66,9 +66,9 @@ class ResidualBlock(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales every filter by a gate in (0, 1) read off the whole board (Hu et al. 2018).
+    """Scales every filter by a gate in (0, 1) computed from the whole board [Hu2018].
 
-    The gate multiplies, before the skip connection is added (FACTS 4).
+    The gate multiplies, before the skip connection is added [ClausenCode].
     """
 
     def __init__(self, filters: int, ratio: int) -> None:

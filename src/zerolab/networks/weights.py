@@ -40,5 +40,5 @@ def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None
 
 
 def _kind(array: NDArray[Any]) -> str:
-    """Return an array's type and shape as shown to users."""
+    """Return an array's type and shape as users see them."""
     return f"{array.dtype}{list(array.shape)}"

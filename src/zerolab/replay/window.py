@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
 from zerolab.rules import encoding, host
-from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
 Symmetries = Literal["all", "random", "none"]
-"""Every sample under each symmetry (W, H, L), under one drawn anew each time, or as it is (C)."""
+"""Every sample under each symmetry ([Wang2019], [Wang2020a], [Wang2020b]), under a random one each
+time, or as it is ([Clausen2021])."""
 
 
 class Batch(NamedTuple):
@@ -30,7 +30,10 @@ class Batch(NamedTuple):
 def _fill(
     game, cell_table, action_table, states, policies, values, picks, symmetries, batch, plain
 ):
-    """Write the picked examples, each under its symmetry; `plain` is scratch [planes, cells]."""
+    """Write the examples `picks` int64[N], each under its symmetry int64[N], into a batch.
+
+    `plain` is scratch memory, float32[planes, cells].
+    """
     planes, out_policies, out_values = batch
     for i in range(picks.shape[0]):
         pick = picks[i]
@@ -45,7 +48,7 @@ def _fill(
 
 
 class Window:
-    """The examples of the last `iterations` iterations (rs), kept as states, not as planes."""
+    """The examples of the last `iterations` iterations (rs), kept as states, not planes."""
 
     def __init__(self, game: Game, iterations: int) -> None:
         self.game = game
@@ -55,14 +58,17 @@ class Window:
     def add(
         self, states: NDArray[np.uint64], policies: NDArray[np.float16], values: NDArray[np.int8]
     ) -> None:
-        """Add an iteration: uint64[N, words], float16[N, actions], int8[N]; the oldest may go."""
+        """Add an iteration's examples; those of the oldest iteration may leave the window.
+
+        States uint64[N, words], policy targets float16[N, actions], outcomes for the mover int8[N].
+        """
         self._iterations.append((states, policies, values))
 
     def __len__(self) -> int:
         return sum(len(states) for states, _, _ in self._iterations)
 
     def batches_per_epoch(self, size: int, symmetries: Symmetries) -> int:
-        """Return how many batches of `size` one pass over the window makes, at least one."""
+        """Return the number of batches of `size` in one pass over the window, at least one."""
         images = len(self._cell_images) if symmetries == "all" else 1
         return max(1, len(self) * images // size)
 
@@ -71,7 +77,7 @@ class Window:
     ) -> Iterator[Batch]:
         """Yield the batches of `epochs` passes; each pass shows every sample at most once.
 
-        What is left after the last full batch of a pass is dropped, unless it is all there is.
+        Samples left over after the last full batch of a pass are dropped, unless they are all.
         """
         arrays = [np.concatenate(column) for column in zip(*self._iterations, strict=True)]
         states, policies, values = arrays[0], arrays[1].astype(np.float32), arrays[2]

@@ -1,1 +1,1 @@
-"""Batched tree search: selection rules, leaf evaluators, evaluators."""
+"""Batched tree search over many games at once, and rolling horizon evolution."""

@@ -1,7 +1,8 @@
 """Evaluations by position: one for equal positions of a step, kept for later steps.
 
-Both uses are exact, because an evaluator answers equal states equally. The table is bounded: a
-position may stand in any of four neighbouring slots, and the oldest there makes room.
+Both uses change nothing where the evaluator's answers do not depend on the batch (see
+`SearchSettings.cache`). The table is bounded: a position may be stored in any of four neighbouring
+slots, and the oldest entry there is replaced.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from zerolab.core.compiled import inlined
 from zerolab.core.streams import mix
 
 _WAYS = 4
-NOWHERE = -1
+NO_SLOT = -1
 
 
 class Cache(NamedTuple):
     """`size` evaluations, a power of two; the last slots wrap around to the first."""
 
     states: NDArray[np.uint64]  # [size, words]
-    step: NDArray[np.int64]  # [size] the step that asked for it, 0 where there is none
+    step: NDArray[np.int64]  # [size] the step that requested it, 0 where there is none
     row: NDArray[np.int32]  # [size] its row in that step's batch
     priors: NDArray[np.float32]  # [size, actions]
     values: NDArray[np.float32]  # [size]
@@ -51,7 +52,7 @@ def hash_state(state):
 
 @inlined
 def find(cache, state, earliest):
-    """Return the slot of a state asked for in step `earliest` or later, or NOWHERE."""
+    """Return the slot of a state requested in step `earliest` or later, or NO_SLOT."""
     size = cache.step.shape[0]
     slot = np.int64(hash_state(state) & np.uint64(size - 1))
     for _ in range(_WAYS):
@@ -62,14 +63,14 @@ def find(cache, state, earliest):
             if same:
                 return slot
         slot = (slot + 1) & (size - 1)
-    return NOWHERE
+    return NO_SLOT
 
 
 @inlined
 def reserve(cache, state, step, row):
     """Reserve a slot for a state whose evaluation is row `row` of the batch of this step.
 
-    Returns NOWHERE if all its slots are waiting for evaluations of this step.
+    Returns NO_SLOT if all its slots are waiting for evaluations of this step.
     """
     size = cache.step.shape[0]
     slot = np.int64(hash_state(state) & np.uint64(size - 1))
@@ -79,7 +80,7 @@ def reserve(cache, state, step, row):
             oldest = slot
         slot = (slot + 1) & (size - 1)
     if cache.step[oldest] == step:
-        return NOWHERE
+        return NO_SLOT
     cache.step[oldest] = step
     cache.row[oldest] = row
     cache.states[oldest] = state

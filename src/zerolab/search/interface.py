@@ -1,7 +1,9 @@
-"""What the search's kernels leave open: selection, first play, leaf values, evaluation.
+"""What the search's kernels leave open: selection, first-play urgency, leaf values, evaluation.
 
-A selection rule, a first-play urgency rule and a leaf evaluator are NamedTuples,
-registered with the functions below; the kernels are compiled for the types they are given. A new rule is one new file here.
+Selection rules, first-play urgency rules and leaf evaluators are NamedTuples, registered with the
+functions below; kernels are compiled for the types they are given. A selection rule or a leaf
+evaluator is one file in `selections` or `leaf_evaluators`; other packages add theirs by a module
+that the entry point ``zerolab.search`` names.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from zerolab.core.registry import Registry
 
 SELECTIONS = CompiledInterface("selection rule")
 FPUS = CompiledInterface("first-play urgency rule")
+TIE_BREAKS = CompiledInterface("tie break")
 LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
 
 SELECTION_SETTINGS: Registry[type[Choice]] = Registry("selection rule")
@@ -26,11 +29,11 @@ LEAF_EVALUATOR_SETTINGS: Registry[type[Choice]] = Registry("leaf evaluator")
 
 
 def _registering(
-    family: CompiledInterface, settings: Registry[type[Choice]]
+    interface: CompiledInterface, settings: Registry[type[Choice]]
 ) -> Callable[[str, type], Callable[[type], type]]:
     def register(name: str, kind: type) -> Callable[[type], type]:
         def decorate(implementation: type) -> type:
-            family.implement(kind, implementation)
+            interface.implement(kind, implementation)
             settings.add(name, choice_from(kind, name))
             return implementation
 
@@ -53,7 +56,8 @@ class Evaluator(Protocol):
         """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
 
         Priors may give weight to illegal actions: the search masks and renormalises them. Values
-        are those of the player to move. Equal states must get equal answers.
+        lie in [-1, 1] and are those of the player to move. The search asks once for equal states
+        of a batch and may reuse answers (see `SearchSettings.deduplicate` and `.cache`).
         """
         ...
 
@@ -77,13 +81,13 @@ class UniformEvaluator:
 
 @SELECTIONS.function
 def statistics(rule: Any) -> int:
-    """Return how many numbers of its own the rule keeps at every node, in ``tree.statistics``."""
+    """Return K: how many numbers of its own the rule keeps at every node in `Tree.statistics`."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def with_budget(rule: Any, simulations: int) -> Any:
-    """Return the rule with what depends on the number of simulations a move filled in."""
+    """Return the rule with what depends on the number of simulations per move filled in."""
     raise AssertionError
 
 
@@ -95,16 +99,16 @@ def prepare(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
 
 @SELECTIONS.function
 def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
-    """Return a child's score; the search descends to the highest, the first among equals."""
+    """Return a child's score; the search descends to the highest (ties: `takes_tie`)."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def update(rule: Any, tree: Any, b: int, leaf: int, value: float, moves: Any) -> None:
-    """Learn from one simulation, after its backup.
+    """Update the rule's statistics with one simulation, after its backup.
 
-    `value` is the leaf's for the mover there. `moves` is the count and the actions of a playout
-    from the leaf (see `rules.playout`), the count being 0 where there was none.
+    `value` is the leaf's for the mover there. `moves` int32[1 + MOST_PLIES] is the length and the
+    actions of a playout from the leaf (see `rules.playout`), the length being 0 without one.
     """
     raise AssertionError
 
@@ -115,9 +119,18 @@ def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
     raise AssertionError
 
 
+@TIE_BREAKS.function
+def takes_tie(rule: Any, key: int, node: int, child: int, ties: int) -> bool:
+    """Return whether a child replaces the best so far of a node, whose score it equals.
+
+    It is the `ties`-th child with this score. `key` is a random stream of the simulation.
+    """
+    raise AssertionError
+
+
 @LEAF_EVALUATORS.function
 def playouts(rule: Any) -> int:
-    """Return how many random playouts a leaf's value takes."""
+    """Return the number of random playouts per leaf."""
     raise AssertionError
 
 
@@ -127,14 +140,15 @@ def leaf_value(
 ) -> float:
     """Return the value of a new, ongoing leaf for its mover.
 
-    `estimate` is the evaluator's value, `key` a random stream of this simulation's own, `scratch`
-    uint64[words] to play on; `moves` is described at `update`.
+    `state` is uint64[words], `estimate` the evaluator's value, `key` a random stream of the
+    simulation, `scratch` uint64[words] to play on; `moves`, which may be written, is that of
+    `update`.
     """
     raise AssertionError
 
 
 class Selection:
-    """Base of selection rules that keep nothing of their own."""
+    """Base of selection rules without statistics of their own."""
 
     @staticmethod
     def statistics(rule):
@@ -150,7 +164,7 @@ class Selection:
 
 
 class LeafEvaluator:
-    """Base of leaf evaluators that play nothing out."""
+    """Base of leaf evaluators without playouts."""
 
     @staticmethod
     def playouts(rule):

@@ -1,14 +1,16 @@
-"""The compiled search over B trees: select leaves, expand and back them up, move the roots.
+"""The compiled search over B trees: select leaves, expand them, back their values up.
 
-One step: `select_leaves` descends in every active tree until it meets a position that needs the
-evaluator, the evaluator answers the whole batch, `expand_and_backup` takes it. Simulations that
-end in a finished game or a known position are backed up at once, so that a batch holds nothing
-else than positions to evaluate. Trees never influence each other.
+One step: `select_leaves` descends every active tree until it meets a position that needs the
+evaluator, the evaluator answers the whole batch, `expand_and_backup` takes the answers.
+Simulations that end in a finished game or a known position are backed up at once, so a batch holds
+only positions to evaluate. Trees never influence each other.
+
+Helpers are inlined, and branches around them are avoided where docs/decisions/0010 says so.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +19,38 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
-from zerolab.search.cache import NOWHERE, find, reserve
-from zerolab.search.interface import leaf_value, prepare, score, update
+from zerolab.search.cache import NO_SLOT, find, reserve
+from zerolab.search.interface import leaf_value, prepare, score, takes_tie, update
 from zerolab.search.tree import UNSEEN
 
 NO_LEAF = -1
+
+_TIES = 1 << 40
+"""The part of a playout stream that breaks ties; simulations, which have the others, are fewer."""
+
+
+class Methods(NamedTuple):
+    """What the kernels are compiled for; each is a type registered in `search.interface`."""
+
+    selection: Any
+    fpu: Any
+    tie_break: Any
+    leaf_evaluator: Any
+
+
+class StepOptions(NamedTuple):
+    """How one step is run."""
+
+    number: int
+    """This step's, counted from 1."""
+    deduplicate: bool
+    """Request equal positions of the step once."""
+    cached: bool
+    """Use evaluations of earlier steps."""
+    uniform: bool
+    """Evaluations are uniform and need no batch."""
+    noise_fraction: float
+    noise_concentration: float
 
 
 class SearchState(NamedTuple):
@@ -31,12 +60,21 @@ class SearchState(NamedTuple):
     remaining: NDArray[np.int32]  # [B] simulations still to run
     leaf: NDArray[np.int32]  # [B] the node waiting for its evaluation, or NO_LEAF
     row: NDArray[np.int32]  # [B] that evaluation's row in the batch
-    playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators
+    playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
     noise_due: NDArray[np.bool_]  # [B] whether the root's priors still lack their noise
     states: NDArray[np.uint64]  # [B, words] the positions to evaluate
-    slot: NDArray[np.int64]  # [B] where in the cache the answer to a row goes, or NOWHERE
+    slot: NDArray[np.int64]  # [B] where in the cache the answer to a row goes, or NO_SLOT
     counts: NDArray[np.int64]  # [5] see COUNTS
+
+
+class Workspace(NamedTuple):
+    """Scratch memory of one thread."""
+
+    mask: NDArray[np.bool_]  # [actions] legal actions
+    state: NDArray[np.uint64]  # [words] the position of a playout
+    moves: NDArray[np.int32]  # [1 + MOST_PLIES] length and actions of a playout
+    uniform: NDArray[np.float32]  # [actions] equal priors
 
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal")
@@ -44,25 +82,44 @@ _SIMULATIONS, _EVALUATED, _DEDUPLICATED, _CACHED, _TERMINAL = range(5)
 
 
 @inlined
-def _best_child(selection, fpu, tree, b, node):
-    shared = prepare(selection, fpu, tree, b, node)
+def _workspace(game):
+    actions = rules.actions(game)
+    return Workspace(
+        np.zeros(actions, np.bool_),
+        np.zeros(rules.words(game), np.uint64),
+        np.zeros(1 + rules.MOST_PLIES, np.int32),
+        np.ones(actions, np.float32),
+    )
+
+
+@inlined
+def _best_child(methods, tree, b, node, tie_key):
+    """Return the child with the highest score; `tie_key` is a random stream of the simulation."""
+    shared = prepare(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     best = first
-    highest = score(selection, tree, b, first, shared)
+    highest = score(methods.selection, tree, b, first, shared)
+    ties = 1
     for child in range(first + 1, first + tree.children[b, node]):
-        rating = score(selection, tree, b, child, shared)
-        if rating > highest:
-            highest = rating
+        own = score(methods.selection, tree, b, child, shared)
+        if own > highest:
+            highest = own
             best = child
+            ties = 1
+        elif own == highest:
+            ties += 1
+            if takes_tie(methods.tie_break, tie_key, node, child, ties):
+                best = child
     return best
 
 
 @inlined
-def _descend(game, selection, fpu, tree, b):
-    """Follow the best children to a node that is not expanded, and make its state known."""
+def _descend(game, methods, tree, search, b):
+    """Follow the best children to a node that is not expanded; compute its state if unseen."""
+    tie_key = streams.fold(streams.fold(search.playout_key[b], _TIES), search.remaining[b])
     node = 0
     while tree.first_child[b, node] != 0:
-        node = _best_child(selection, fpu, tree, b, node)
+        node = _best_child(methods, tree, b, node, tie_key)
     if tree.outcome[b, node] == UNSEEN:
         parent = tree.states[b, tree.parent[b, node]]
         state = tree.states[b, node]
@@ -102,8 +159,11 @@ def _expand(game, tree, b, node, priors, mask):
 
 
 @inlined
-def _backup(selection, tree, b, leaf, value, moves):
-    """Add one value to the means on the path to the root, its sign alternating (negamax)."""
+def _backup(methods, tree, search, b, leaf, value, moves):
+    """Add one value to the means on the path to the root, its sign alternating (negamax).
+
+    Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
+    """
     node = leaf
     signed = value
     while node >= 0:
@@ -112,43 +172,39 @@ def _backup(selection, tree, b, leaf, value, moves):
         tree.value[b, node] += (signed - tree.value[b, node]) / np.float32(visits)
         signed = -signed
         node = tree.parent[b, node]
-    update(selection, tree, b, leaf, value, moves)
-
-
-@inlined
-def _finish(selection, tree, search, b, node, value, moves):
-    """Back up a simulation and return 1, or 0 for the evaluation of a bare root, which is none."""
-    _backup(selection, tree, b, node, value, moves)
-    if node == 0:
+    update(methods.selection, tree, b, leaf, value, moves)
+    if leaf == 0:
         return 0
     search.remaining[b] -= 1
     return 1
 
 
 @inlined
-def _expand_and_backup_leaf(
-    game, selection, leaf, tree, search, b, node, priors, estimate, workspace
-):
+def _expand_and_backup_leaf(game, methods, tree, search, b, node, priors, estimate, workspace):
     """Expand an evaluated node and back up the value that the leaf evaluator gives it.
 
-    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf evaluator
-    is asked even there, and its answer dropped: a branch around it makes every simulation of all
-    trees up to two thirds slower (decision 0010). Returns what `_finish` does.
+    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf
+    evaluator is asked even there, and its answer dropped: a branch around it makes every simulation
+    of all trees up to two thirds slower (docs/decisions/0010). Returns what `_backup` does.
     """
-    mask, scratch, moves = workspace
-    _expand(game, tree, b, node, priors, mask)
+    moves = workspace.moves
+    _expand(game, tree, b, node, priors, workspace.mask)
     moves[0] = 0
     key = streams.fold(search.playout_key[b], search.remaining[b])
-    value = leaf_value(leaf, game, tree.states[b, node], estimate, key, scratch, moves)
+    state = tree.states[b, node]
+    value = leaf_value(methods.leaf_evaluator, game, state, estimate, key, workspace.state, moves)
     if node == 0:
         moves[0] = 0
         value = estimate
-    return _finish(selection, tree, search, b, node, np.float32(value), moves)
+    return _backup(methods, tree, search, b, node, np.float32(value), moves)
 
 
 @inlined
 def _add_root_noise(tree, b, key, fraction, concentration):
-    """Mix Dirichlet noise into the priors of the root's children (AlphaZero, Methods)."""
+    """Mix Dirichlet noise into the priors of the root's children [Silver2018, Methods].
+
+    P(s, a) <- (1 - fraction) * P(s, a) + fraction * eta_a, eta ~ Dir(concentration / actions).
+    """
     first = tree.first_child[b, 0]
     count = tree.children[b, 0]
     alpha = concentration / count
@@ -165,89 +221,99 @@ def _add_root_noise(tree, b, key, fraction, concentration):
 
 
 @inlined
-def _workspace(game):
-    mask = np.zeros(rules.actions(game), np.bool_)
-    return mask, np.zeros(rules.words(game), np.uint64), np.zeros(1 + rules.MOST_PLIES, np.int32)
+def _request(cache, search, step, b, node, state, slot, rows):
+    """Let a tree wait for a node's evaluation; return the length of the batch.
+
+    `slot` is that of an equal position requested in this step, or NO_SLOT.
+    """
+    search.leaf[b] = node
+    if slot != NO_SLOT and step.deduplicate:
+        search.counts[_DEDUPLICATED] += 1
+        search.row[b] = cache.row[slot]
+        return rows
+    known = slot != NO_SLOT or not (step.deduplicate or step.cached)
+    search.slot[rows] = NO_SLOT if known else reserve(cache, state, step.number, rows)
+    search.states[rows] = state
+    search.row[b] = rows
+    return rows + 1
+
+
+@inlined
+def _search_until_leaf(game, methods, tree, cache, search, step, b, rows, workspace):
+    """Run simulations of one tree until it waits for an evaluation or has none left to run.
+
+    Returns the length of the batch and whether the tree ran out of nodes.
+    """
+    actions = workspace.mask.shape[0]
+    earliest = 1 if step.cached else step.number
+    while search.remaining[b] > 0:
+        if tree.used[b] + actions > tree.parent.shape[1]:
+            return rows, True
+        if search.noise_due[b] and tree.first_child[b, 0] != 0:
+            _add_root_noise(
+                tree, b, search.noise_key[b], step.noise_fraction, step.noise_concentration
+            )
+            search.noise_due[b] = False
+        node = _descend(game, methods, tree, search, b)
+        state = tree.states[b, node]
+        if tree.outcome[b, node] != ONGOING:
+            workspace.moves[0] = 0
+            value = np.float32(tree.outcome[b, node])
+            search.counts[_TERMINAL] += 1
+            search.counts[_SIMULATIONS] += _backup(
+                methods, tree, search, b, node, value, workspace.moves
+            )
+            continue
+        slot = NO_SLOT
+        if step.deduplicate or step.cached:
+            slot = find(cache, state, earliest)
+        if step.uniform or (slot != NO_SLOT and cache.step[slot] < step.number):
+            search.counts[_CACHED] += not step.uniform
+            priors = workspace.uniform if step.uniform else cache.priors[slot]
+            estimate = np.float32(0.0) if step.uniform else cache.values[slot]
+            search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
+                game, methods, tree, search, b, node, priors, estimate, workspace
+            )
+            continue
+        return _request(cache, search, step, b, node, state, slot, rows), False
+    return rows, False
 
 
 @kernel
-def select_leaves(
-    game, selection, fpu, leaf, tree, cache, search, step, deduplicate, reuse, uniform, noise
-):
+def select_leaves(game, methods, tree, cache, search, step):
     """Run simulations until every active tree waits for an evaluation or has none left to run.
 
-    `step` is this step's, counted from 1; `deduplicate` and `reuse` switch the two uses of the cache;
-    `uniform` says that evaluations are uniform and need no batch; `noise` is (fraction,
-    concentration). Returns the length of the batch and whether some tree ran out of nodes.
+    Returns the length of the batch and whether some tree ran out of nodes.
     """
     workspace = _workspace(game)
-    actions = workspace[0].shape[0]
-    uniform_priors = np.ones(actions, np.float32)
-    fraction, concentration = noise
-    earliest = 1 if reuse else step
     rows = 0
-    short = False
+    full = False
     for b in range(search.active.shape[0]):
-        if not search.active[b]:
-            continue
-        while search.remaining[b] > 0:
-            if tree.used[b] + actions > tree.parent.shape[1]:
-                short = True
-                break
-            if search.noise_due[b] and tree.first_child[b, 0] != 0:
-                _add_root_noise(tree, b, search.noise_key[b], fraction, concentration)
-                search.noise_due[b] = False
-            node = _descend(game, selection, fpu, tree, b)
-            if tree.outcome[b, node] != ONGOING:
-                workspace[2][0] = 0
-                search.counts[_TERMINAL] += 1
-                value = np.float32(tree.outcome[b, node])
-                search.counts[_SIMULATIONS] += _finish(
-                    selection, tree, search, b, node, value, workspace[2]
-                )
-                continue
-            slot = NOWHERE
-            if deduplicate or reuse:
-                slot = find(cache, tree.states[b, node], earliest)
-            if uniform or (slot != NOWHERE and cache.step[slot] < step):
-                search.counts[_CACHED] += not uniform
-                priors = uniform_priors if uniform else cache.priors[slot]
-                estimate = np.float32(0.0) if uniform else cache.values[slot]
-                search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
-                    game, selection, leaf, tree, search, b, node, priors, estimate, workspace
-                )
-                continue
-            search.leaf[b] = node
-            if slot != NOWHERE and deduplicate:
-                search.counts[_DEDUPLICATED] += 1
-                search.row[b] = cache.row[slot]
-                break
-            state = tree.states[b, node]
-            known = slot != NOWHERE or not (deduplicate or reuse)
-            search.slot[rows] = NOWHERE if known else reserve(cache, state, step, rows)
-            search.states[rows] = state
-            search.row[b] = rows
-            rows += 1
-            break
+        if search.active[b]:
+            rows, stopped = _search_until_leaf(
+                game, methods, tree, cache, search, step, b, rows, workspace
+            )
+            full |= stopped
     search.counts[_EVALUATED] += rows
-    return rows, short
+    return rows, full
 
 
 @kernel
 def store(cache, search, rows, priors, values):
-    """Keep the evaluations of a batch in the cache."""
+    """Store the evaluations of a batch in the cache."""
     for row in range(rows):
         slot = search.slot[row]
-        if slot != NOWHERE:
+        if slot != NO_SLOT:
             cache.priors[slot] = priors[row]
             cache.values[slot] = values[row]
 
 
 @kernel
-def expand_and_backup(game, selection, leaf, tree, search, priors, values, begin, end):
-    """Give the waiting leaves of trees `begin` to `end` - 1 their evaluations.
+def expand_and_backup(game, methods, tree, search, priors, values, begin, end):
+    """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
-    Returns how many simulations that ends. Different trees may be expanded at the same time.
+    `priors` float32[N, actions] and `values` float32[N] answer the batch. Returns how many
+    simulations that ends. Disjoint ranges of trees may be expanded at the same time.
     """
     workspace = _workspace(game)
     simulations = 0
@@ -258,123 +324,6 @@ def expand_and_backup(game, selection, leaf, tree, search, priors, values, begin
         search.leaf[b] = NO_LEAF
         row = search.row[b]
         simulations += _expand_and_backup_leaf(
-            game, selection, leaf, tree, search, b, node, priors[row], values[row], workspace
+            game, methods, tree, search, b, node, priors[row], values[row], workspace
         )
     return simulations
-
-
-@kernel
-def set_root(game, tree, slots, states):
-    """Make the state i the bare root of tree `slots[i]`."""
-    for i in range(slots.shape[0]):
-        b = slots[i]
-        tree.states[b, 0] = states[i]
-        tree.outcome[b, 0] = rules.outcome(game, states[i])
-        tree.parent[b, 0] = -1
-        tree.first_child[b, 0] = 0
-        tree.children[b, 0] = 0
-        tree.visits[b, 0] = 0
-        tree.value[b, 0] = np.float32(0.0)
-        tree.statistics[b, 0] = np.float32(0.0)
-        tree.used[b] = 1
-
-
-@inlined
-def _keep_subtree(tree, b, root, moved):
-    """Move the subtree of a node to the front of its tree's arrays.
-
-    Children come after their parents, so one pass in ascending order moves every node to its
-    final place, never over one that is still to be moved; siblings stay contiguous.
-    """
-    used = tree.used[b]
-    moved[:used] = -1
-    moved[root] = 0
-    kept = 1
-    for node in range(root + 1, used):
-        parent = tree.parent[b, node]
-        if parent >= 0 and moved[parent] >= 0:
-            moved[node] = kept
-            kept += 1
-    for node in range(root, used):
-        target = moved[node]
-        if target < 0:
-            continue
-        tree.parent[b, target] = -1 if node == root else moved[tree.parent[b, node]]
-        first = tree.first_child[b, node]
-        tree.first_child[b, target] = moved[first] if first != 0 else 0
-        tree.children[b, target] = tree.children[b, node]
-        tree.action[b, target] = tree.action[b, node]
-        tree.outcome[b, target] = tree.outcome[b, node]
-        tree.visits[b, target] = tree.visits[b, node]
-        tree.value[b, target] = tree.value[b, node]
-        tree.prior[b, target] = tree.prior[b, node]
-        tree.statistics[b, target] = tree.statistics[b, node]
-        tree.states[b, target] = tree.states[b, node]
-    tree.used[b] = kept
-
-
-@kernel
-def advance(game, tree, slots, played, reuse_tree):
-    """Make the child that action `played[i]` leads to the root of tree `slots[i]`.
-
-    Its subtree is kept if it has been searched and `reuse_tree` says so.
-    """
-    moved = np.empty(tree.parent.shape[1], np.int32)
-    state = np.empty(rules.words(game), np.uint64)
-    for i in range(slots.shape[0]):
-        b = slots[i]
-        root = -1
-        first = tree.first_child[b, 0]
-        if reuse_tree and first != 0:
-            for child in range(first, first + tree.children[b, 0]):
-                if tree.action[b, child] == played[i] and tree.first_child[b, child] != 0:
-                    root = child
-        if root > 0:
-            _keep_subtree(tree, b, root, moved)
-        else:
-            rules.apply(game, tree.states[b, 0], played[i], state)
-            one = np.full(1, b, np.int64)
-            set_root(game, tree, one, state.reshape(1, -1))
-
-
-@kernel
-def root_children(tree, slots, visits, values):
-    """Write the visit counts and mean values of root actions, [n, actions] int32 and float32.
-
-    Values are those of the player who chooses; actions without visits have value 0.
-    """
-    visits[:] = 0
-    values[:] = np.float32(0.0)
-    for i in range(slots.shape[0]):
-        b = slots[i]
-        first = tree.first_child[b, 0]
-        for child in range(first, first + tree.children[b, 0]):
-            visits[i, tree.action[b, child]] = tree.visits[b, child]
-            values[i, tree.action[b, child]] = -tree.value[b, child]
-
-
-@kernel
-def choose(visits, keys, sample, chosen):
-    """Choose root actions from visit counts int32[n, actions] into int64[n].
-
-    In proportion to the visits where `sample[i]`, else the most visited, ties broken at random.
-    """
-    for i in range(visits.shape[0]):
-        total = 0
-        most = 0
-        for action in range(visits.shape[1]):
-            total += visits[i, action]
-            most = max(most, visits[i, action])
-        if not sample[i]:
-            total = 0
-            for action in range(visits.shape[1]):
-                total += visits[i, action] == most
-        drawn = streams.below(streams.bits(keys[i], 0), total)
-        for action in range(visits.shape[1]):
-            if sample[i]:
-                drawn -= visits[i, action]
-            elif visits[i, action] == most:
-                drawn -= 1
-            if drawn < 0:
-                chosen[i] = action
-                break

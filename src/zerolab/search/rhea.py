@@ -1,9 +1,9 @@
-"""Rolling horizon evolution: a plan of own actions is evolved for every move (W; FACTS 3).
+"""Rolling horizon evolution (RHEA) [Perez2013]: each move, a plan of own actions is evolved.
 
 An individual is a plan: one gene for each of the next own actions. A gene is 64 random bits, that
 is, a real number in [0, 1) in fixed point, which `rules.random_action` maps onto the actions legal
-where it is read: every plan is legal whatever the opponent does. The method is Perez et al. (GECCO
-2013); numbers and the readings of what W leaves open are those of FACTS 3.
+where it is read, so every plan is legal whatever the opponent does. Numbers are those of
+[Wang2020b]; docs/papers.md says how what it leaves open is resolved.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class RheaSettings(Settings):
     """How plans are evolved; the budget is exactly `playouts`."""
 
     playouts: int = Field(default=100, ge=1, le=1_000_000)
-    """N: playouts a move. W: 100. Where the last individual finds fewer than `playouts_each` left,
-    it gets those."""
+    """N: playouts per move. [Wang2020b]: 100. The last individual gets what is left, which may be
+    fewer than `playouts_each`."""
 
     population: int = Field(default=10, ge=1, le=10_000)
-    """mu of the (mu + 1) evolution: individuals kept. W: 10."""
+    """mu of the (mu + 1) evolution: individuals kept. [Wang2020b]: 10."""
 
     horizon: int = Field(default=10, ge=1, le=MOST_PLIES)
-    """Own actions in a plan, before the rest is left to chance. W: 10."""
+    """Own actions in a plan; the rest of the game is random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
-    """Probability with which each gene of an offspring is drawn anew. W: 0.2. An offspring that
-    no mutation touches is evaluated all the same."""
+    """Probability with which each gene of an offspring is redrawn. [Wang2020b]: 0.2. An offspring
+    without any mutation is evaluated all the same."""
 
     playouts_each: int = Field(default=2, ge=1, le=1_000_000)
-    """Playouts that evaluate an individual, once, when it is born. W: 2."""
+    """Playouts that evaluate an individual, once, when it is born. [Wang2020b]: 2."""
 
     @model_validator(mode="after")
     def _enough_playouts(self) -> RheaSettings:
@@ -53,7 +53,7 @@ class RheaSettings(Settings):
 
 
 class Population(NamedTuple):
-    """The individuals alive; places not yet taken have the fitness -inf."""
+    """The individuals alive; empty places have fitness -inf."""
 
     genes: NDArray[np.uint64]  # [population, horizon]
     fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]
@@ -106,7 +106,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
     spent = 0
     while spent < playouts:
         own = streams.fold(key, number)
-        # An offspring of which every gene is drawn anew is a random individual.
+        # With every gene redrawn, an offspring is a random individual.
         rate = mutation if number >= population.fitness.shape[0] else 1.0
         breed(population, streams.fold(own, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)
@@ -128,10 +128,10 @@ def breed(population, key, mutation, offspring):
 
 @inlined
 def evaluate(game, root, key, playouts, workspace):
-    """Return a plan's fitness: the mean of Q / h over its playouts (FACTS 3).
+    """Return a plan's fitness, the mean of Q / h over its playouts [Wang2020b].
 
-    `workspace` is the plan's genes uint64[horizon], two states to play on, and a moves as in
-    `rules.playout`.
+    `workspace` is the plan's genes uint64[horizon], two states uint64[words] to play on, and the
+    moves int32[1 + MOST_PLIES] of `rules.playout`.
     """
     total = 0.0
     for playout in range(playouts):
@@ -156,9 +156,9 @@ def _play(game, root, key, workspace):
 
 @inlined
 def enter(population, genes, fitness, number):
-    """Let individual `number` replace the worst, unless it is worse than all (FACTS 3).
+    """Let individual `number` replace the worst one, unless it is worse than all.
 
-    Of equally bad ones the oldest is dropped: never the new one, if it is as good as another.
+    Of equally bad ones the oldest is dropped, so never a new one that is as good as another.
     """
     worst = 0
     for i in range(1, population.fitness.shape[0]):
@@ -175,7 +175,7 @@ def enter(population, genes, fitness, number):
 
 @inlined
 def best(population):
-    """Return the place of the fittest individual, of equals the youngest."""
+    """Return the place of the fittest individual, of equals the youngest one."""
     found = 0
     for i in range(1, population.fitness.shape[0]):
         if population.fitness[i] > population.fitness[found] or (

@@ -12,11 +12,13 @@ from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.rules.playouts import threads_for_playouts
-from zerolab.search import kernels
+from zerolab.search import kernels, roots
 from zerolab.search.cache import empty_cache
 from zerolab.search.interface import Evaluator, UniformEvaluator, playouts, statistics, with_budget
-from zerolab.search.kernels import COUNTS, NO_LEAF, SearchState
+from zerolab.search.kernels import COUNTS, NO_LEAF, Methods, SearchState, StepOptions
+from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
+from zerolab.search.tie_break import TIE_BREAK_TYPES
 from zerolab.search.tree import empty_tree, grown_tree
 
 _FIRST_NODES = 1024
@@ -25,8 +27,8 @@ _FIRST_NODES = 1024
 class Search:
     """B trees, each searching a game of its own; a tree's number is its slot.
 
-    Slots advance independently: `set_root` a position, `start_search` with a number of simulations, call `step`
-    until the slot is finished, read its root, `advance` it over the moves that are played.
+    Slots are independent: `set_root` a position, `start_search`, call `step` until the slot is
+    finished or `run` until all are, read its `result`, `advance` it over the moves that are played.
     """
 
     def __init__(
@@ -37,22 +39,31 @@ class Search:
         slots: int,
         threads: int = 1,
     ) -> None:
-        """Make trees without roots; the playouts of a batch of leaves may be shared by threads."""
+        """Make `slots` trees without roots; `threads` may share the playouts of a batch."""
         self.game = game
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self._selection = with_budget(settings.selection.build(), settings.simulations)
-        self._fpu = settings.fpu.build()
-        self._leaf_evaluator = settings.leaf_evaluator.build()
-        self._noise = (settings.noise.fraction, settings.noise.concentration)
+        self._methods = Methods(
+            with_budget(settings.selection.build(), settings.simulations),
+            settings.fpu.build(),
+            TIE_BREAK_TYPES[settings.tie_break](),
+            settings.leaf_evaluator.build(),
+        )
         self._threads = threads
         self._uniform = isinstance(evaluator, UniformEvaluator)
-        self._step = 0
+        self._options = StepOptions(
+            number=0,
+            deduplicate=settings.deduplicate and not self._uniform,
+            cached=settings.cache > 0 and not self._uniform,
+            uniform=self._uniform,
+            noise_fraction=settings.noise.fraction,
+            noise_concentration=settings.noise.concentration,
+        )
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
-        self._tree = empty_tree(slots, nodes, words, statistics(self._selection))
+        self._tree = empty_tree(slots, nodes, words, statistics(self._methods.selection))
         positions = 1 if self._uniform else max(settings.cache, 4 * slots)
         self._cache = empty_cache(positions, words, actions)
         self._state = SearchState(
@@ -70,16 +81,16 @@ class Search:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many simulations ran, and how their leaves were evaluated, since the start.
+        """How many simulations ran so far, and where the values of their leaves came from.
 
-        Leaves are evaluated, deduplicated with an equal one of their step, found in the cache, or
-        terminal; evaluations of bare roots are among them, but not among the simulations.
+        Leaves are evaluated, deduplicated (an equal one of their step is evaluated), cached, or
+        terminal. Evaluations of bare roots count among these, but not among the simulations.
         """
         return dict(zip(COUNTS, map(int, self._state.counts), strict=True))
 
     def set_root(self, slots: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
-        """Start anew from uint64[n, words] states, which must be ongoing."""
-        kernels.set_root(self.game, self._tree, slots, states)
+        """Set bare roots: uint64[n, words] states, which must be ongoing."""
+        roots.set_root(self.game, self._tree, slots, states)
 
     def start_search(
         self,
@@ -88,12 +99,18 @@ class Search:
         noise_keys: NDArray[np.uint64],
         simulations: int | None = None,
     ) -> None:
-        """Order simulations, the settings' number by default, with random streams uint64[n]."""
+        """Request simulations, by default as many as the settings say, and new root noise.
+
+        `playout_keys` and `noise_keys` are random streams, uint64[n].
+        """
+        noise = self.settings.noise
+        if noise.fraction > 0 and 0 < noise.inherited_visits < 1:
+            roots.discount(self._tree, slots, noise.inherited_visits)
         self._state.active[slots] = True
         self._state.remaining[slots] = simulations or self.settings.simulations
         self._state.playout_key[slots] = playout_keys
         self._state.noise_key[slots] = noise_keys
-        self._state.noise_due[slots] = self.settings.noise.fraction > 0
+        self._state.noise_due[slots] = noise.fraction > 0
 
     @property
     def active(self) -> bool:
@@ -101,7 +118,7 @@ class Search:
         return bool(self._state.active.any())
 
     def step(self) -> NDArray[np.int64]:
-        """Run one step; return the slots that have finished and are idle now."""
+        """Run one step; return the slots int64[n] that have finished and are idle now."""
         rows = self._select_leaves()
         if rows:
             began = perf_counter()
@@ -119,15 +136,11 @@ class Search:
 
     def _select_leaves(self) -> int:
         began = perf_counter()
-        self._step += 1
-        settings = self.settings
-        rows, short = kernels.select_leaves(
-            self.game, self._selection, self._fpu, self._leaf_evaluator, self._tree, self._cache,
-            self._state, self._step, settings.deduplicate and not self._uniform,
-            settings.cache > 0 and not self._uniform, self._uniform,
-            self._noise,
-        )  # fmt: skip
-        if short:
+        self._options = self._options._replace(number=self._options.number + 1)
+        rows, full = kernels.select_leaves(
+            self.game, self._methods, self._tree, self._cache, self._state, self._options
+        )
+        if full:
             self._tree = grown_tree(self._tree, 2 * self._tree.parent.shape[1])
         self.seconds["select"] += perf_counter() - began
         return int(rows)
@@ -138,29 +151,34 @@ class Search:
 
         def expand_and_backup(begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
-                self.game, self._selection, self._leaf_evaluator, self._tree, self._state, priors, values,
-                begin, end,
-            )  # fmt: skip
+                self.game, self._methods, self._tree, self._state, priors, values, begin, end
+            )
             return ended
 
         waiting = int(np.count_nonzero(self._state.leaf != NO_LEAF))
-        parts = threads_for_playouts(waiting * playouts(self._leaf_evaluator), self._threads)
+        parts = threads_for_playouts(
+            waiting * playouts(self._methods.leaf_evaluator), self._threads
+        )
         ended = sum(in_parts(expand_and_backup, len(self._state.leaf), parts))
         self._state.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began
 
+    def result(self, slot: int) -> SearchResult:
+        """Return what the search of one slot has found out so far."""
+        slots = np.array([slot])
+        visits, values, priors = (column[0] for column in self._root_children(slots))
+        value = float(self.root_values(slots)[0])
+        return SearchResult(visits, values, priors, value, principal_variation(self._tree, slot))
+
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of the roots' actions, int32[n, actions]."""
-        return self.root_actions(slots)[0]
+        return self._root_children(slots)[0]
 
     def root_actions(
         self, slots: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return visit counts int32[n, actions] and mean values float32[n, actions] of actions."""
-        visits = np.empty((len(slots), self._actions), np.int32)
-        values = np.empty((len(slots), self._actions), np.float32)
-        kernels.root_children(self._tree, slots, visits, values)
-        return visits, values
+        return self._root_children(slots)[:2]
 
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, float32[n]."""
@@ -168,12 +186,16 @@ class Search:
 
     def root_priors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the priors of the roots' actions, noise included, float32[n, actions]."""
-        priors = np.zeros((len(slots), self._actions), np.float32)
-        for i, b in enumerate(slots):
-            first = self._tree.first_child[b, 0]
-            children = slice(first, first + self._tree.children[b, 0])
-            priors[i, self._tree.action[b, children]] = self._tree.prior[b, children]
-        return priors
+        return self._root_children(slots)[2]
+
+    def _root_children(
+        self, slots: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+        shape = len(slots), self._actions
+        visits = np.empty(shape, np.int32)
+        values, priors = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        roots.root_children(self._tree, slots, visits, values, priors)
+        return visits, values, priors
 
     def states(self, slots: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return copies of the root states, uint64[n, words]."""
@@ -184,17 +206,21 @@ class Search:
         return self._tree.outcome[slots, 0]
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play actions int64[n] at the roots; the subtrees they lead to are kept if wanted."""
-        kernels.advance(self.game, self._tree, slots, actions, self.settings.reuse_tree)
+        """Play actions int64[n] at the roots; the settings say whether subtrees are kept."""
+        settings = self.settings
+        discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
+        keep = settings.reuse_tree and not discarded
+        roots.advance(self.game, self._tree, slots, actions, keep)
 
 
 def choose_actions(
     visits: NDArray[np.int32], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Choose from visit counts int32[n, actions]: at random in proportion where `sample`, else most.
+    """Return actions int64[n] chosen from visit counts int32[n, actions].
 
-    Equal counts are decided at random as well; the random streams are `keys`, uint64[n].
+    In proportion to the visits where `sample` bool[n] is set, else the most visited one, ties
+    broken at random. `keys` uint64[n] are the random streams.
     """
     chosen = np.empty(len(visits), np.int64)
-    kernels.choose(visits, keys, sample, chosen)
+    roots.choose(visits, keys, sample, chosen)
     return chosen

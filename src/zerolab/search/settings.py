@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Literal
+
 from pydantic import Field
 
 from zerolab.core.config import Settings, choice_among
@@ -10,62 +13,90 @@ from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELE
 
 import_modules("zerolab.search.selections")
 import_modules("zerolab.search.leaf_evaluators")
-import_modules("zerolab.search.fpu")
+import_module("zerolab.search.fpu")
 load_plugins("search")
 
 
 class RootNoise(Settings):
-    """Dirichlet noise in the priors of the root, drawn anew for every move."""
+    """Dirichlet noise in the priors of the root, drawn for every move [Silver2018, Methods].
+
+    P(s, a) becomes (1 - fraction) * P(s, a) + fraction * eta_a, eta ~ Dir(alpha).
+    """
 
     fraction: float = Field(default=0.0, ge=0, le=1)
-    """Share of the noise. W, H, L: 0. C: 0.25."""
+    """Weight of the noise. [Wang2019], [Wang2020a], [Wang2020b]: 0. [Clausen2021], [Silver2018]:
+    0.25."""
 
     concentration: float = Field(default=10.0, gt=0)
-    """Alpha times the number of legal actions. C: 20.38."""
+    """alpha * number of legal actions. [Clausen2021]: 20.38."""
+
+    inherited_visits: float = Field(default=1.0, ge=0, le=1)
+    """Weight of the visits that a subtree kept from the move before brings to a root with noise:
+    1 keeps them, 0 discards the subtree, between they are discounted. Inherited visits damp the
+    noise (docs/decisions/0011). No effect without noise or without `reuse_tree`."""
 
 
 class SearchSettings(Settings):
     """How a move is searched."""
 
     simulations: int = Field(default=100, ge=1, le=1_000_000)
-    """m: simulations a move, each ending in a visit to a child of the root. W, H, L: 100
-    (H sweeps 25 to 200); C: 343."""
+    """m: simulations per move, each ending in a visit to a child of the root. [Wang2019],
+    [Wang2020a], [Wang2020b]: 100 ([Wang2020a] sweeps 25 to 200). [Clausen2021]: 343."""
 
     selection: choice_among(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=SELECTION_SETTINGS["puct"]
     )
-    """Which child to descend to. H, L: PUCT with c = 1; W: RAVE, too, in the first iterations."""
+    """Which child to descend to. [Wang2019], [Wang2020a]: PUCT with c = 1. [Wang2020b]: RAVE, too,
+    in the first iterations."""
 
     fpu: choice_among(FPU_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=FPU_SETTINGS["zero"]
     )
-    """The value of children not yet visited. W, H, L: zero; C: fixed."""
+    """First-play urgency: the value of unvisited children. [Wang2019], [Wang2020a], [Wang2020b]:
+    zero. [Clausen2021]: fixed."""
+
+    tie_break: Literal["first", "random"] = "first"
+    """Which of several children with equal scores is descended to: that of the lowest action, as in
+    [AZG], or one at random. With the first, plain MCTS never tries the last cells of a board that
+    has more cells than it has simulations."""
 
     leaf_evaluator: choice_among(LEAF_EVALUATOR_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=LEAF_EVALUATOR_SETTINGS["network"]
     )
-    """The value of new leaves. H, L: the network's; W: playouts, too, in the first iterations."""
+    """The value of new leaves. [Wang2019], [Wang2020a]: the network's. [Wang2020b]: playouts, too,
+    in the first iterations."""
 
     noise: RootNoise = RootNoise()
-    """Noise in the root's priors; none in W, H and L."""
+    """Noise in the root's priors, in self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
 
     reuse_tree: bool = True
-    """Keep the subtree of the move played. W, H, L: kept within an episode."""
+    """Keep the subtree of the move played. [Wang2019], [Wang2020a], [Wang2020b]: kept within an
+    episode."""
 
     deduplicate: bool = True
-    """Evaluate equal positions of a step once; exact (but for last bits, see decision 0002)."""
+    """Evaluate equal positions of a step once. This changes nothing but the work where a network
+    answers a position equally in every batch: in bfloat16. In float32 the last bits of an answer
+    depend on the batch, so that a search may prefer another of two nearly equal moves
+    (docs/decisions/0002)."""
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
-    """Positions whose evaluations are kept until the network changes; 0 keeps none; exact."""
+    """Positions whose evaluations are kept until the network changes; 0 keeps none. This changes
+    nothing but the work on the same condition as `deduplicate`."""
 
 
 def mcts_settings(simulations: int) -> SearchSettings:
-    """Return plain MCTS: UCT selection and random playouts, no network."""
+    """Return plain MCTS: UCT [Kocsis2006] with one random playout per leaf, no network.
+
+    Ties go to the lowest action, as in [AZG]; `tie_break` = "random" makes a fairer opponent.
+    """
     return _with_playouts(simulations, "uct")
 
 
 def rave_settings(simulations: int) -> SearchSettings:
-    """Return RAVE with random playouts, no network (FACTS 2, Table 5.1)."""
+    """Return PUCT with RAVE, equal priors and one random playout per leaf, no network.
+
+    This is how zerolab reads the RAVE of [Wang2021b, Table 5.1]; see `selections.rave.Rave`.
+    """
     return _with_playouts(simulations, "rave")
 
 

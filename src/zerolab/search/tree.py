@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNSEEN = 3
-"""The outcome of a node that no simulation has reached yet; its state is not known either."""
+"""The outcome of a node that no simulation has reached yet; its state is not set either."""
 
 
 class Tree(NamedTuple):
@@ -26,8 +26,8 @@ class Tree(NamedTuple):
     visits: NDArray[np.int32]  # [B, nodes] simulations that passed here, and its evaluation
     value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
-    statistics: NDArray[np.float32]  # [B, nodes, K] the selection rule's own numbers
-    states: NDArray[np.uint64]  # [B, nodes, words] known once the outcome is
+    statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
+    states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
 
 
 def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:

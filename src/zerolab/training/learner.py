@@ -12,9 +12,9 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.losses.interface import all_losses, policy_loss, value_loss
-from zerolab.networks.heads import POLICY, VALUE
 from zerolab.networks.inference import best_precision
+from zerolab.networks.losses import Errors, cross_entropy, squared_error
+from zerolab.networks.settings import POLICY, VALUE
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
 from zerolab.training.settings import LearnSettings
@@ -26,7 +26,7 @@ class Learned(NamedTuple):
     """What a learning stage did."""
 
     losses: dict[str, float]
-    """Means over the last epoch, by name, whichever of them was minimised."""
+    """Means over the last epoch of what the loss logs (see `networks.losses.Loss.logged`)."""
     samples: int
     """Examples seen, repetitions included."""
 
@@ -66,34 +66,38 @@ class Learner:
         random = streams.generator(seed, iteration, streams.LEARNING)
         last_epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
         first_of_last = last_epoch * (settings.epochs - 1)
-        totals = torch.zeros(len(_LOSS_NAMES), device=self.device)
+        totals: dict[str, torch.Tensor] = {}
         samples = 0
         self.network.train()
         batches = window.batches(random, settings.batch_size, settings.epochs, settings.symmetries)
         for number, batch in enumerate(batches):
-            losses = self._step(batch)
+            errors = self._step(batch)
             if number >= first_of_last:
-                totals += losses
+                for name, value in settings.loss.logged(errors).items():
+                    totals[name] = totals[name] + value if name in totals else value
             samples += len(batch.values)
             report(number + 1)
-        means = (totals / last_epoch).tolist()
-        if not np.isfinite(means).all():
+        means = {name: float(total / last_epoch) for name, total in totals.items()}
+        if not np.isfinite(list(means.values())).all():
             raise UserError(
                 f"learning diverged in iteration {iteration}: a loss is not finite; start another"
                 f" run with a learn.learning_rate under {settings.learning_rate}"
             )
-        return Learned(dict(zip(_LOSS_NAMES, means, strict=True)), samples)
+        return Learned(means, samples)
 
-    def _step(self, batch: Batch) -> torch.Tensor:
+    def _step(self, batch: Batch) -> Errors:
+        """Take one step; return the errors that it was computed from."""
         planes, policies, values = (self._tensor(array) for array in batch)
         with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
             outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
-        policy = policy_loss(outputs[POLICY].float(), policies)
-        value = value_loss(outputs[VALUE].float(), values)
+        errors = {
+            POLICY: cross_entropy(outputs[POLICY].float(), policies),
+            VALUE: squared_error(outputs[VALUE].float(), values),
+        }
         self.optimizer.zero_grad(set_to_none=True)
-        self.settings.loss(policy, value).backward()
+        self.settings.loss(errors).backward()
         self.optimizer.step()
-        return torch.stack([each.detach() for each in all_losses(policy, value).values()])
+        return {name: error.detach() for name, error in errors.items()}
 
     def _tensor(self, array: NDArray[np.float32]) -> torch.Tensor:
         tensor = torch.from_numpy(array)
@@ -126,9 +130,6 @@ class Learner:
     def weight_arrays(self) -> Arrays:
         """Return the network's weights as arrays."""
         return weights_to_arrays(self.network)
-
-
-_LOSS_NAMES = tuple(all_losses(torch.zeros(()), torch.zeros(())))
 
 
 def _like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -7,8 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError
 from zerolab.core.registry import load_plugins
-from zerolab.losses.catalogue import LOSSES
-from zerolab.networks.catalogue import NETWORKS
+from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import game_name, parse_game

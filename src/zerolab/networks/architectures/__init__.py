@@ -1,1 +1,1 @@
-"""One file an architecture; each module here is found and registered by itself."""
+"""One file per architecture; every module here is imported and registers itself."""

@@ -1,4 +1,4 @@
-"""The papers' network: four convolutional and two fully connected layers (FACTS 1)."""
+"""The network of [Wang2019], [Wang2020a] and [Wang2020b], from [AZG]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
-from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.networks.settings import NETWORKS, POLICY, VALUE, NetworkSettings
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 
 
 class ConvSettings(NetworkSettings):
-    """Four 3x3 convolutions, two of them unpadded, two hidden layers, policy and value."""
+    """Four 3x3 convolutions, two of them unpadded, two fully connected layers, policy and value."""
 
     name: Literal["conv"] = "conv"
 
     channels: int = Field(default=512, ge=1, le=4096)
-    """Filters of each convolution. L: 256 in its code; the framework it grew from: 512."""
+    """Filters of each convolution. [WangCode]: 256. [AZG]: 512."""
 
     hidden: tuple[PositiveInt, PositiveInt] = (1024, 512)
-    """Units of the fully connected layers. W, H, L: 1024 and 512."""
+    """Units of the fully connected layers. [Wang2019], [Wang2020a], [Wang2020b]: 1024 and 512."""
 
     dropout: float = Field(default=0.3, ge=0, lt=1)
-    """d: share of hidden units dropped in training. W, H, L: 0.3 (H sweeps 0.2 to 0.4)."""
+    """d: share of hidden units dropped in training. [Wang2019], [Wang2020a], [Wang2020b]: 0.3
+    ([Wang2020a] sweeps 0.2 to 0.4)."""
 
     def network(self, game: Game) -> Network:
         """See `NetworkSettings.network`."""
-        from zerolab.networks.heads import POLICY, VALUE, Network, PolicyHead, ScalarValueHead
+        from zerolab.networks.heads import Network, PolicyHead, ScalarValueHead
         from zerolab.networks.trunks import ConvTrunk
 
         heads = {

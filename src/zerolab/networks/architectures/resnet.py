@@ -1,4 +1,4 @@
-"""Residual networks, with squeeze-and-excite gates if wanted (FACTS 4, 5)."""
+"""Residual networks [He2016], with squeeze-and-excite gates [Hu2018] if wanted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.networks.settings import NETWORKS, POLICY, VALUE, NetworkSettings
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
@@ -21,19 +21,19 @@ class ResnetSettings(NetworkSettings):
     name: Literal["resnet"] = "resnet"
 
     blocks: int = Field(default=5, ge=1, le=256)
-    """Residual blocks. C: 5, 10 and 20; T: 4."""
+    """Residual blocks. [Clausen2021]: 5, 10 and 20. [Hongcharoen2018]: 4."""
 
     filters: int = Field(default=64, ge=1, le=4096)
-    """Filters of each convolution. C: 128; T: 256."""
+    """Filters of each convolution. [Clausen2021]: 128. [Hongcharoen2018]: 256."""
 
     squeeze_excite: int = Field(default=0, ge=0)
-    """By how much gates squeeze the filters; 0 builds none. C: 16 in its extended version."""
+    """Ratio by which gates squeeze the filters; 0 builds none. [Clausen2021], extended: 16."""
 
     head_filters: int = Field(default=8, ge=1, le=4096)
-    """Filters of the heads' convolutions. C: 32."""
+    """Filters of the heads' convolutions. [Clausen2021]: 32."""
 
     hidden: int = Field(default=64, ge=1, le=65536)
-    """Units of the value head's hidden layer."""
+    """Units of the value head's hidden layer. [Silver2017]: 256."""
 
     def network(self, game: Game) -> Network:
         """See `NetworkSettings.network`."""
@@ -51,8 +51,8 @@ class ResnetSettings(NetworkSettings):
         )
         policy = heads.PolicyHead(features, rules.actions(game))
         readers: dict[str, nn.Module] = {
-            heads.POLICY: heads.PlaneReader(self.filters, self.head_filters, policy),
-            heads.VALUE: heads.PlaneReader(self.filters, self.head_filters, value),
+            POLICY: heads.PlaneReader(self.filters, self.head_filters, policy),
+            VALUE: heads.PlaneReader(self.filters, self.head_filters, value),
         }
         return heads.Network(nn.Sequential(stem, nn.ReLU(), *blocks), readers)
 

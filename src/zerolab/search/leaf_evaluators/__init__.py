@@ -1,1 +1,1 @@
-"""One file a leaf evaluator; each module here is found and registered by itself."""
+"""One file per leaf evaluator; every module here is imported and registers itself."""

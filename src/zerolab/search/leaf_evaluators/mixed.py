@@ -1,4 +1,4 @@
-"""The evaluator's value and random playouts, weighted (W, WRo)."""
+"""A weighted mean of the evaluator's value and random playouts [Wang2020b]."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zerolab.search.interface import register_leaf_evaluator
 
 
 class Mixed(NamedTuple):
-    """A leaf is worth (1 - w) * v_network + w * v_playout (FACTS 2, WRo and WRoRa).
+    """v = (1 - w) * v_network + w * v_playout: WRo and WRoRa of [Wang2020b].
 
-    weight: w, 1 - i / I' in W, where the warm start sets it anew for every iteration.
-    playouts: a leaf; 1 in W.
+    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start of I' iterations, which
+    sets it. playouts: per leaf, averaged. [Wang2020b]: 1.
     """
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -23,7 +23,7 @@ class Mixed(NamedTuple):
 
 @register_leaf_evaluator("mixed", Mixed)
 class MixedRule:
-    """With the weight 0 this is the evaluator's value, with 1 the playouts', to the bit."""
+    """With weight 0 bit for bit the evaluator's value, with weight 1 the playouts'."""
 
     @staticmethod
     def playouts(rule):

@@ -1,4 +1,4 @@
-"""The evaluator's value as the value of a leaf, as in AlphaZero."""
+"""The evaluator's value as the value of a leaf [Silver2018]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zerolab.search.interface import LeafEvaluator, register_leaf_evaluator
 
 
 class NetworkValue(NamedTuple):
-    """A leaf is worth what the evaluator says."""
+    """v = v_network."""
 
 
 @register_leaf_evaluator("network", NetworkValue)

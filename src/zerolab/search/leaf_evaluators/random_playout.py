@@ -1,4 +1,4 @@
-"""Uniformly random games from a leaf as its value (W, Rollout; plain MCTS)."""
+"""Uniformly random games from a leaf as its value: plain MCTS, Rollout of [Wang2020b]."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zerolab.search.interface import register_leaf_evaluator
 
 
 class RandomPlayout(NamedTuple):
-    """A leaf is worth the mean result of random playouts; priors stay the evaluator's (FACTS 2).
+    """v = mean outcome of random playouts; priors stay the evaluator's [Wang2020b].
 
-    playouts: a leaf; 1 in W.
+    playouts: per leaf, averaged. [Wang2020b]: 1.
     """
 
     playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1

@@ -1,1 +1,1 @@
-"""One file a selection rule; each module here is found and registered by itself."""
+"""One file per selection rule; every module here is imported and registers itself."""

@@ -1,4 +1,4 @@
-"""PUCT: value plus an exploration term in proportion to the prior (FACTS 1, L Algorithm 4)."""
+"""PUCT [Rosin2011] in the form of [Silver2018] and [Wang2019, Alg. 4]."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from zerolab.search.interface import Selection, fpu_value, register_selection
 
 
 class Puct(NamedTuple):
-    """U = Q + c * P * sqrt(N(s)) / (1 + N(s, a)), N(s) counting the node's own evaluation too.
+    """U(s, a) = Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
 
-    c: 1.0 in the papers (H sweeps 0.5 to 2), 1.545 in C.
+    N(s) counts the node's own evaluation, so that the prior takes effect at the first visit.
+
+    c: exploration constant. [Wang2019], [Wang2020a], [Wang2020b]: 1.0 ([Wang2020a] sweeps 0.5 to
+    2). [Clausen2021]: 3.09, published as 1.545 for Q in [0, 1]; evolved within [0.5, 8].
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -22,7 +25,7 @@ class Puct(NamedTuple):
 
 @register_selection("puct", Puct)
 class PuctRule(Selection):
-    """Because N(s) is at least 1, the prior counts at the very first visit."""
+    """See `Puct`."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):

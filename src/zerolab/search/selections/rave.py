@@ -1,4 +1,4 @@
-"""RAVE: PUCT beside the values of actions played later, all moves as first (FACTS 2; W, Rave)."""
+"""RAVE [Gelly2011] with PUCT [Wang2020b]: values of actions played later, all moves as first."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ _COUNT, _MEAN, _TOTAL = range(3)
 
 
 class Rave(NamedTuple):
-    """(1 - beta) * U + beta * U_rave, beta = sqrt(k / (3 * N(s) + k)).
+    """(1 - beta) * U(s, a) + beta * U_rave(s, a), beta = sqrt(k / (3 * N(s) + k)).
 
-    U is PUCT's. U_rave is the same formula, with the same c, prior and first-play value, of Q_rave
-    and N_rave: the mean and the count of simulations in which the action was played in the state or
-    later, by the same mover.
+    U is that of `Puct`, and U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave) has the
+    same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and the mean
+    value of simulations in which the mover of s played a in s or later.
 
-    c: 1.0 in W. equivalence: k; unless given, the simulations a move, as in W; 0 is PUCT.
-    all_movers: count what the other player played later, too. playout_moves: count what leaf evaluators
-    play out beyond the leaf; the default, not to, is FACTS 2's. Of several playouts a leaf, the
-    last one's moves are credited with the mean of all.
+    c: exploration constant. [Wang2020b]: 1.0. equivalence: k; by default the simulations per move,
+    as in [Wang2020b]; 0 is PUCT. all_movers: also count actions that the opponent played later.
+    playout_moves: count the moves of playouts, too, as [Gelly2007] and [Gelly2011] do; without,
+    only moves within the tree, as [Wang2020b] can be read. Of several playouts per leaf, the moves
+    of the last are credited with the mean value of all.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
     equivalence: Annotated[float, Field(ge=0)] | None = None
     all_movers: bool = False
-    playout_moves: bool = False
+    playout_moves: bool = True
 
 
 @inlined
 def _add(tree, b, node, action, value):
-    """Add a simulation's value for a node's mover to one of its actions, if it is legal there."""
+    """Add a value for a node's mover to Q_rave of one of its actions, if it is legal there."""
     first = tree.first_child[b, node]
     if first == 0:
         return
-    # Children are in the order of their actions, so none stands behind the number of its action.
+    # Children are sorted by action, so no child comes later than the number of its action.
     child = first + min(np.int64(action), np.int64(tree.children[b, node] - 1))
     while child >= first and tree.action[b, child] > action:
         child -= 1
@@ -53,10 +54,10 @@ def _add(tree, b, node, action, value):
 
 @inlined
 def _credit(rule, tree, b, node, own, action, value):
-    """Credit an action to a node in or after which it was played, and to those before it.
+    """Credit an action to the node in or after which it was played, and to the nodes before it.
 
-    `own` tells whether the node's mover played it, `value` is for that mover. A state is credited
-    with the first occurrence only: before a node to which the same action led, another counts.
+    `own` says whether the node's mover played it; `value` is for that mover. A state is credited
+    with the first occurrence only, so crediting ends where the same action led to a node.
     """
     while node >= 0:
         if own or rule.all_movers:
@@ -70,9 +71,9 @@ def _credit(rule, tree, b, node, own, action, value):
 
 @register_selection("rave", Rave)
 class RaveRule(Selection):
-    """Every node keeps N_rave and Q_rave of the action that leads to it, and all its children's N.
+    """Statistics of a node: N_rave and Q_rave of the action that leads to it, and N_rave(s) - 1.
 
-    N(s) and N_rave(s) count the node's own evaluation, as `Puct` does.
+    N(s) and N_rave(s) count the node's own evaluation, as in `Puct`.
     """
 
     @staticmethod
@@ -98,7 +99,7 @@ class RaveRule(Selection):
         """See `interface.score`.
 
         Means are loaded before it is known whether they count: branches instead, which the
-        processor cannot foresee here, make the whole search two times slower.
+        processor cannot predict here, make the whole search two times slower.
         """
         exploration, rave, beta, unvisited = shared
         prior = tree.prior[b, child]
@@ -129,7 +130,7 @@ class RaveRule(Selection):
 
 @inlined
 def _occurs(rule, moves, ply):
-    """Tell whether the action of a ply was played before in the playout, by a mover that counts."""
+    """Return whether a mover that counts played the action of a ply earlier in the playout."""
     for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
         if moves[1 + earlier] == moves[1 + ply]:
             return True

@@ -1,4 +1,4 @@
-"""UCT: upper confidence bounds applied to trees (Kocsis and Szepesvari 2006)."""
+"""UCT: upper confidence bounds applied to trees [Kocsis2006]."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from zerolab.search.interface import Selection, register_selection
 
 
 class Uct(NamedTuple):
-    """U = Q + c * sqrt(ln N(s) / N(s, a)); priors are ignored.
+    """U(s, a) = Q(s, a) + c * sqrt(ln N(s) / N(s, a)), with Q in [-1, 1]; priors are ignored.
 
-    Every child is tried once before any a second time, so first-play urgency rules have no effect.
+    U of an unvisited child is infinite: all children are visited once before any is visited twice,
+    and first-play urgency has no effect.
+
+    c: exploration constant. [Kocsis2006]: 2 * C_p, with C_p = 1 / sqrt(2) for Q in [0, 1].
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -22,7 +25,7 @@ class Uct(NamedTuple):
 
 @register_selection("uct", Uct)
 class UctRule(Selection):
-    """Section 2.3 of the paper, with values in [-1, 1]."""
+    """See `Uct`."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):

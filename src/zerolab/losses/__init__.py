@@ -1,1 +1,0 @@
-"""What learning minimises; one file a loss."""

@@ -1,1 +1,0 @@
-"""One file a loss; each module here is found and registered by itself."""

@@ -1,1 +1,0 @@
-"""Values of children not visited yet; each module here is found and registered by itself."""

@@ -1,0 +1,49 @@
+"""What a search has found out about one position, for people and notebooks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.search.tree import Tree
+
+
+class SearchResult(NamedTuple):
+    """The root of one tree; values lie in [-1, 1] and are those of the player to move."""
+
+    visits: NDArray[np.int32]  # [actions] N(s, a)
+    values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
+    priors: NDArray[np.float32]  # [actions] P(s, a), root noise included; 0 where illegal
+    value: float
+    """V(s): the mean of all values backed up to the root."""
+    principal_variation: tuple[int, ...]
+    """The most visited actions in turn, from the root on."""
+
+    @property
+    def policy(self) -> NDArray[np.float64]:
+        """The visit distribution float64[actions]; all zero before the first visit."""
+        shares: NDArray[np.float64] = self.visits / max(1, int(self.visits.sum()))
+        return shares
+
+    @property
+    def best_action(self) -> int:
+        """The most visited action, of equals the lowest."""
+        return int(self.visits.argmax())
+
+
+def principal_variation(tree: Tree, b: int) -> tuple[int, ...]:
+    """Return the most visited actions from the root of tree `b` on, as far as there are visits.
+
+    Of equally visited actions the lowest is taken.
+    """
+    line: list[int] = []
+    node = 0
+    while (first := int(tree.first_child[b, node])) != 0:
+        visits = tree.visits[b, first : first + tree.children[b, node]]
+        if not visits.any():
+            break
+        node = first + int(visits.argmax())
+        line.append(int(tree.action[b, node]))
+    return tuple(line)

@@ -1,0 +1,193 @@
+"""Compiled operations on roots: set them, move them along the game, read them, choose a move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.core.compiled import inlined, kernel
+from zerolab.rules import interface as rules
+
+_DROPPED = -2
+"""The parent of nodes that no longer belong to their tree."""
+
+
+@kernel
+def set_root(game, tree, slots, states):
+    """Make the state i, of uint64[n, words], the bare root of tree `slots[i]`."""
+    for i in range(slots.shape[0]):
+        _set_root(game, tree, slots[i], states[i])
+
+
+@inlined
+def _set_root(game, tree, b, state):
+    tree.states[b, 0] = state
+    tree.outcome[b, 0] = rules.outcome(game, state)
+    tree.parent[b, 0] = -1
+    tree.first_child[b, 0] = 0
+    tree.children[b, 0] = 0
+    tree.visits[b, 0] = 0
+    tree.value[b, 0] = np.float32(0.0)
+    tree.statistics[b, 0] = np.float32(0.0)
+    tree.used[b] = 1
+
+
+@inlined
+def _keep_subtree(tree, b, root, moved):
+    """Move the subtree of a node to the front of its tree's arrays.
+
+    Children come after their parents, so one pass in ascending order moves every node to its
+    final place, never over one that is still to be moved; siblings stay contiguous.
+    """
+    used = tree.used[b]
+    moved[:used] = -1
+    moved[root] = 0
+    kept = 1
+    for node in range(root + 1, used):
+        parent = tree.parent[b, node]
+        if parent >= 0 and moved[parent] >= 0:
+            moved[node] = kept
+            kept += 1
+    for node in range(root, used):
+        target = moved[node]
+        if target < 0:
+            continue
+        tree.parent[b, target] = -1 if node == root else moved[tree.parent[b, node]]
+        first = tree.first_child[b, node]
+        tree.first_child[b, target] = moved[first] if first != 0 else 0
+        tree.children[b, target] = tree.children[b, node]
+        tree.action[b, target] = tree.action[b, node]
+        tree.outcome[b, target] = tree.outcome[b, node]
+        tree.visits[b, target] = tree.visits[b, node]
+        tree.value[b, target] = tree.value[b, node]
+        tree.prior[b, target] = tree.prior[b, node]
+        tree.statistics[b, target] = tree.statistics[b, node]
+        tree.states[b, target] = tree.states[b, node]
+    tree.used[b] = kept
+
+
+@inlined
+def _searched_child(tree, b, action):
+    """Return the expanded child of the root that an action leads to, or -1."""
+    first = tree.first_child[b, 0]
+    if first != 0:
+        for child in range(first, first + tree.children[b, 0]):
+            if tree.action[b, child] == action and tree.first_child[b, child] != 0:
+                return child
+    return -1
+
+
+@kernel
+def advance(game, tree, slots, played, keep):
+    """Make the child that action `played[i]` leads to the root of tree `slots[i]`.
+
+    Its subtree is kept if it has been searched and `keep` is true.
+    """
+    moved = np.empty(tree.parent.shape[1], np.int32)
+    state = np.empty(rules.words(game), np.uint64)
+    for i in range(slots.shape[0]):
+        b = slots[i]
+        root = _searched_child(tree, b, played[i]) if keep else -1
+        if root > 0:
+            _keep_subtree(tree, b, root, moved)
+        else:
+            rules.apply(game, tree.states[b, 0], played[i], state)
+            _set_root(game, tree, b, state)
+
+
+@inlined
+def _unexpand(tree, b, node):
+    """Drop a node's children and all that is behind them."""
+    first = tree.first_child[b, node]
+    if first != 0:
+        tree.parent[b, first : first + tree.children[b, node]] = _DROPPED
+        tree.first_child[b, node] = 0
+
+
+@inlined
+def _scale_children(tree, b, node, total):
+    """Share the visits of a node, less its own evaluation, among children that have `total`.
+
+    Shares are rounded so that they add up; no child gets more visits than it has.
+    """
+    target = np.int64(tree.visits[b, node] - 1)
+    first = tree.first_child[b, node]
+    before = np.int64(0)
+    for child in range(first, first + tree.children[b, node]):
+        after = before + tree.visits[b, child]
+        tree.visits[b, child] = after * target // total - before * target // total
+        if tree.visits[b, child] == 0:
+            tree.value[b, child] = np.float32(0.0)
+        before = after
+
+
+@kernel
+def discount(tree, slots, weight):
+    """Scale the visits below the roots of trees `slots` by a weight in [0, 1].
+
+    Mean values stay as they are, except that nodes left without visits become unvisited ones.
+    """
+    moved = np.empty(tree.parent.shape[1], np.int32)
+    for i in range(slots.shape[0]):
+        b = slots[i]
+        visits = tree.visits[b, 0]
+        if visits <= 1:
+            continue
+        tree.visits[b, 0] = 1 + np.int32(weight * (visits - 1))
+        for node in range(tree.used[b]):
+            first = tree.first_child[b, node]
+            if first == 0:
+                continue
+            total = np.int64(tree.visits[b, first : first + tree.children[b, node]].sum())
+            if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
+                _unexpand(tree, b, node)
+            elif total > 0:
+                _scale_children(tree, b, node, total)
+        _keep_subtree(tree, b, 0, moved)
+
+
+@kernel
+def root_children(tree, slots, visits, values, priors):
+    """Write visit counts int32, mean values and priors float32 of root actions, [n, actions].
+
+    Values are those of the player who chooses; actions without visits have value 0, illegal ones
+    prior 0, too.
+    """
+    visits[:] = 0
+    values[:] = np.float32(0.0)
+    priors[:] = np.float32(0.0)
+    for i in range(slots.shape[0]):
+        b = slots[i]
+        first = tree.first_child[b, 0]
+        for child in range(first, first + tree.children[b, 0]):
+            action = tree.action[b, child]
+            visits[i, action] = tree.visits[b, child]
+            values[i, action] = -tree.value[b, child]
+            priors[i, action] = tree.prior[b, child]
+
+
+@kernel
+def choose(visits, keys, sample, chosen):
+    """Choose root actions from visit counts int32[n, actions] into int64[n].
+
+    In proportion to the visits where `sample[i]`, else the most visited, ties broken at random.
+    """
+    for i in range(visits.shape[0]):
+        total = 0
+        most = 0
+        for action in range(visits.shape[1]):
+            total += visits[i, action]
+            most = max(most, visits[i, action])
+        if not sample[i]:
+            total = 0
+            for action in range(visits.shape[1]):
+                total += visits[i, action] == most
+        drawn = streams.below(streams.bits(keys[i], 0), total)
+        for action in range(visits.shape[1]):
+            if sample[i]:
+                drawn -= visits[i, action]
+            elif visits[i, action] == most:
+                drawn -= 1
+            if drawn < 0:
+                chosen[i] = action
+                break

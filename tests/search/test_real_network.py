@@ -1,0 +1,70 @@
+"""Games searched together with a network are the games searched alone (decision 0002).
+
+In bfloat16 a network answers a position equally in every batch, in float32 but for last bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from zerolab.core import streams
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.search import Search, choose_actions
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("connect_four:5x5")
+GAMES, PLIES = 8, 6
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
+def evaluator(request):
+    network = build_network(NETWORKS["conv"](channels=8, hidden=(32, 16)), GAME, seed=1)
+    with torch.no_grad():  # of an untrained network all moves are nearly equal
+        network.heads["policy"].output.weight.mul_(20)
+        network.heads["value"].output.weight.mul_(20)
+    return NetworkEvaluator(network, GAME, torch.device("cpu"), request.param)
+
+
+def visits_of_games(evaluator, numbers, **settings):
+    """Play games with sampled moves; return the visits int32[plies, games, actions] of all."""
+    torch.set_num_threads(1)
+    chosen = SearchSettings.model_validate(
+        {"simulations": 30, "noise": {"fraction": 0.25}, **settings}
+    )
+    made = Search(GAME, chosen, evaluator, len(numbers))
+    slots = np.arange(len(numbers))
+    made.set_root(slots, np.repeat(host.start(GAME)[None], len(slots), axis=0))
+    visits = []
+    for ply in range(PLIES):
+        keys = streams.streams(3, 0, numbers, np.full(len(numbers), ply), streams.SELF_PLAY_MOVE)
+        made.start_search(slots, keys, keys)
+        made.run()
+        visits.append(made.visits(slots))
+        sample = np.ones(len(slots), np.bool_)
+        made.advance(slots, choose_actions(visits[-1], keys, sample))
+    return np.array(visits)
+
+
+def require_equal_games(evaluator, one, other):
+    """Require the same visits in every game, or in nearly every game in float32."""
+    equal = (one == other).all(axis=(0, 2))
+    assert equal.all() if evaluator.precision == torch.bfloat16 else equal.mean() >= 0.75
+
+
+def test_parallel_games_do_not_influence_each_other(evaluator):
+    numbers = np.arange(GAMES)
+    together = visits_of_games(evaluator, numbers)
+    assert len(np.unique(together[-1], axis=0)) == GAMES
+    alone = [visits_of_games(evaluator, numbers[i : i + 1]) for i in range(GAMES)]
+    require_equal_games(evaluator, together, np.concatenate(alone, axis=1))
+
+
+def test_deduplication_and_cache_do_not_change_games(evaluator):
+    numbers = np.arange(GAMES)
+    plain = visits_of_games(evaluator, numbers, deduplicate=False, cache=0)
+    require_equal_games(evaluator, plain, visits_of_games(evaluator, numbers))

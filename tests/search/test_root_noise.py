@@ -1,0 +1,137 @@
+"""What root noise does to visits, and what becomes of the visits that a root inherits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from search.test_search import check_tree
+from zerolab.core import streams
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.search import roots
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("connect_four:5x5")
+ACTIONS = 5
+SLOTS = np.arange(60)
+
+
+class Remembering(HashEvaluator):
+    """Looks every state up after the first time, since it is slow to make priors up."""
+
+    def __init__(self):
+        super().__init__(ACTIONS)
+        self.known = {}
+
+    def evaluate(self, states):
+        answers = [self.known.get(state.tobytes()) for state in states]
+        for i, answer in enumerate(answers):
+            if answer is None:
+                priors, values = super().evaluate(states[i : i + 1])
+                answers[i] = self.known[states[i].tobytes()] = priors[0], values[0]
+        return np.array([p for p, _ in answers]), np.array([v for _, v in answers], np.float32)
+
+
+EVALUATOR = Remembering()
+
+
+def settings_with(**noise):
+    return SearchSettings.model_validate(
+        {"simulations": 60, "noise": {"fraction": 0.25, "concentration": 5, **noise}}
+    )
+
+
+def searched(settings, noise_keys, made=None):
+    """Search the roots of a search, by default of new trees at the first position."""
+    if made is None:
+        made = Search(GAME, settings, EVALUATOR, len(SLOTS))
+        made.set_root(SLOTS, np.repeat(host.start(GAME)[None], len(SLOTS), axis=0))
+    made.start_search(SLOTS, noise_keys, noise_keys)
+    made.run()
+    return made
+
+
+def keys_of(numbers):
+    return streams.streams(1, 0, numbers, np.zeros_like(numbers), streams.ROOT_NOISE)
+
+
+ALIKE, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
+
+
+def second_search(settings):
+    """Search equal trees on, from the most visited reply, each with noise of its own."""
+    made = searched(settings, ALIKE)
+    reply = made.visits(SLOTS[:1]).argmax()
+    made.advance(SLOTS, np.full(len(SLOTS), reply))
+    return searched(settings, DIFFERENT, made)
+
+
+def shares_of(made):
+    visits = made.visits(SLOTS)
+    return visits / visits.sum(axis=1, keepdims=True)
+
+
+def spread(shares):
+    """Return the mean total variation distance from the mean distribution."""
+    return 0.5 * np.abs(shares - shares.mean(axis=0)).sum(axis=1).mean()
+
+
+def test_noise_moves_visits_towards_the_actions_it_favours():
+    assert spread(shares_of(searched(settings_with(fraction=0), DIFFERENT))) < 1e-12
+    assert spread(shares_of(searched(settings_with(), ALIKE))) < 1e-12
+    made = searched(settings_with(), DIFFERENT)
+    shares, priors = shares_of(made), made.root_priors(SLOTS)
+    assert spread(shares) > 0.04
+    for action in range(ACTIONS):
+        assert np.corrcoef(priors[:, action], shares[:, action])[0, 1] > 0.6
+
+
+def test_inherited_visits_damp_the_noise():
+    spreads = [
+        spread(shares_of(second_search(settings_with(inherited_visits=weight))))
+        for weight in (1, 0.5, 0)
+    ]
+    assert spreads == sorted(spreads)
+    assert spreads[0] < 0.85 * spreads[2]
+
+
+def test_discarded_visits_leave_a_bare_root():
+    settings = settings_with(inherited_visits=0)
+    made = second_search(settings)
+    bare = Search(GAME, settings, EVALUATOR, len(SLOTS))
+    bare.set_root(SLOTS, made.states(SLOTS))
+    searched(settings, DIFFERENT, bare)
+    assert (made.visits(SLOTS) == bare.visits(SLOTS)).all()
+    assert (made.root_values(SLOTS) == bare.root_values(SLOTS)).all()
+
+
+def test_without_noise_visits_are_inherited_whatever_the_weight():
+    kept, discarded = (
+        second_search(settings_with(fraction=0, inherited_visits=weight)) for weight in (1, 0)
+    )
+    assert (kept.visits(SLOTS) == discarded.visits(SLOTS)).all()
+    assert kept.visits(SLOTS).sum() > 60 * len(SLOTS)
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.3, 0.5, 0.99, 1.0])
+def test_discounted_trees_are_smaller_trees_of_the_same_means(weight):
+    made = searched(settings_with(fraction=0), DIFFERENT)
+    tree = made._tree
+    before = made.root_actions(SLOTS), made.root_values(SLOTS), tree.used.copy()
+    roots.discount(tree, SLOTS, weight)
+    visits, values = made.root_actions(SLOTS)
+    (former_visits, former_values), root_values, used = before
+    assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()
+    assert np.abs(visits - weight * former_visits).max() <= 1
+    assert (values == np.where(visits > 0, former_values, 0)).all()
+    assert (made.root_values(SLOTS) == root_values).all()
+    assert (tree.used <= used).all()
+    for b in SLOTS[:5]:
+        check_tree(made, b)
+    searched(settings_with(fraction=0), DIFFERENT, made)
+    assert (made.visits(SLOTS).sum(axis=1) == int(weight * 60) + 60).all()
+    for b in SLOTS[:5]:
+        check_tree(made, b)
