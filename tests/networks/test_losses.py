@@ -120,7 +120,7 @@ def test_extreme_logits_give_finite_losses_and_gradients():
     [
         (
             {"name": "produkt"},
-            'loss.name = "produkt": expected one of policy, product, sum, value, weighted;'
+            'loss.name = "produkt": expected one of policy, value, sum, product, weighted;'
             ' did you mean "product"?',
         ),
         ({"name": "weighted", "balance": 1.5}, "loss.balance = 1.5: expected at most 1"),

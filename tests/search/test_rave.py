@@ -177,9 +177,9 @@ def trace_of(*actions):
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        (Rave(), {1: (1, -0.5), 3: (1, -0.5), 5: (1, 0.5), 9: (1, -0.5)}),
+        (Rave(playout_moves=False), {1: (1, -0.5), 3: (1, -0.5), 5: (1, 0.5), 9: (1, -0.5)}),
         (
-            Rave(all_movers=True),
+            Rave(playout_moves=False, all_movers=True),
             {
                 1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
                 5: (1, 0.5), 6: (1, 0.5),
@@ -188,7 +188,7 @@ def trace_of(*actions):
         ),
         # A playout 0, 1, 0: the second player's 0, the first player's 1, once more 0.
         (
-            Rave(playout_moves=True),
+            Rave(),
             {
                 1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
                 4: (1, 0.5), 5: (1, 0.5),
@@ -197,7 +197,7 @@ def trace_of(*actions):
             },
         ),
         (
-            Rave(playout_moves=True, all_movers=True),
+            Rave(all_movers=True),
             {
                 1: (1, -0.5), 2: (1, -0.5), 3: (1, -0.5),
                 4: (1, 0.5), 5: (1, 0.5), 6: (1, 0.5),

@@ -97,7 +97,7 @@ def test_a_tiny_study(tmp_path, quick_players):
     report = Table51(games=4, playouts=5).run(folder, silent)
     saved = json.loads((folder / "results.json").read_text())
     assert saved == report.as_dict()
-    chosen = {"games": 4, "playouts": 5, "seed": 0, "playout_moves": False}
+    chosen = {"games": 4, "playouts": 5, "seed": 0, "playout_moves": True}
     assert saved["settings"] == chosen
     assert saved["played"]["games"] == 3 * 6 * 4
     assert [entry["game"] for entry in saved["games"]] == list(PUBLISHED)
@@ -179,7 +179,7 @@ def test_refused_settings_leave_no_folder(tmp_path, quick_players, monkeypatch):
 def test_the_papers_players_have_the_papers_names(game):
     for counted in (False, True):
         agents = parse_agents(Table51(playout_moves=counted).players, parse_game(game))
-        rave = "rave:100?selection.playout_moves=true" if counted else "rave:100"
+        rave = "rave:100" if counted else "rave:100?selection.playout_moves=false"
         names = [agent.name for agent in agents]
         assert names == ["random", "mcts:100?selection.name=puct", rave, "rhea:100"]
 

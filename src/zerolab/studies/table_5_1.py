@@ -87,7 +87,7 @@ class Table51(Study):
       zerolab study table-5.1
       zerolab study table-5.1 --games 500 --folder studies/table-5.1 --json
       zerolab study table-5.1 --games 100 --playouts 400 --folder studies/more-playouts
-      zerolab study table-5.1 --playout-moves --folder studies/playout-moves
+      zerolab study table-5.1 --no-playout-moves --folder studies/tree-only
     """
 
     name: ClassVar[str] = "table-5.1"
@@ -101,13 +101,13 @@ class Table51(Study):
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all draws derive from."""
 
-    playout_moves: bool = False
-    """Let RAVE count what playouts play beyond the tree, too, which FACTS 2 does not."""
+    playout_moves: bool = True
+    """Let RAVE count the moves of playouts, as in [Gelly2011]; without, only moves in the tree."""
 
     @property
     def players(self) -> list[str]:
         """The players in the order of PLAYERS, as every command names them."""
-        rave = PLAYERS["rave"] + ("?selection.playout_moves=true" if self.playout_moves else "")
+        rave = PLAYERS["rave"] + ("" if self.playout_moves else "?selection.playout_moves=false")
         specs = {**PLAYERS, "rave": rave}
         return [spec.format(playouts=self.playouts) for spec in specs.values()]
 
@@ -280,7 +280,7 @@ class Results:
             for game, pairs in self.found.items()
         }
         study = self.study
-        reading = ", RAVE counting playout moves" if study.playout_moves else ""
+        reading = "" if study.playout_moves else ", RAVE counting moves in the tree alone"
         title = f"Table 5.1, {study.playouts} playouts a move, {study.games} games a pair{reading}"
         figure = draw_comparisons(panels, title, "win rate, %, with 95 % interval")
         for ending in ("png", "svg"):
