@@ -22,8 +22,8 @@ from typing import Any, get_args
 import zerolab.agents.specs  # noqa: F401  (registers the kinds of agents)
 from zerolab.agents.interface import AGENT_KINDS
 from zerolab.core.config import Choice
-from zerolab.losses.catalogue import LOSSES
 from zerolab.networks.catalogue import NETWORKS
+from zerolab.networks.losses import LOSSES
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.studies.interface import registered_studies
