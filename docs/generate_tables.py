@@ -105,7 +105,9 @@ def _shown(value: Any) -> str:
 
 def agents() -> str:
     """Return the table of the kinds of agents."""
-    rows = [[f"`{name}`", kind.form, source(type(kind))] for name, kind in AGENT_KINDS.items()]
+    rows = [
+        [f"`{name}`", kind.form, source(type(kind))] for name, kind in sorted(AGENT_KINDS.items())
+    ]
     return markdown(["kind", "written as", "file"], rows)
 
 

@@ -71,7 +71,7 @@ def test_tables_and_json(capsys):
         (["table-5.1", "--games", "7"], "7 is odd: expected an even number"),
         (["table-5.1", "--playouts", "0"], "playouts = 0: expected at least 1"),
         (["table-5.1", "--seed", "-1"], "seed = -1: expected at least 0"),
-        (["table-5.1", "--folder", "full"], "full is no study and not empty"),
+        (["table-5.1", "--folder", "full"], "full is not a study and not empty"),
         (["table-5.1", "--folder", "full/letter"], "full/letter"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_folder_keeps_its_settings_and_players(tmp_path, quick_players, monkey
         Table51(games=2, playouts=2).run(tmp_path / "study", silent)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
-    with pytest.raises(UserError, match="is no study and not empty"):
+    with pytest.raises(UserError, match="is not a study and not empty"):
         Table51(games=2, playouts=2).run(tmp_path / "full", silent)
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
 

@@ -53,7 +53,8 @@ def second_is_rejected(monkeypatch):
 
 
 def equal(one, other):
-    return one.keys() == other.keys() and all(map(np.array_equal, one.values(), other.values()))
+    """Return whether two sets of named arrays have the same names and bytes."""
+    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
 
 
 def test_after_a_rejection_learning_restarts_from_the_best_network(tmp_path, second_is_rejected):

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
-from zerolab.play.figure import draw_cross_table, save_figure
+from zerolab.play.figure import draw_cross_table
 from zerolab.play.report import (
     Floats,
     Overview,

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from zerolab.core.figures import colour, legend_below, new_figure
 from zerolab.studies.comparison import Comparison
 
-# Two colours of Okabe and Ito (2008), told apart by all kinds of colour vision; shapes differ, too.
-_MEASURED: dict[str, Any] = {"color": "#0072B2", "marker": "o", "markersize": 5}
-_PUBLISHED: dict[str, Any] = {"color": "#D55E00", "marker": "D", "markersize": 5, "mfc": "white"}
+_MEASURED: dict[str, Any] = {"color": colour(0), "marker": "o", "markersize": 5}
+_PUBLISHED: dict[str, Any] = {"color": colour(1), "marker": "D", "markersize": 5, "mfc": "white"}
 _SHADE = "#ECECEC"
 _APART = 0.14
 
@@ -27,8 +27,7 @@ def draw_comparisons(
     how many standard errors.
     """
     names = list(next(iter(panels.values())))
-    size = (1.5 + 3.0 * len(panels), 1.7 + 0.42 * len(names))
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(1.5 + 3.0 * len(panels), 1.7 + 0.42 * len(names))
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (heading, shown) in zip(every, panels.items(), strict=True):
         _draw_panel(axes, list(shown.values()))
@@ -37,7 +36,7 @@ def draw_comparisons(
     every[0].set_yticks(range(len(names)), names, parse_math=False)
     every[0].set_ylim(len(names) - 0.5, -0.5)
     handles = [*every[0].get_legend_handles_labels()[0], Patch(color=_SHADE, label="differ")]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    legend_below(figure, handles)
     figure.suptitle(title, parse_math=False)
     return figure
 

@@ -7,52 +7,37 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zerolab.core.config import validate
-from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder
-from zerolab.store import lock
-from zerolab.store.checks import reading
-from zerolab.store.state import read_config, write_config
+from zerolab.core.errors import UserError, quoted
+from zerolab.store.folder import FolderKind
 from zerolab.studies.interface import Study
 
-_SETTINGS = "study.toml"
-_OWNER = "study"
+STUDY = FolderKind("study", "study.toml", "--folder")
 
 
 @contextmanager
 def locked(folder: Path, study: Study) -> Iterator[None]:
-    """Begin a study in a new or empty folder, or go on with the same one; keep others out of it.
+    """Start a study in a new or empty folder, or resume the same one; keep other processes out.
 
     Raises UserError if the folder holds something else, or the study with other settings, or if
     another process is at work on it.
     """
-    make_folder(folder)
-    _require_ours(folder)  # before the lock's file is put into a folder that is not ours
-    with lock.exclusive(folder):
-        path = folder / _SETTINGS
-        if path.exists():
+    with STUDY.locked(folder):
+        if STUDY.is_in(folder):
             _require_equal(folder, study)
         else:
-            write_config(path, {"study": study.name, **study.model_dump(mode="json")}, _OWNER)
+            settings = {"study": study.name, **study.model_dump(mode="json")}
+            STUDY.write_settings(folder, settings)
         yield
 
 
-def _require_ours(folder: Path) -> None:
-    with reading(folder):
-        others = any(not entry.name.startswith(".") for entry in folder.iterdir())
-        if others and not (folder / _SETTINGS).is_file():
-            raise UserError(f"{folder} is no study and not empty: expected a new folder")
-
-
 def _require_equal(folder: Path, study: Study) -> None:
-    saved = read_config(folder / _SETTINGS, _OWNER)
+    saved = STUDY.read_settings(folder)
     name = saved.pop("study", None)
     if name != study.name:
-        raise UserError(f"{folder} holds the study {name}, not {study.name}: choose another folder")
+        raise UserError(
+            f"{quoted(folder)} holds the study {quoted(name)}, not {quoted(study.name)}: choose"
+            " another --folder"
+        )
     # Settings that a newer version has added have their defaults.
-    former = validate(type(study), saved, source=str(folder / _SETTINGS)).model_dump()
-    for key, value in study.model_dump().items():
-        if value != former[key]:
-            raise UserError(
-                f"{key} = {value} differs from {former[key]} in {folder}: a study keeps its"
-                " settings; choose another --folder"
-            )
+    former = validate(type(study), saved, source=str(folder / STUDY.settings_file))
+    STUDY.require_equal(folder, former.model_dump(), study.model_dump())

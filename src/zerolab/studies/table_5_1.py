@@ -18,8 +18,8 @@ from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agents
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
-from zerolab.play.figure import save_figure
 from zerolab.play.report import PairResult, pair_results
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.ratings.score import Score
