@@ -155,7 +155,7 @@ def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
     """The untrained network used to sample its first moves, and its opponent did not."""
     run = train(tmp_path / "run", "final_evaluation.games=8", "final_evaluation.openings=3")
     records = of_kind(run, BaselineRecord)
-    assert [record.opponent for record in records] == ["random", "mcts:100", "@0"]
+    assert [record.opponent for record in records] == ["random", "mcts:100?tie_break=random", "@0"]
     for record in records:
         games = run.games.games(3, f"final_evaluation {record.opponent}")
         assert len(games) == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -113,7 +114,11 @@ def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
 def _draw_losses(axes: Axes, curves: Curves) -> None:
     learned = curves.of(LearnRecord)
     for name in ("policy", "value"):
-        losses = [each.loss[name] for each in learned.records if isinstance(each, LearnRecord)]
+        losses = [
+            each.loss.get(name, math.nan)  # a loss of another package may log other names
+            for each in learned.records
+            if isinstance(each, LearnRecord)
+        ]
         _draw_line(axes, learned, losses, _DASHES[name])
 
 

@@ -74,8 +74,9 @@ class FinalEvaluationSettings(Settings):
     openings: int = Field(default=4, ge=0, le=1000)
     """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
-    baselines: tuple[str, ...] = ("random", "mcts:100", "@0")
-    """The opponents' specs; ``@0`` is network 0 of this run, the untrained one."""
+    baselines: tuple[str, ...] = ("random", "mcts:100?tie_break=random", "@0")
+    """The opponents' specs. ``@0`` is network 0 of this run, the untrained one. Plain MCTS breaks
+    ties at random: one that prefers low actions overlooks moves, and would flatter the network."""
 
     @field_validator("games")
     @classmethod
