@@ -21,6 +21,7 @@ from typing import Any, get_args
 
 import zerolab.agents.specs  # noqa: F401  (registers the kinds of agents)
 from zerolab.agents.interface import AGENT_KINDS
+from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.networks.losses import LOSSES
@@ -130,6 +131,26 @@ def variants() -> str:
     return markdown(["variant", "selection", "leaf evaluator"], rows)
 
 
+def settings() -> str:
+    """Return a heading and a table for each section of a run's settings."""
+    presets, every = preset_values(), all_settings()
+    groups = {each.key.partition(".")[0] for each in every if "." in each.key}
+    sections: dict[str, list[list[str]]] = {}
+    for each in every:
+        group = each.key.partition(".")[0]
+        condition = f" with `{each.choice}`" if each.choice else ""
+        text = " ".join(filter(None, (each.description, each.papers)))
+        cells = [
+            f"`{each.key}`{condition}", takes(each), shown(each.default),
+            by_preset(presets, each), text,
+        ]  # fmt: skip
+        escaped = [cell.replace("|", r"\|").replace("``", "`") for cell in cells]
+        title = f"## {group}" if group in groups else "## The run"
+        sections.setdefault(title, []).append(escaped)
+    headings = ["key", "takes", "default", "in presets", "what it does"]
+    return "\n".join(f"{title}\n\n{markdown(headings, rows)}" for title, rows in sections.items())
+
+
 def studies() -> str:
     """Return the table of the studies."""
     rows = [
@@ -208,6 +229,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "metrics": metrics,
     "networks": lambda: choices(NETWORKS),
     "schedules": lambda: choices(SCHEDULES),
+    "settings": settings,
     "selections": lambda: choices(SELECTION_SETTINGS),
     "studies": studies,
     "variants": variants,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,6 @@ TINY = ["study", "table-5.1", "--games", "2", "--playouts", "2"]
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(table_5_1, "PLAYERS", dict.fromkeys(table_5_1.PLAYERS, "random"))
-    kept = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, kept)
 
 
 def test_studies_are_listed(capsys):
@@ -100,5 +96,5 @@ def test_ctrl_c_tells_how_to_go_on(capsys, monkeypatch):
         assert main([*TINY, "--folder", "my results"]) == 130
     told = capsys.readouterr().err
     command = "zerolab study table-5.1 --games 2 --playouts 2 --folder 'my results'"
-    assert f"what is finished is stored, go on with: {command}" in told
+    assert f"what is finished is stored, resume with: {command}" in told
     assert main([*TINY, "--folder", "my results"]) == 0

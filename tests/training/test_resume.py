@@ -110,7 +110,7 @@ def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
     process.send_signal(signal.SIGINT)
     output = process.communicate()[0].decode()
     assert process.returncode == 130
-    assert f"go on with: zerolab train --run {folder}" in output.replace("\n", "")
+    assert f"resume with: zerolab train --run {folder}" in output.replace("\n", "")
     assert "Traceback" not in output
     subprocess.run(command(folder), check=True, capture_output=True)
     assert contents(folder) == undisturbed

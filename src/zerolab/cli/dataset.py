@@ -11,8 +11,8 @@ from typing import Annotated
 
 import tyro
 
-from zerolab.cli.meter import Update, meter
 from zerolab.cli.parse import call
+from zerolab.cli.progress_bar import Update, progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.threads import available_cores
@@ -70,7 +70,7 @@ def dataset(
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
     try:
-        with meter(f"solving {name}", positions, "positions") as update:
+        with progress_bar(f"solving {name}", positions, "positions") as update:
             manifest = make_dataset(
                 chosen, positions, settings, path, workers, lambda done: _show(update, done)
             )

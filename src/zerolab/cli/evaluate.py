@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 import tyro
-from rich.console import Console
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agent
-from zerolab.cli.meter import meter
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
+from zerolab.cli.progress_bar import progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.figures import check_ending
 from zerolab.core.files import check_target
@@ -89,6 +88,8 @@ def evaluate(
         check_target(figure)
     solved = None if positions is None else _read(positions, player, game)
     agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
+    import torch
+
     torch.set_num_threads(1)  # each thread that plays has a core of its own
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = _console(quiet=json)
@@ -127,9 +128,6 @@ def _console(quiet: bool) -> Console:
         quiet=quiet,
         width=None if sys.stdout.isatty() else _PLAIN_WIDTH,
         soft_wrap=True,
-        highlight=False,
-        markup=False,
-        emoji=False,  # which "mcts:100:" would be taken for
     )
 
 
@@ -152,7 +150,7 @@ def _own_game(player: str) -> Game | None:
 def _against_perfect(
     console: Console, agent: Agent, oracle: Oracle, games: int, openings: int, seed: int
 ) -> dict[str, Any]:
-    with meter("against perfect play", games, "games") as update:
+    with progress_bar("against perfect play", games, "games") as update:
         played, moves = play_against_perfect(
             agent.game, agent, oracle, games, openings, seed, _without_note(update)
         )
@@ -166,7 +164,7 @@ def _against_baselines(
 ) -> list[dict[str, Any]]:
     found = []
     for opponent in BASELINES:
-        with meter(f"against {opponent}", games, "games") as update:
+        with progress_bar(f"against {opponent}", games, "games") as update:
             match = play_baseline(agent, opponent, games, openings, seed, _without_note(update))
         console.print(f"against {opponent}: {describe_score(match.score, match.distinct)}")
         found.append({**match.as_dict(), "openings": openings})
@@ -202,7 +200,7 @@ def _solve_some(console: Console, game: Game, seed: int) -> Collection | None:
 def _accuracy(
     console: Console, agent: Agent, solved: Positions, seed: int, figure: Path | None
 ) -> dict[str, Any]:
-    with meter("choosing moves", len(solved), "positions") as update:
+    with progress_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy(agent, solved, seed, _without_note(update))
     games = len(set(solved.games.tolist()))
     console.print(f"{len(solved)} solved positions of {games} games, 95 % intervals")

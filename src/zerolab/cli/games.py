@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
@@ -58,7 +58,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             for field, (low, high) in row["sizes"].items()
         )
         facts = (row["example"], str(row["actions"]), str(row["symmetries"]))
-        table.add_row(row["form"].replace("[", r"\["), sizes, *facts)
+        table.add_row(row["form"], sizes, *facts)
     # A width of its own: where a narrow terminal cuts, the names of games would be lost first.
     Console(width=110, soft_wrap=True).print(table)
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
 import tyro
-from rich.console import Console
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agents
-from zerolab.cli.meter import Update, meter
+from zerolab.cli.output import Console, table_console
 from zerolab.cli.parse import call
+from zerolab.cli.progress_bar import Update, progress_bar
 from zerolab.core.config import validate
 from zerolab.play.match import play_match
 from zerolab.play.report import Overview, overview, pair_results
@@ -62,6 +61,8 @@ def match(
         game: What to play, where no run brings its game.
         json: Print JSON.
     """
+    import torch
+
     agents = parse_agents([a, b], parse_game(game) if game is not None else None)
     if openings is None:
         openings = 0 if sprt is None else _TEST_OPENINGS
@@ -71,14 +72,14 @@ def match(
     )
     test = Sprt(*sprt).check() if sprt is not None else None
     torch.set_num_threads(1)  # each thread that plays has a core of its own
-    with meter(f"{agents[0].name} against {agents[1].name}", games, "games") as update:
+    with progress_bar(f"{agents[0].name} against {agents[1].name}", games, "games") as update:
         played, verdict = _play(agents, settings, test, update)
     outcome = _Outcome.of([agent.name for agent in agents], played, verdict)
     if json:
         json_format.dump(outcome.as_dict(), sys.stdout, indent=1)
         print()
     else:
-        outcome.show(Console(width=160, soft_wrap=True, markup=False, emoji=False))
+        outcome.show(table_console())
 
 
 def _play(

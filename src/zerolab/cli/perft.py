@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import signal
 import time
 from collections.abc import Sequence
 
@@ -45,12 +44,5 @@ def count(
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Parse the arguments and count.
-
-    Ctrl-C ends the program at once: Python would notice it only when the kernel returns.
-    """
-    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        call(count, "perft", arguments)
-    finally:
-        signal.signal(signal.SIGINT, former)
+    """Parse the arguments and count."""
+    call(count, "perft", arguments)

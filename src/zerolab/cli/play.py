@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from zerolab.agents.interface import FORFEIT, Player
 from zerolab.agents.search_player import SearchPlayer
 from zerolab.agents.specs import parse_agent
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
 from zerolab.core import streams
 from zerolab.core.errors import UserError
@@ -53,7 +53,7 @@ def play(
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _Table(
-        Console(markup=False, emoji=False),
+        Console(),
         agent.new_player(),
         Position.start(agent.game),
         side,

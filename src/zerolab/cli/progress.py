@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
+from zerolab.cli.output import Console
+from zerolab.cli.progress_bar import PLAIN_SECONDS, duration, new_bar
 from zerolab.training.records import Record
-
-_PLAIN_SECONDS = 15.0
 
 
 class TerminalReporter:
@@ -25,17 +15,7 @@ class TerminalReporter:
     def __init__(self, console: Console, iterations: int) -> None:
         self._console = console
         self._clock = RunClock(iterations)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-            transient=True,
-        )
+        self._bar = new_bar(console)
         self._task = self._bar.add_task("starting", total=None, unit="", note="")
 
     def __enter__(self) -> TerminalReporter:
@@ -97,7 +77,7 @@ class PlainReporter:
 
     def progress(self, done: int, note: str = "") -> None:
         """See `Reporter.progress`."""
-        if time.monotonic() - self._last < _PLAIN_SECONDS:
+        if time.monotonic() - self._last < PLAIN_SECONDS:
             return
         self._last = time.monotonic()
         title, total, unit = self._stage
@@ -135,17 +115,10 @@ class RunClock:
         return f"about {duration(remaining)} left"
 
 
-def duration(seconds: float) -> str:
-    """Return a time span for people: 45 s, 12 min, 3.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def describe_record(record: Record) -> str:
     """Return one line about a finished stage."""
     return f"{record.iteration:4}  {record.summary()}  ({record.wall_seconds:.1f} s)"
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console.print(line, soft_wrap=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 
+from zerolab.cli.output import table_console
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.play.records import Records, read_records
@@ -63,7 +63,7 @@ def rate_files(
     elif csv:
         print(as_csv(ratings), end="")
     else:
-        Console(width=160, soft_wrap=True).print(as_table(ratings), highlight=False)
+        table_console().print(as_table(ratings), highlight=False)
     _tell_left_out(records)
 
 

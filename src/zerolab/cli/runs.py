@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
+from zerolab.cli.output import table_console
 from zerolab.cli.parse import call
 from zerolab.store.listing import find_runs, summarise
 
@@ -36,7 +36,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     for each in summaries:
         iteration = f"{each.iteration}/{each.iterations} {each.stage}"
         table.add_row(each.path, each.game, each.preset, iteration, each.status, f"{each.elo:+.0f}")
-    Console(width=160, soft_wrap=True).print(table)
+    table_console().print(table)
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
-from zerolab.cli.meter import PLAIN_SECONDS
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
+from zerolab.cli.progress_bar import PLAIN_SECONDS
 from zerolab.core.errors import UserError
 from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
 from zerolab.oracles.interface import Oracle
@@ -60,7 +60,7 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
-    console = Console(stderr=True, markup=False, emoji=False)
+    console = Console(stderr=True)
     with console.status(f"solving {game}") as status:
         show = _teller(console, status)
         solution = _Solution(position, Budget(nodes, seconds), memory, generic, show)

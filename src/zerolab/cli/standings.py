@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zerolab.cli.output import Console
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
 from zerolab.play.figure import draw_cross_table

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import tyro
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.cli.meter import meter
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
-from zerolab.cli.stopping import stoppable
+from zerolab.cli.process import resumable
+from zerolab.cli.progress_bar import progress_bar
 from zerolab.core.config import explained
 from zerolab.core.errors import UserError
 from zerolab.studies.interface import Study, registered_studies
@@ -71,8 +71,8 @@ def _command(study: type[Study], again: str) -> Callable[..., None]:
     def command(
         settings: Study, *, folder: Path = _FOLDERS / study.name, json: bool = False
     ) -> None:
-        with stoppable("what is finished is stored", again):
-            report = settings.run(folder, meter)
+        with resumable("what is finished is stored", again):
+            report = settings.run(folder, progress_bar)
         if json:
             json_format.dump(report.as_dict(), sys.stdout, indent=1)
             print()

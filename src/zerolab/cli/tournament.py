@@ -9,16 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 import tyro
-from rich.console import Console
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agents
-from zerolab.cli.meter import meter
+from zerolab.cli.output import Console
 from zerolab.cli.parse import call
+from zerolab.cli.process import resumable
+from zerolab.cli.progress_bar import progress_bar
 from zerolab.cli.standings import TournamentReport
-from zerolab.cli.stopping import stoppable
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament, TournamentSettings
@@ -120,11 +119,13 @@ def _default_folder(settings: TournamentSettings) -> Path:
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play what is left, and write the results."""
+    import torch
+
     torch.set_num_threads(1)  # each thread that plays has a core of its own
     again = f"zerolab tournament --folder {folder}"
-    with stoppable("finished games are stored", again), Tournament.locked(folder, settings) as held:
+    with resumable("finished games are stored", again), Tournament.locked(folder, settings) as held:
         if total := held.games_left():
-            with meter(str(folder), total, "games") as update:
+            with progress_bar(str(folder), total, "games") as update:
                 held.play(agents[0].game, agents, lambda done: update(done, ""))
         standings = TournamentReport.of(held)
         standings.save()

@@ -6,20 +6,18 @@ import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import tomli_w
 import tyro
-from rich.console import Console
 
 from zerolab.cli.parse import Assignments, call
-from zerolab.cli.progress import PlainReporter, TerminalReporter
-from zerolab.cli.stopping import stoppable
-from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.store.state import RunProgress
-from zerolab.training.configure import amend, resolve
+from zerolab.cli.process import resumable
 from zerolab.training.presets import preset_name
-from zerolab.training.settings import TrainSettings
-from zerolab.training.trainer import Trainer, check_inputs
+
+if TYPE_CHECKING:
+    from zerolab.cli.output import Console
+    from zerolab.store.run_folder import RunFolder
+    from zerolab.training.settings import TrainSettings
 
 DEFAULT_PRESET = "mini"
 
@@ -47,11 +45,16 @@ def train(
 
     Args:
         game: What to learn, such as othello:6x6; the preset's own game by default.
-        preset: The settings to start from, mini by default: a name that `zerolab settings` lists,
-            or a file that ends in .toml.
+        preset: The settings to start from: {presets}, or a file that ends in .toml; mini by
+            default.
         run: The folder of the run, runs/GAME-PRESET by default.
         set: A setting to change, such as learn.epochs=5; may be repeated.
     """
+    from zerolab.cli.output import Console
+    from zerolab.store.run_folder import RunFolder, is_run
+    from zerolab.training.configure import resolve
+    from zerolab.training.trainer import check_inputs
+
     folder = run or _default_folder(game, preset)
     console = Console()
     if is_run(folder):
@@ -65,6 +68,8 @@ def train(
 
 
 def _default_folder(game: str | None, preset: str | None) -> Path:
+    from zerolab.training.configure import resolve
+
     settings = resolve(game, preset or DEFAULT_PRESET)
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}"
 
@@ -72,6 +77,9 @@ def _default_folder(game: str | None, preset: str | None) -> Path:
 def _resume(
     folder: Path, game: str | None, preset: str | None, assignments: Sequence[str]
 ) -> tuple[RunFolder, TrainSettings]:
+    from zerolab.store.run_folder import RunFolder
+    from zerolab.training.configure import amend
+
     opened = RunFolder.open(folder)
     asked = {"game": game, "preset": preset and preset_name(preset)}
     repeated = [f"{key}={value}" for key, value in asked.items() if value]
@@ -79,25 +87,32 @@ def _resume(
 
 
 def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    console.print(tomli_w.dumps(settings.model_dump()), markup=False, highlight=False)
+    import tomli_w
+
+    from zerolab.store.state import RunProgress
+
+    console.print(tomli_w.dumps(settings.model_dump()))
     progress = run.progress
     resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
     state = "new run" if progress == RunProgress() else resumed
-    console.print(f"{run.path}: {state}\n", markup=False, highlight=False)
+    console.print(f"{run.path}: {state}\n")
 
 
 def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    from zerolab.cli.progress import PlainReporter, TerminalReporter
+    from zerolab.training.trainer import Trainer
+
     kind = TerminalReporter if console.is_terminal else PlainReporter
     again = f"zerolab train --run {run.path}"
     with (
-        stoppable("finished stages are saved", again),
+        resumable("finished stages are saved", again),
         run.locked(),
         kind(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter).train()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _MAXRSS_UNITS_IN_MIB
-    console.print(f"\ndone, with {peak} MiB of memory at the peak", highlight=False)
-    console.print(f"play against it with: zerolab play {run.path}", highlight=False)
+    console.print(f"\ndone, with {peak} MiB of memory at the peak")
+    console.print(f"play against it with: zerolab play {run.path}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Showing how far long work has come: a bar in a terminal, now and then a line elsewhere."""
+"""Progress of long work: a bar in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,48 +15,61 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from zerolab.cli.progress import duration
+from zerolab.cli.output import Console
 
 PLAIN_SECONDS = 15.0
 """Between lines, where there is no terminal."""
 
 Update = Callable[[int, str], None]
-"""Takes the units done so far, and what else is worth saying."""
+"""Takes the number of units done so far, and a note to show beside it."""
 
 
 @contextmanager
-def meter(title: str, total: int, unit: str) -> Iterator[Update]:
+def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
     """Show progress on standard error, and about how much time is left, while the work is done."""
-    console = Console(stderr=True, markup=False, emoji=False)
+    console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, title, total, unit).update
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn(unit, markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total, note="")
+    with new_bar(console) as bar:
+        task = bar.add_task(title, total=total, unit=unit, note="")
         yield lambda done, note: bar.update(task, completed=done, note=note)
 
 
+def new_bar(console: Console) -> Progress:
+    """Return a bar, whose tasks have the fields `unit` and `note`, that vanishes when it stops."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}", markup=False),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console,
+        transient=True,
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a time span for people: 45 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 class _Lines:
-    """Prints a line every quarter of a minute."""
+    """Prints four lines per minute."""
 
     def __init__(self, console: Console, title: str, total: int, unit: str) -> None:
         self._console = console
-        self._form = f"{title}: {{}}/{total} {unit}"
+        self._format = f"{title}: {{}}/{total} {unit}"
         self._total = total
         self._began = self._last = time.monotonic()
         self._first: int | None = None
 
     def update(self, done: int, note: str) -> None:
-        """Print how far it has come if it is time to."""
+        """Print the progress if it is time to."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
@@ -68,5 +80,5 @@ class _Lines:
         if done > self._first:
             left = (now - self._began) / (done - self._first) * (self._total - done)
             extras.append(f"about {duration(left)} left")
-        line = ", ".join([self._form.format(done), *extras])
-        self._console.print(line, highlight=False, soft_wrap=True)
+        line = ", ".join([self._format.format(done), *extras])
+        self._console.print(line, soft_wrap=True)

@@ -1,0 +1,155 @@
+"""The command as a process: its signals and its standard streams.
+
+Ctrl-C, SIGTERM and SIGHUP end any command soon, and leave no other process behind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SECONDS_TO_NOTICE = 1.0
+_SECONDS_TO_STOP = 2.0
+_SECONDS_TO_CLEAN_UP = 1.0
+
+
+_advice: list[str] = []  # for whoever interrupts the work that is being done
+
+
+@contextmanager
+def resumable(saved: str, command: str) -> Iterator[None]:
+    """Say on Ctrl-C what is saved, and which command resumes the work."""
+    _advice.append(f"zerolab: stopped; {saved}, resume with: {command}")
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(_advice[-1], file=sys.stderr)
+        raise
+    finally:
+        _advice.pop()
+
+
+def run_interruptibly(work: Callable[[], int]) -> int:
+    """Do the work of this process and return its exit code, 128 plus the signal if interrupted.
+
+    A signal raises KeyboardInterrupt in the main thread. Python notices a signal only between two
+    of its own instructions, not while a kernel computes: so a thread ends the process if the signal
+    is not noticed within a second, if the work has not stopped two seconds later, or when a second
+    signal comes. After the work, while Python exits, signals end the process silently.
+    """
+    interruption = _Interruption()
+    try:
+        with interruption.handled():
+            code = work()
+    except BaseException:
+        # A module that is interrupted while it loads may raise an exception of its own.
+        if interruption.number is None:
+            raise
+        print("zerolab: interrupted", file=sys.stderr)
+    if interruption.number is not None:
+        end_process(interruption.exit_code)
+    return code
+
+
+def end_process(code: int) -> None:
+    """End this process and its child processes without waiting for its threads."""
+    cleanup = threading.Thread(target=_clean_up, daemon=True)
+    cleanup.start()
+    cleanup.join(_SECONDS_TO_CLEAN_UP)
+    os._exit(code)
+
+
+def _clean_up() -> None:
+    """Do what is left to do at exit, such as to kill engines and to remove temporary folders."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if "multiprocessing" in sys.modules:
+        for child in sys.modules["multiprocessing"].active_children():
+            child.terminate()
+    atexit._run_exitfuncs()
+
+
+class _Interruption:
+    """Whether a signal has asked this process to end, and which one."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The code by which shells know programs that a signal has ended."""
+        return 128 + (self.number or 0)
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at a signal; end the process where that does not help."""
+        # A shell lets programs in its background ignore some: that stays so.
+        handled = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+        arrivals, announce = os.pipe()
+        os.set_blocking(announce, False)
+        signal.set_wakeup_fd(announce, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(arrivals,), daemon=True).start()
+        for each in handled:
+            signal.signal(each, self._interrupt)
+        sys.unraisablehook = _report_unless_interrupted
+        try:
+            yield
+        finally:
+            if self.number is None:
+                for each in handled:
+                    signal.signal(each, signal.SIG_DFL)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self.number is None:
+            self.number = number
+            raise KeyboardInterrupt
+
+    def _watch(self, arrivals: int) -> None:
+        """Wait for a signal; end the process if that does not stop the work, or at a second one."""
+        number = os.read(arrivals, 1)[0]
+        is_second = select.select([arrivals], [], [], _SECONDS_TO_NOTICE)[0]
+        if self.number is None:  # the main thread is busy: nothing has been said
+            print(*_advice, "zerolab: interrupted", sep="\n", file=sys.stderr)
+        elif not is_second:
+            select.select([arrivals], [], [], _SECONDS_TO_STOP)
+        end_process(128 + number)
+
+
+def _report_unless_interrupted(unraisable: Any) -> None:
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+
+
+def prepare_streams() -> None:
+    """Let whatever a shell has closed (``>&-``) lead nowhere, and any text be printed.
+
+    A file that takes the number of a closed stream would get what is meant for the stream. Names
+    of files that are not UTF-8 are printed with their odd bytes escaped.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the smallest free number: this one
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def drop_output() -> None:
+    """Let nothing more be written to standard output, not even when the interpreter exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

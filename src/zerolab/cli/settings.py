@@ -1,0 +1,139 @@
+"""`zerolab settings`: every key that a run can set."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from zerolab.cli.output import print_json
+from zerolab.cli.parse import call
+from zerolab.core.errors import UserError, nearest, quoted
+
+if TYPE_CHECKING:
+    from zerolab.core.setting_docs import Setting
+
+_TEXT_WIDTH = 100
+
+
+def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
+    """List the settings of a run: type, bounds, default, values in the presets and in the papers.
+
+    What can be chosen, such as search.selection, brings settings of its own. Change a setting with
+    zerolab train --set KEY=VALUE, or in a file for zerolab train --preset FILE.toml.
+
+    Examples:
+      zerolab settings
+      zerolab settings gate
+      zerolab settings 'search.*.c'
+      zerolab settings --json
+
+    Args:
+        pattern: Part of a key or of the name of a choice, or a pattern with * and ?; all by
+            default.
+        json: Print a JSON list.
+    """
+    found = _matching(pattern)
+    presets = preset_values()
+    if json:
+        print_json([as_dict(each, presets) for each in found])
+        return
+    for each in found:
+        for line in _lines(each, presets):
+            print(line)
+
+
+def _matching(pattern: str) -> list[Setting]:
+    """Return the settings that a pattern fits; raise UserError if there are none."""
+    every = all_settings()
+    wanted = pattern.casefold()
+    if any(character in wanted for character in "*?"):
+        found = [each for each in every if fnmatchcase(each.key, wanted)]
+    else:
+        found = [each for each in every if wanted in each.key or wanted in _names(each)]
+    if not found:
+        parts = [part for each in every for part in (each.key, *each.key.split("."), each.choice)]
+        raise UserError(f"no setting has {quoted(pattern)} in its key{nearest(pattern, parts)}")
+    return found
+
+
+def _names(setting: Setting) -> list[str]:
+    """Return the names of choices that find a setting: the one it belongs to, and its own."""
+    return [setting.choice, *setting.type.split(" | ")]
+
+
+def all_settings() -> list[Setting]:
+    """Return every setting of a run."""
+    from zerolab.core.setting_docs import describe
+    from zerolab.training.settings import TrainSettings
+
+    return list(describe(TrainSettings))
+
+
+def preset_values() -> dict[str, dict[str, Any]]:
+    """Return the settings of every preset that comes with the package, by dotted key."""
+    from zerolab.core.setting_docs import flattened
+    from zerolab.training.configure import resolve
+    from zerolab.training.presets import preset_names
+
+    return {name: dict(flattened(resolve(None, name).model_dump())) for name in preset_names()}
+
+
+def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
+    """Return a setting's value in each preset that has it: others have made another choice."""
+    parent = setting.key.rpartition(".")[0]
+    return {
+        name: values[setting.key]
+        for name, values in presets.items()
+        if setting.key in values and (not setting.choice or values[parent] == setting.choice)
+    }
+
+
+def as_dict(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a setting and its values in the presets, for JSON."""
+    return {**setting._asdict(), "presets": values_in(presets, setting)}
+
+
+def shown(value: Any) -> str:
+    """Return a value as users write it."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return str(value) or "empty"
+
+
+def takes(setting: Setting) -> str:
+    """Return what a setting takes: its type and its bounds."""
+    return ", ".join(filter(None, (setting.type, setting.bounds)))
+
+
+def by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
+    """Return the values in the presets, each with those that have it: ``60 (mini), 8 (smoke)``."""
+    grouped: dict[str, list[str]] = {}
+    for name, value in values_in(presets, setting).items():
+        grouped.setdefault(shown(value), []).append(name)
+    if list(grouped) == [shown(setting.default)] and not setting.choice:
+        return "default in all"
+    return ", ".join(f"{value} ({', '.join(names)})" for value, names in grouped.items())
+
+
+def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    condition = f" (with {setting.choice})" if setting.choice else ""
+    yield f"{setting.key}{condition}: {takes(setting)}; default {shown(setting.default)}"
+    values = by_preset(presets, setting)
+    for text in (setting.description, setting.papers, f"presets: {values}" if values else ""):
+        yield from textwrap.wrap(
+            text, _TEXT_WIDTH, initial_indent="    ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and list the settings."""
+    call(settings, "settings", arguments)

@@ -1,0 +1,175 @@
+"""Describing settings: every key of a model with its type, bounds, default and documentation."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from zerolab.core.config import Choice
+
+_TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+_SENTENCE_OF_A_PAPER = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
+_MOST_EXCLUSIVE = 10**9  # bounds such as 2**63 are written as powers
+
+
+class Setting(NamedTuple):
+    """One key that a user can set."""
+
+    key: str
+    """Dotted, such as ``search.selection.c``."""
+    choice: str
+    """The choice it belongs to, such as ``puct``; empty if it always exists."""
+    type: str
+    """What it takes, such as "whole number" or "all | random | none"."""
+    bounds: str
+    """Such as "from 1 to 64"; empty if there are none."""
+    default: Any
+    """None where unset."""
+    description: str
+    """What it does; one paragraph."""
+    papers: str
+    """Which values papers use, by citation key; may be empty."""
+
+
+def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iterator[Setting]:
+    """Yield every setting of a model, in its order; what can be chosen brings its own settings."""
+    documentation = field_documentation(model)
+    for name, field in model.model_fields.items():
+        if name == "name" and issubclass(model, Choice):
+            continue
+        key, text = prefix + name, documentation.get(name, "")
+        models = _models(field.annotation)
+        if not models:
+            yield _setting(key, choice, field, text)
+        elif issubclass(models[0], Choice):
+            yield _choosing(key, choice, field, text, models)
+            for each in models:
+                yield from describe(each, f"{key}.", each.model_fields["name"].default)
+        else:
+            yield from describe(models[0], f"{key}.", choice)
+
+
+def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys and values of nested tables; a choice's key gives its name."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            if "name" in value:
+                yield prefix + name, value["name"]
+            yield from flattened(value, f"{prefix}{name}.")
+        elif name != "name":
+            yield prefix + name, value
+
+
+def field_documentation(model: type[BaseModel]) -> dict[str, str]:
+    """Return the documentation of a model's fields, each on one line, by name.
+
+    It stands below each field; for choices made from a NamedTuple also in its docstring, behind
+    the field's name and a colon.
+    """
+    classes: list[type] = [each for each in reversed(model.__mro__) if issubclass(each, BaseModel)]
+    if issubclass(model, Choice):
+        classes.append(type(model.model_validate({}).build()))
+    found: dict[str, str] = {}
+    for each in classes:
+        found |= _listed_fields(each) | _attribute_docstrings(each)
+    return {name: " ".join(text.split()) for name, text in found.items()}
+
+
+def _attribute_docstrings(kind: type) -> dict[str, str]:
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):  # made by a function: its fields stand elsewhere
+        return {}
+    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: str(doc.value.value)
+        for field, doc in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }
+
+
+def _listed_fields(kind: type) -> dict[str, str]:
+    """Return what a NamedTuple's docstring says of its fields, as in ``c: 1 in [Wang2019]``."""
+    fields = getattr(kind, "_fields", ())
+    if not fields:
+        return {}
+    parts = re.split(rf"(?:^|\s)({'|'.join(fields)}): ", inspect.getdoc(kind) or "")
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _setting(key: str, choice: str, field: FieldInfo, text: str) -> Setting:
+    description, papers = _split_papers(text)
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    bounds = _bounds(field.metadata)
+    return Setting(key, choice, _type(field.annotation), bounds, default, description, papers)
+
+
+def _choosing(
+    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[BaseModel]]
+) -> Setting:
+    description, papers = _split_papers(text)
+    names = " | ".join(each.model_fields["name"].default for each in members)
+    default = field.get_default(call_default_factory=True).name
+    return Setting(key, choice, names, "", default, description, papers)
+
+
+def _split_papers(text: str) -> tuple[str, str]:
+    """Split off the sentences that begin with the key of a paper, such as ``[Wang2019]: 20``."""
+    found = _SENTENCE_OF_A_PAPER.search(text)
+    if found is None:
+        return text, ""
+    return text[: found.start()].strip(), text[found.start() :]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models that an annotation allows, alone or as a union."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
+
+
+def _type(annotation: Any) -> str:
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " or ".join(_type(each) for each in arguments if each is not NoneType)
+    if origin is tuple:
+        return " and ".join(_type(each) for each in arguments)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "table"
+    if hasattr(annotation, "__metadata__"):
+        return ", ".join(filter(None, (_type(arguments[0]), _bounds(annotation.__metadata__))))
+    return _TYPES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bounds(metadata: Sequence[Any]) -> str:
+    """Return bounds in words, from constraints as annotated_types has them."""
+    bounds = {
+        name: getattr(each, name)
+        for each in metadata
+        for name in ("gt", "ge", "lt", "le")
+        if getattr(each, name, None) is not None
+    }
+    if {"ge", "le"} <= bounds.keys():
+        return f"from {_number(bounds['ge'])} to {_number(bounds['le'])}"
+    words = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+    return ", ".join(f"{words[name]} {_number(value)}" for name, value in bounds.items())
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) and value > _MOST_EXCLUSIVE and value.bit_count() == 1:
+        return f"2**{value.bit_length() - 1}"
+    return f"{value:,}"

@@ -1,0 +1,172 @@
+"""The command as a process: signals, pipes and closed streams."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ZEROLAB = [sys.executable, "-m", "zerolab.cli.main"]
+LONG = ["perft", "gobang:8x8", "30"]
+UNBUFFERED = os.environ | {"PYTHONUNBUFFERED": "1"}
+
+
+def start(arguments, **streams):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.Popen([*ZEROLAB, *arguments], env=UNBUFFERED, text=True, **streams)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_kernel_that_computes(number):
+    process = start(LONG)
+    process.stdout.readline()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert errors == "zerolab: interrupted\n"
+
+
+def test_a_second_signal_ends_it_at_once():
+    process = start(LONG)
+    process.stdout.readline()
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("module", ["zerolab.core.errors", "tyro", "numpy.linalg", "numba"])
+def test_a_signal_while_modules_load_leaves_no_traceback(module):
+    ended = run_script(f"""
+        class Finder:
+            def find_spec(name, path=None, target=None):
+                if name == "{module}":
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.meta_path.insert(0, Finder)
+        sys.argv = ["zerolab", "perft", "gobang:3x3:3", "2"]
+        sys.exit(main())
+    """)
+    assert ended.returncode == 128 + signal.SIGINT
+    assert ended.stderr == "zerolab: interrupted\n"
+
+
+def test_a_signal_at_exit_is_silent():
+    ended = run_script("""
+        import atexit
+        sys.argv = ["zerolab", "games"]
+        atexit.register(signal.raise_signal, signal.SIGTERM)
+        sys.exit(main())
+    """)
+    assert ended.returncode == -signal.SIGTERM
+    assert ended.stderr == ""
+
+
+def test_an_exception_that_hides_an_interrupt_is_an_interrupt():
+    ended = run_script("""
+        import zerolab.cli.main as module
+        def broken(arguments):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except KeyboardInterrupt:
+                raise ImportError("half loaded")
+        module._run = broken
+        sys.exit(main())
+    """)
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert ended.stderr == "zerolab: interrupted\n"
+
+
+def run_script(script):
+    head = "import signal, sys\nfrom zerolab.cli.main import main\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(script)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_an_interrupted_command_leaves_no_engine():
+    process = start(["match", 'gtp:"sleep 987"', "random", "--game", "gobang:3x3:3"])
+    while not (engines := children(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not any(is_running(engine) for engine in engines)
+
+
+def children(parent):
+    tasks = Path(f"/proc/{parent}/task")
+    if not tasks.exists():
+        pytest.skip("needs /proc")
+    return [
+        int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+def is_running(process):
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("arguments", [["games"], ["games", "--json"], LONG])
+def test_a_reader_that_leaves_ends_the_command_quietly(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start(arguments, stdout=writing)
+    os.close(writing)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train --help >&-",
+        "games <&- >&- 2>&-",
+        "play random --game gobang:3x3:3 <&-",
+        "play random --game gobang:3x3:3 </dev/null >&-",
+        "echo quit | zerolab gtp random --game gobang:3x3:3 >&-",
+    ],
+)
+def test_closed_streams_lead_nowhere(command):
+    before, _, after = command.rpartition("zerolab ")
+    script = f"{before} {' '.join(ZEROLAB)} {after}"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["runs", "/"], ["--help"], ["train", "--help"]])
+def test_output_that_cannot_be_written_is_reported(arguments, unbuffered):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [*ZEROLAB, *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr == "zerolab: cannot write the output: No space left on device\n"
+
+
+def test_a_path_that_is_not_utf8_is_refused(tmp_path):
+    ended = subprocess.run(
+        [*ZEROLAB, "dataset", "gobang:3x3:3", "--positions", "5", "--out", b"caf\xe9.parquet"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr == 'zerolab: "caf\\udce9.parquet": expected text in UTF-8\n'
