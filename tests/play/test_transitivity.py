@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.play.report import PairResult, pair_results
-from zerolab.play.transitivity import chi_square_tail, find_cycles, fit, sign_test
+from zerolab.play.transitivity import Fit, find_cycles, fit, sign_test
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
@@ -100,7 +100,7 @@ def test_cycles_of_random_tournaments_are_those_counted_one_by_one(count, seed):
     assert found.cyclic == len(found.significant) == len(cyclic)
 
 
-def test_coins_thrown_for_every_pair_make_a_quarter_of_triples_cyclic():
+def test_coins_tossed_for_every_pair_make_a_quarter_of_triples_cyclic():
     random = np.random.default_rng(1)
     names = [f"{n:03}" for n in range(82)]
     pairs = [
@@ -140,8 +140,8 @@ def test_sign_tests_by_hand(score, expected):
         (0.0, 7, 1.0),
     ],
 )
-def test_chi_square_tails_are_the_published_ones(value, freedom, tail):
-    assert chi_square_tail(value, freedom) == pytest.approx(tail, rel=2e-2)
+def test_p_values_of_a_fit_are_the_published_chi_square_tails(value, freedom, tail):
+    assert Fit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
 
 
 def synthetic(strengths, games, random, lead=0.2, bar=0.2):

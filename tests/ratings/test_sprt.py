@@ -122,7 +122,7 @@ def test_the_verdict_is_that_of_the_pair_that_ends_the_test():
 
 
 def test_repeated_openings_do_not_raise_the_error_rate():
-    """Equal players that play one of 30 lines: counting repetitions, 4 in 10 tests err."""
+    """Equal players that play one of 30 lines: counting repetitions, a quarter of tests err."""
     random = np.random.default_rng(6)
     wrong = []
     for _ in range(200):

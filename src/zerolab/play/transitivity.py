@@ -18,7 +18,7 @@ from zerolab.ratings.bayes import ELO, Ratings
 from zerolab.ratings.score import Score
 
 LEVEL = 0.05
-"""Probability of calling a pair decided though both players are equal."""
+"""Probability that a pair is called decided although both players are equal."""
 
 Floats = NDArray[np.float64]
 
@@ -28,30 +28,30 @@ class Cycle(NamedTuple):
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]
-    """Of the exact test of each of the three pairs."""
+    """Of the sign test of each of the three pairs, in the order of the players."""
 
 
 class Cycles(NamedTuple):
-    """What was found among all triples of players that met one another."""
+    """Cycles among all triples of players that met one another."""
 
     triples: int
     decided: int
-    """Triples without an even pair."""
+    """Triples in which every pair has a winner by points."""
     cyclic: int
-    """Of these, the ones that are a cycle by points, significant or not."""
+    """Decided triples that are a cycle by points, significant or not."""
     significant: list[Cycle]
-    """Cycles in which every pair is decided at the level; the strongest evidence first."""
+    """Cycles in which every sign test rejects equality; the strongest evidence first."""
     by_chance: float
-    """At most so many of them are expected if all players are equal."""
+    """Upper bound of the expected number of significant cycles if all players are equal."""
 
     @property
     def cyclic_fraction(self) -> float | None:
-        """Cyclic triples among decided ones; players that throw dice have 1/4."""
+        """Cyclic triples among decided ones; where coins are tossed for every pair it is 1/4."""
         return self.cyclic / self.decided if self.decided else None
 
 
 def sign_test(score: Score) -> float:
-    """Return the exact two-sided p-value of wins and losses being equally likely, draws aside."""
+    """Return the exact two-sided p-value of wins and losses being equally likely, without draws."""
     decisive = score.wins + score.losses
     extreme = max(score.wins, score.losses)
     tail = sum(math.comb(decisive, k) for k in range(extreme, decisive + 1))
@@ -59,25 +59,17 @@ def sign_test(score: Score) -> float:
 
 
 def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
-    """Look at all triples of players; every different game counts once in the tests."""
+    """Look at all triples of players; sign tests count distinct games."""
     players = sorted({name for pair in pairs for name in pair[:2]})
-    number = {name: i for i, name in enumerate(players)}
-    with np.errstate(invalid="ignore"):
-        beats = cross_table(players, pairs) > 0.5
-        met = ~np.isnan(cross_table(players, pairs))
-    p_values = np.ones(met.shape)
-    surely = np.zeros(met.shape, np.bool_)
-    for pair in pairs:
-        i, j = number[pair.first], number[pair.second]
-        p_values[i, j] = p_values[j, i] = p = sign_test(pair.distinct)
-        if p < level:
-            ahead = pair.distinct.wins > pair.distinct.losses
-            surely[(i, j) if ahead else (j, i)] = True
+    points = cross_table(players, pairs)
+    met = ~np.isnan(points)
+    beats = met & (np.nan_to_num(points) > 0.5)
+    p_values, stronger = _sign_tests(players, pairs, level)
     significant = [
         Cycle(
             (players[i], players[j], players[k]), (p_values[i, j], p_values[j, k], p_values[k, i])
         )
-        for i, j, k in _directed_triangles(surely)
+        for i, j, k in _directed_triangles(stronger)
     ]
     triples = _triangles(met) // 6
     return Cycles(
@@ -87,6 +79,21 @@ def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
         sorted(significant, key=lambda cycle: max(cycle.p_values)),
         triples * 2 * (level / 2) ** 3,
     )
+
+
+def _sign_tests(
+    players: Sequence[str], pairs: Sequence[PairResult], level: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return p-values float64[n, n], 1 where nobody met, and whether i is stronger, bool[n, n]."""
+    number = {name: i for i, name in enumerate(players)}
+    p_values = np.ones((len(players), len(players)))
+    stronger = np.zeros(p_values.shape, np.bool_)
+    for pair in pairs:
+        i, j = number[pair.first], number[pair.second]
+        p_values[i, j] = p_values[j, i] = sign_test(pair.distinct)
+        ahead = pair.distinct.wins > pair.distinct.losses
+        stronger[(i, j) if ahead else (j, i)] = p_values[i, j] < level
+    return p_values, stronger
 
 
 def _triangles(edges: NDArray[np.bool_]) -> int:
@@ -128,8 +135,12 @@ class Fit(NamedTuple):
 
     @property
     def p_value(self) -> float | None:
-        """Probability of as bad a fit by chance; None without pairs to spare."""
-        return chi_square_tail(self.chi_square, self.freedom) if self.freedom > 0 else None
+        """Probability of as bad a fit by chance; None where no pair is left over."""
+        if self.freedom <= 0:
+            return None
+        from scipy.special import chdtrc  # noqa: PLC0415  slow to import
+
+        return float(chdtrc(self.freedom, self.chi_square))
 
 
 _FITTED = 2  # advantage and draw_elo; of the strengths all but one are free
@@ -168,17 +179,3 @@ def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
     mean = win + 0.5 * (1.0 - win - loss)
     variance = win + 0.25 * (1.0 - win - loss) - mean * mean
     return mean, max(variance, _LEAST_VARIANCE)
-
-
-def chi_square_tail(value: float, freedom: int) -> float:
-    """Return the probability that a chi-square variable is larger.
-
-    By the recurrence Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1) of the incomplete gamma
-    function, from a = 1/2 or 1 (Abramowitz and Stegun 26.4.4 and 26.4.5).
-    """
-    x, a = value / 2.0, 0.5 if freedom % 2 else 1.0
-    tail = math.erfc(math.sqrt(x)) if freedom % 2 else math.exp(-x)
-    while a < freedom / 2.0:
-        tail += math.exp(a * math.log(x) - x - math.lgamma(a + 1.0)) if x > 0 else 0.0
-        a += 1.0
-    return min(1.0, tail)
