@@ -35,12 +35,12 @@ def runs(tmp_path_factory):
 
 
 def test_every_kind_makes_the_player_it_names():
-    assert isinstance(parse_agent("random", GAME).player(), RandomPlayer)
-    assert isinstance(parse_agent("rhea:20", GAME).player(), RheaPlayer)
+    assert isinstance(parse_agent("random", GAME).new_player(), RandomPlayer)
+    assert isinstance(parse_agent("rhea:20", GAME).new_player(), RheaPlayer)
     for spec in ("mcts:20", "runs/demo", "runs/demo@0", "runs/demo?simulations=3"):
-        assert isinstance(parse_agent(spec, GAME).player(), SearchPlayer)
+        assert isinstance(parse_agent(spec, GAME).new_player(), SearchPlayer)
     greedy = parse_agent("runs/demo?simulations=0", GAME)
-    assert isinstance(greedy.player(), PolicyPlayer)
+    assert isinstance(greedy.new_player(), PolicyPlayer)
     assert greedy.evaluator is not None
 
 
@@ -117,7 +117,7 @@ def test_options_change_the_search():
 
 
 def test_self_play_noise_stays_at_home(runs):
-    settings = parse_agent("runs/demo").player().search.settings
+    settings = parse_agent("runs/demo").new_player().search.settings
     assert settings.noise.fraction == 0
 
 
@@ -199,7 +199,7 @@ def test_options_of_an_evolution_reach_it():
     states = np.repeat(host.start(GAME)[None], 50, axis=0)
     player = parse_agent(
         "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME
-    ).player()
+    ).new_player()
     settings = RheaSettings(playouts=9, population=2, horizon=1, mutation=0.5, playouts_each=3)
     chosen = player.choose(np.arange(50), states, keys)
     assert chosen.tolist() == rhea_actions(GAME, settings, states, keys).tolist()

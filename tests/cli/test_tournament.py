@@ -32,7 +32,7 @@ def test_a_tournament_prints_ratings_pairs_and_the_three_reports(capsys):
     printed = output(capsys, "tournament", *SOME, "--openings", "2")
     ranks = [line.split()[1] for line in printed.splitlines()[1:4]]
     assert ranks[0] == "mcts:40"
-    assert "points a game" in printed
+    assert "points per game" in printed
     assert "30 games, " in printed
     assert "moving first: " in printed
     assert "cycles: 1 triples of players looked at" in printed
@@ -88,14 +88,14 @@ def test_one_player_twice(capsys):
     assert again == printed
 
 
-def test_repeated_games_are_told(capsys):
+def test_repeated_games_are_reported(capsys):
     """Perfectly predictable players cannot play ten different games."""
     train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
     output(capsys, *train, "--set", "selfplay.episodes=2")
     two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
     printed = output(capsys, "tournament", *two, "--games", "40")
     assert "40 games, " in printed
-    assert "play repeats itself, so intervals are too narrow" in printed
+    assert "repeated games count once in intervals and Elo" in printed
 
 
 def test_a_match(capsys):
@@ -149,7 +149,7 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
         (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
         (["tournament", *SOME, "--folder", "."], "is no tournament and not empty"),
-        (["tournament", "--folder", "nowhere"], "nowhere holds no tournament to go on with"),
+        (["tournament", "--folder", "nowhere"], "nowhere holds no tournament to resume"),
         (["match", "random:5", "mcts:5", *SOME[3:]], "random:5: expected random alone"),
         (["match", "random"], "Missing from zerolab match"),
         (["match", "random", "mcts:5", "--game", "othello:6x6", "--games", "7"], "such as 8"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
+from play.scripted import agent_of
 from zerolab.agents.interface import FORFEIT, StatelessPlayer
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.kinds.random import RandomPlayer
@@ -41,7 +42,9 @@ class Thrower(StatelessPlayer):
 
 
 def test_perfect_play_gives_nothing_away():
-    games, moves = play_against_perfect(GAME, PerfectPlayer(ORACLE, "other"), ORACLE, 6, 0, seed=1)
+    games, moves = play_against_perfect(
+        GAME, agent_of(PerfectPlayer(ORACLE, "other")), ORACLE, 6, 0, seed=1
+    )
     report = perfect_play_report(games, moves)
     assert report.score == (0, 6, 0)
     assert report.blundered.mean == 0
@@ -51,7 +54,7 @@ def test_perfect_play_gives_nothing_away():
 
 @pytest.mark.parametrize("ply", [1, 3, 4])
 def test_a_value_thrown_away_is_seen_at_its_ply(ply):
-    games, moves = play_against_perfect(GAME, Thrower(ply), ORACLE, 20, 0, seed=1)
+    games, moves = play_against_perfect(GAME, agent_of(Thrower(ply)), ORACLE, 20, 0, seed=1)
     report = perfect_play_report(games, moves)
     thrown = [move for move in moves if move.is_blunder]
     assert thrown
@@ -67,7 +70,7 @@ def test_a_value_thrown_away_is_seen_at_its_ply(ply):
 
 
 def test_results_are_what_was_kept():
-    games, moves = play_against_perfect(GAME, RandomPlayer(GAME), ORACLE, 60, 2, seed=1)
+    games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), ORACLE, 60, 2, seed=1)
     assert min(move.ply for move in moves) >= 2
     for played in games:
         own = [move for move in moves if move.game == played.number]
@@ -106,7 +109,7 @@ def test_giving_up_is_blunder_what_is_not_lost():
 def test_too_hard_beginnings_are_answered_by_later_ones():
     hard = Exhaustive(GAME, hardest=6)
     with pytest.raises(UserError, match="as in --openings 10"):
-        play_against_perfect(GAME, RandomPlayer(GAME), hard, 2, 0, seed=1)
-    games, moves = play_against_perfect(GAME, RandomPlayer(GAME), hard, 4, 3, seed=1)
+        play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 2, 0, seed=1)
+    games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 4, 3, seed=1)
     assert len(games) == 4
     assert min(move.ply for move in moves) == 3

@@ -90,7 +90,7 @@ def test_a_conversation():
         (b"list_games\n", b"= gobang\n\n"),
         (b"set_game Gobang\n", b"=\n\n"),
         (b"set_game Go\n", b"? unsupported game\n\n"),
-        (b"zerolab-analyze\n", b"? Random has nothing to tell about moves\n\n"),
+        (b"zerolab-analyze\n", b"? random neither searches nor solves\n\n"),
     ],
 )
 def test_answers(line, answer):
@@ -293,7 +293,7 @@ def test_nonsense_is_answered(game, lines):
     output = io.BytesIO()
     engine.serve(io.BytesIO(b"\n".join([*lines, b"77 name"])), output)
     answers = output.getvalue().split(b"\n\n")
-    assert answers[-2:] == [b"=77 zerolab Random", b""]
+    assert answers[-2:] == [b"=77 zerolab random", b""]
     # What a line without its comment and control characters is to say, read in another way.
     texts = (
         re.sub(rb"[\x00-\x08\x0b-\x1f\x7f]", b"", line) for line in b"\n".join(lines).split(b"\n")

@@ -6,6 +6,8 @@ import logging
 import shlex
 import shutil
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,11 @@ import pytest
 
 from gtp.games import SMALL_GAMES
 from gtp.test_client import command
+from play.scripted import agent_of
 from zerolab.agents.interface import FORFEIT
 from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.core.errors import UserError
-from zerolab.gtp.client import Client
+from zerolab.gtp.client import Client, EngineError
 from zerolab.gtp.player import FAILURES_IN_A_ROW, GtpPlayer
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
@@ -32,6 +35,10 @@ def zerolab(player, game):
 
 def fake_player(fault, log, when="with C3", timeout=10.0):
     return GtpPlayer(TIC_TAC_TOE, command(fault, log, when), timeout)
+
+
+def against_random(game, player, games, seed=1):
+    return play_match(game, agent_of(player), agent_of(RandomPlayer(game)), games, seed, threads=1)
 
 
 def choose(player, *openings):
@@ -56,7 +63,7 @@ def test_our_engine_under_our_client(game, caplog):
     chosen = parse_game(game)
     other = game.partition(":")[0] + ":5x5"
     player = GtpPlayer(chosen, zerolab("random", other))
-    match = play_match(chosen, player, RandomPlayer(chosen), 6, seed=1)
+    match = against_random(chosen, player, 6)
     assert not caplog.records
     for played in match.games:
         position = Position.start(game)
@@ -68,7 +75,7 @@ def test_our_engine_under_our_client(game, caplog):
 def test_a_search_is_an_engine_that_wins():
     game = parse_game("gobang:4x4:3")
     player = GtpPlayer(game, zerolab("mcts:200", "gobang:4x4:3"))
-    match = play_match(game, player, RandomPlayer(game), 10, seed=1)
+    match = against_random(game, player, 10)
     assert match.score.wins >= 8
 
 
@@ -98,7 +105,7 @@ def test_an_engine_that_fails_forfeits_this_game_alone(fault, reason, starts, tm
 
 def test_a_forfeit_is_stored_and_lost_by_its_mover(tmp_path):
     player = fake_player("crash", tmp_path / "log")
-    match = play_match(TIC_TAC_TOE, player, RandomPlayer(TIC_TAC_TOE), 20, seed=3)
+    match = against_random(TIC_TAC_TOE, player, 20, seed=3)
     forfeits = [game for game in match.games if game.actions[-1] == FORFEIT]
     assert 0 < len(forfeits) < 20
     for game in forfeits:
@@ -122,6 +129,26 @@ def test_the_process_is_reused(tmp_path):
     assert (tmp_path / "log").read_text().count("started") == 1
 
 
+@pytest.mark.parametrize("words", ["sleep 100", "cat /dev/zero"])
+def test_an_interrupt_ends_an_engine_that_is_waited_for(words):
+    """In a thread of its own, as a match plays; Ctrl-C comes in another one."""
+    player = GtpPlayer(TIC_TAC_TOE, words)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(player.start, 1)
+        while player._program._client is None and not waiting.done():
+            time.sleep(0.01)
+        player.interrupt()
+        with pytest.raises(UserError):
+            waiting.result(timeout=30)
+    with pytest.raises(EngineError, match="was interrupted"):
+        choose_one(player)
+
+
+def choose_one(player):
+    state = Position.start(TIC_TAC_TOE).state
+    return player.choose(np.array([0]), state[None], np.zeros(1, np.uint64))
+
+
 @pytest.mark.parametrize(
     ("words", "game", "reason"),
     [
@@ -133,7 +160,7 @@ def test_the_process_is_reused(tmp_path):
 )
 def test_programs_that_are_no_engines(words, game, reason):
     with pytest.raises(UserError, match=reason) as error:
-        GtpPlayer(parse_game(game), words, timeout=0.5)
+        GtpPlayer(parse_game(game), words, timeout=0.5).start(1)
     assert f'gtp:"{words}" cannot play {game}: ' in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -147,12 +174,12 @@ def test_programs_that_are_no_engines(words, game, reason):
 )
 def test_engines_of_other_games(own, asked, reason):
     with pytest.raises(UserError, match=f"cannot play {asked}: {reason}$"):
-        GtpPlayer(parse_game(asked), zerolab("random", own))
+        GtpPlayer(parse_game(asked), zerolab("random", own)).start(1)
 
 
 def test_engines_of_other_sizes(tmp_path):
     with pytest.raises(UserError, match='"\\? unacceptable size" to "boardsize 4"'):
-        GtpPlayer(parse_game("gobang:4x4:3"), command("none", tmp_path / "log"))
+        GtpPlayer(parse_game("gobang:4x4:3"), command("none", tmp_path / "log")).start(1)
 
 
 RHINO = shutil.which("gtp-rhino", path="/usr/games:/usr/bin:/usr/local/bin")
@@ -166,7 +193,7 @@ class TestRhino:
 
     def test_games_end_by_the_rules(self, caplog):
         rhino = GtpPlayer(self.GAME, "gtp-rhino -l 1")
-        match = play_match(self.GAME, rhino, RandomPlayer(self.GAME), 20, seed=1)
+        match = against_random(self.GAME, rhino, 20)
         assert not caplog.records
         assert match.score.wins >= 18
         passes = sum(played.actions.count(64) for played in match.games)
@@ -193,6 +220,6 @@ class TestRhino:
 
     def test_rhino_plays_nothing_else(self):
         with pytest.raises(UserError, match="it plays Othello"):
-            GtpPlayer(parse_game("gobang:8x8"), "gtp-rhino")
+            GtpPlayer(parse_game("gobang:8x8"), "gtp-rhino").start(1)
         with pytest.raises(UserError, match="unacceptable size"):
-            GtpPlayer(parse_game("othello:6x6"), "gtp-rhino")
+            GtpPlayer(parse_game("othello:6x6"), "gtp-rhino").start(1)

@@ -8,8 +8,8 @@ from pathlib import Path
 from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.agents.specs import parse_agent
+from zerolab.play import engine
 from zerolab.play import tournament as module
-from zerolab.play import workers
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 
@@ -18,7 +18,7 @@ GAME = parse_game(NAME)
 
 
 def agents():
-    random = Agent("random", lambda: RandomPlayer(GAME))
+    random = Agent("random", lambda: RandomPlayer(GAME), game=GAME)
     return [
         random,
         parse_agent("mcts:20", GAME),
@@ -34,10 +34,10 @@ def settings(**changes):
 
 
 def play(folder):
-    """Play with few lanes, so that pairs finish one after the other."""
+    """Play with few slots, so that pairs finish one after the other."""
     module._STORE_SECONDS = 0.0
-    workers._MOST_LANES = workers._LEAST_LANES
-    workers._POLL_SECONDS = 0.005
+    engine._MOST_SLOTS = engine._LEAST_SLOTS
+    engine._POLL_SECONDS = 0.005
     with Tournament.locked(folder, settings()) as tournament:
         tournament.play(GAME, agents())
         return tournament.games()

@@ -1,10 +1,10 @@
-"""Players whose moves a test knows."""
+"""Players whose moves a test knows, and agents that make given players."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from zerolab.agents.interface import FORFEIT
+from zerolab.agents.interface import FORFEIT, Agent
 from zerolab.rules.position import Position
 
 
@@ -46,3 +46,13 @@ def highest(position):
 def quitter(ply):
     """Play the lowest action, and give up from a ply on."""
     return lambda position: FORFEIT if position.ply >= ply else lowest(position)
+
+
+def agent_of(player, game=None, **fields):
+    """Return an agent whose only player is the given one; it plays in one thread."""
+    return Agent(player.name, lambda: player, game=game, **fields)
+
+
+def scripted(game, name, pick):
+    """Return an agent of scripted players."""
+    return Agent(name, lambda: Scripted(game, name, pick), game=game)

@@ -1,14 +1,15 @@
-"""Games in lanes: the layout of batches changes nothing, and slots are shared out rightly."""
+"""The engine: batches change nothing, slots are never exceeded, observers see everything."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from play.scripted import Scripted, highest, lowest
+from play.scripted import Scripted, highest, lowest, scripted
 from search.naive import HashEvaluator
 from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.perfect import PerfectPlayer
@@ -16,47 +17,57 @@ from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.agents.policy_player import PolicyPlayer
 from zerolab.agents.search_player import SearchPlayer
 from zerolab.agents.specs import parse_agent
+from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.play.engine import ScheduledGame, Task, play_schedule
+from zerolab.play import engine
+from zerolab.play.engine import play_schedule
+from zerolab.play.observers import Recorder
+from zerolab.play.schedule import ScheduledGame
+from zerolab.play.worker import Setup, Worker
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import ONGOING
 from zerolab.rules.position import Position
 from zerolab.search.settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
 
 
+def searcher(evaluator, simulations=12):
+    settings = SearchSettings(simulations=simulations)
+    name = f"search {simulations}"
+    return Agent(name, lambda: SearchPlayer(GAME, name, settings, evaluator, 3), game=GAME)
+
+
 def agents():
     evaluator = HashEvaluator(4)
-
-    def searcher():
-        return SearchPlayer(GAME, "search", SearchSettings(simulations=12), evaluator, 3)
-
     return [
         Agent("random", lambda: RandomPlayer(GAME)),
         parse_agent("mcts:9", GAME),
-        Agent("search", searcher),
+        searcher(evaluator),
         Agent("greedy", lambda: PolicyPlayer(GAME, "greedy", evaluator, 2), max_games=3),
-        Agent("scripted", lambda: Scripted(GAME, "scripted", highest)),
+        scripted(GAME, "scripted", highest),
     ]
 
 
 def schedule(games):
-    pairs = [(a, b) for a in range(5) for b in range(5) if a != b]
+    names = [agent.name for agent in agents()]
+    pairs = [(a, b) for a in names for b in names if a != b]
     return [ScheduledGame(n, *pairs[n % len(pairs)], 1000 + n, (n % 4,)) for n in range(games)]
 
 
-def play(lanes, schedule):
-    finished = []
-    task = Task(GAME, agents(), seed=5, iteration=0, lanes=lanes)
-    play_schedule(task, schedule, finished.append, threading.Event())
-    return sorted(finished)
+def play(games, some=None, slots=16, threads=1, **observers):
+    recorder = Recorder()
+    setup = Setup(GAME, some or agents(), seed=5, iteration=0, threads=threads, slots=slots)
+    batches = [batch for n in range(threads) if (batch := games[n::threads])]
+    play_schedule(setup, batches, games=[recorder], **observers)
+    return recorder.games
 
 
 @pytest.fixture(scope="module")
 def reference():
-    return play(64, schedule(200))
+    return play(schedule(200), slots=64)
 
 
 def test_every_game_is_played_by_the_rules(reference):
@@ -69,20 +80,115 @@ def test_every_game_is_played_by_the_rules(reference):
         assert position.first_player_outcome == played.result
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 1000])
-def test_the_number_of_lanes_changes_nothing(reference, lanes):
-    assert play(lanes, schedule(200)) == reference
+@pytest.mark.parametrize(("slots", "threads"), [(1, 1), (4, 3), (1000, 2)])
+def test_the_numbers_of_slots_and_threads_change_nothing(reference, slots, threads):
+    assert play(schedule(200), slots=slots, threads=threads) == reference
 
 
 def test_neither_does_the_order(reference):
     shuffled = list(np.random.default_rng(0).permutation(np.arange(200)))
     games = schedule(200)
-    assert play(16, [games[n] for n in shuffled]) == reference
+    assert play([games[n] for n in shuffled]) == reference
 
 
 def test_nor_do_the_other_games(reference):
-    games = schedule(200)
-    assert play(8, games[60:90]) == reference[60:90]
+    assert play(schedule(200)[60:90], slots=8) == reference[60:90]
+
+
+class Watcher:
+    """Keeps what it sees of every move."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def decided(self, moves):
+        for number, ply, state, history, action in zip(
+            moves.numbers.tolist(), moves.plies.tolist(), moves.states, moves.histories,
+            moves.actions.tolist(), strict=True,
+        ):  # fmt: skip
+            self.seen[number, ply] = (state.copy(), tuple(history), action)
+
+
+def test_observers_see_every_decided_move_in_its_position(reference):
+    watcher = Watcher()
+    play(schedule(200), moves=[watcher])
+    expected = {(game.number, ply) for game in reference for ply in range(1, len(game.actions))}
+    assert set(watcher.seen) == expected  # ply 0 is the opening
+    for (number, ply), (state, history, action) in watcher.seen.items():
+        assert history == reference[number].actions[:ply]
+        assert action == reference[number].actions[ply]
+        position = Position.start(GAME)
+        for each in history:
+            position = position.play(each)
+        assert (position.state == state).all()
+
+
+def test_a_limit_of_plies_makes_one_decision_per_position_a_schedule(reference):
+    """What is decided after an opening is what the whole game goes on with."""
+    whole = [game for game in reference if game.first == "search 12"]
+    openings = [
+        ScheduledGame(game.number, game.first, game.second, 1000 + game.number, game.actions[:2], 1)
+        for game in whole
+    ]
+    decided = play(openings)
+    assert [game.actions for game in decided] == [game.actions[:3] for game in whole]
+    assert {game.result for game in decided} == {ONGOING}
+
+
+def test_an_agent_that_plays_both_sides_has_one_slot_per_game():
+    players = []
+
+    class Counting(Scripted):
+        def start(self, games):
+            super().start(games)
+            self.games = games
+            players.append(self)
+
+    both = Agent("both", lambda: Counting(GAME, "both", lowest))
+    games = [ScheduledGame(n, "both", "both", n) for n in range(6)]
+    played = play(games, [both], slots=3)
+    assert [player.games for player in players] == [3]
+    assert len(players[0].heard) == sum(len(game.actions) for game in played)
+
+
+def test_several_purposes_give_several_streams():
+    shapes = []
+
+    class Keyed(Scripted):
+        def choose(self, slots, states, keys):
+            shapes.append(keys.shape)
+            return super().choose(slots, states, keys)
+
+    purposes = (streams.SELF_PLAY_MOVE, streams.ROOT_NOISE)
+    setup = Setup(GAME, [Agent("k", lambda: Keyed(GAME, "k", lowest))], 0, 0, 1, 4, purposes)
+    play_schedule(setup, [[ScheduledGame(0, "k", "k", 0)]])
+    assert set(shapes) == {(1, 2)}
+
+
+class Batches(HashEvaluator):
+    """Keeps the sizes of its batches."""
+
+    def __init__(self, actions):
+        super().__init__(actions)
+        self.sizes = []
+
+    def evaluate(self, states):
+        self.sizes.append(len(states))
+        return super().evaluate(states)
+
+
+def test_agents_of_one_network_share_its_batches():
+    """Two searches with one evaluator ask it once per step, so batches are twice as large."""
+    games = [
+        ScheduledGame(n, *(("search 12", "search 9") if n % 2 else ("search 9", "search 12")), n)
+        for n in range(40)
+    ]
+    shared, one, other = Batches(4), Batches(4), Batches(4)
+    together = play(games, [searcher(shared, 12), searcher(shared, 9)], slots=40)
+    apart = play(games, [searcher(one, 12), searcher(other, 9)], slots=40)
+    assert together == apart
+    assert sum(shared.sizes) == sum(one.sizes) + sum(other.sizes)
+    assert len(shared.sizes) < 0.7 * (len(one.sizes) + len(other.sizes))
 
 
 def test_a_player_never_has_more_games_than_slots():
@@ -93,45 +199,71 @@ def test_a_player_never_has_more_games_than_slots():
             super().start(games)
             most.append(games)
 
-    names = ("one", "other")
     limited = [
-        Agent(name, lambda: Counting(GAME, "counting", lowest), max_games=2) for name in names
+        Agent(name, lambda: Counting(GAME, "counting", lowest), max_games=2) for name in "ab"
     ]
-    finished = []
-    schedule = [ScheduledGame(n, n % 2, 1 - n % 2, n) for n in range(20)]
-    task = Task(GAME, limited, seed=0, iteration=0, lanes=10)
-    play_schedule(task, schedule, finished.append, threading.Event())
+    games = [ScheduledGame(n, "ab"[n % 2], "ba"[n % 2], n) for n in range(20)]
+    assert len(play(games, limited, slots=10)) == 20
     assert most == [2, 2]
-    assert len(finished) == 20
 
 
-def test_players_are_closed_when_games_are_over_or_fail():
-    closed = []
+class Program(Scripted):
+    """A player that holds more than memory."""
 
+    closed: ClassVar[list] = []
+
+    def close(self):
+        self.closed.append(self.name)
+
+    def interrupt(self):
+        pass
+
+
+def test_programs_are_closed_when_games_are_over_or_fail():
     def fail(position):
         raise UserError("no more moves")
 
-    class Program(Scripted):
-        def close(self):
-            closed.append(self.name)
-
+    Program.closed.clear()
     for pick in (lowest, fail):
         some = [Agent(name, lambda n=name, p=pick: Program(GAME, n, p)) for name in "ab"]
-        task = Task(GAME, some, seed=0, iteration=0, lanes=2)
         with nullcontext() if pick is lowest else pytest.raises(UserError, match="no more"):
-            play_schedule(task, [ScheduledGame(0, 0, 1, 0)], lambda _: None, threading.Event())
-    assert closed == ["a", "b"] * 2
+            play([ScheduledGame(0, "a", "b", 0)], some, slots=2)
+    assert Program.closed == ["a", "b"] * 2
+
+
+def test_an_interrupt_ends_what_a_program_waits_for_and_says_for_whom(monkeypatch):
+    """As Ctrl-C does, which comes while the progress is shown."""
+    monkeypatch.setattr(engine, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
+    interrupted = threading.Event()
+
+    class Hanging(Program):
+        def choose(self, slots, states, keys):
+            assert interrupted.wait(60)
+            return super().choose(slots, states, keys)
+
+        def interrupt(self):
+            interrupted.set()
+
+    def progress(done, note):
+        assert done == 0
+        if note == "waiting for hanging":
+            raise KeyboardInterrupt
+
+    some = [Agent("hanging", lambda: Hanging(GAME, "hanging", lowest)), agents()[0]]
+    with pytest.raises(KeyboardInterrupt):
+        play([ScheduledGame(0, "hanging", "random", 0)], some, progress=progress)
 
 
 def test_a_stop_ends_early():
     stop = threading.Event()
     finished = []
 
-    def finish(played):
-        finished.append(played)
+    def finish(game):
+        finished.append(game)
         stop.set()
 
-    play_schedule(Task(GAME, agents(), 5, 0, lanes=4), schedule(200), finish, stop)
+    Worker(Setup(GAME, agents(), 5, 0, 1, 4), schedule(200), [], finish, stop).play()
     assert 1 <= len(finished) < 50
 
 
@@ -161,14 +293,14 @@ def test_greedy_plays_the_highest_legal_prior():
     assert play_one(player, full) == 2
 
 
-def test_greedy_decides_equal_priors_by_lot():
+def test_greedy_breaks_ties_at_random():
     player = PolicyPlayer(GAME, "greedy", Fixed([0.4, 0.1, 0.4, 0.1]))
     chosen = [play_one(player, Position.start(GAME), key) for key in range(400)]
     assert set(chosen) == {0, 2}
     assert 150 < chosen.count(0) < 250
 
 
-def test_greedy_without_any_legal_prior_plays_all_alike():
+def test_greedy_without_any_legal_prior_plays_all_equally_often():
     player = PolicyPlayer(GAME, "greedy", Fixed([1.0, 0.0, 0.0, 0.0]))
     full = Position.start(GAME).play(0).play(0).play(0).play(0)
     assert {play_one(player, full, key) for key in range(100)} == {1, 2, 3}
@@ -218,7 +350,7 @@ def test_perfect_play_takes_the_win_and_blocks():
     assert play_one(player, threatened) == 2
 
 
-def test_perfect_play_decides_equal_moves_by_lot():
+def test_perfect_play_breaks_ties_at_random():
     """From the centre and any corner, only corners hold the draw as the second move."""
     centre = Position.start(TINY).play(4)
     player = PerfectPlayer(Exhaustive())

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from play.scripted import Scripted, highest, lowest, quitter
+from play.scripted import Scripted, agent_of, highest, lowest, quitter, scripted
 from search.naive import HashEvaluator
 from zerolab.agents.interface import FORFEIT, Agent
-from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.agents.search_player import SearchPlayer
-from zerolab.agents.specs import parse_agent
+from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.core.errors import UserError
-from zerolab.play.match import play_match
+from zerolab.play.match import Match, play_match
 from zerolab.play.openings import random_openings
-from zerolab.ratings.bayes import rate
+from zerolab.play.report import MatchReport
+from zerolab.play.sequential import play_sprt
+from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.settings import SearchSettings
+from zerolab.store.games import GameRecord
 
 
 def test_colours_alternate_and_results_are_the_games():
     game = parse_game("gobang:3x3:3")
     match = play_match(
-        game, Scripted(game, "low", lowest), Scripted(game, "high", highest), 5, seed=1
+        game, scripted(game, "low", lowest), scripted(game, "high", highest), 5, seed=1
     )
     assert [g.first for g in match.games] == ["low", "high", "low", "high", "low"]
     for played in match.games:
@@ -41,7 +45,7 @@ def test_colours_alternate_and_results_are_the_games():
 def test_both_players_hear_every_move():
     game = parse_game("gobang:3x3:3")
     a, b = Scripted(game, "low", lowest), Scripted(game, "high", highest)
-    match = play_match(game, a, b, 2, seed=1)
+    match = play_match(game, agent_of(a), agent_of(b), 2, seed=1, threads=1)
     assert sorted(a.heard) == sorted(b.heard)
     assert len(a.heard) == sum(len(played.actions) for played in match.games)
 
@@ -49,8 +53,7 @@ def test_both_players_hear_every_move():
 def test_a_match_repeats_itself_and_depends_on_its_seed():
     game = parse_game("connect_four:5x5")
     one, same, other = (
-        play_match(game, parse_agent("mcts:30", game).new_player(), RandomPlayer(game), 10, seed)
-        for seed in (4, 4, 5)
+        play_match(game, *parse_agents(["mcts:30", "random"], game), 10, seed) for seed in (4, 4, 5)
     )
     assert one == same
     assert one.games != other.games
@@ -58,7 +61,7 @@ def test_a_match_repeats_itself_and_depends_on_its_seed():
 
 def test_equal_players_share_the_points():
     game = parse_game("connect_four:5x5")
-    match = play_match(game, RandomPlayer(game), RandomPlayer(game), 2000, seed=1)
+    match = play_match(game, *parse_agents(["random", "random"], game), 2000, seed=1)
     low, high = match.score.interval()
     assert low < 0.5 < high
     first = np.mean([(1 + played.result) / 2 for played in match.games])
@@ -67,13 +70,7 @@ def test_equal_players_share_the_points():
 
 def test_more_playouts_are_stronger():
     game = parse_game("connect_four:6x7")
-    match = play_match(
-        game,
-        parse_agent("mcts:200", game).new_player(),
-        parse_agent("mcts:10", game).new_player(),
-        60,
-        seed=1,
-    )
+    match = play_match(game, *parse_agents(["mcts:200", "mcts:10"], game), 60, seed=1)
     assert match.score.interval()[0] > 0.6
 
 
@@ -82,14 +79,14 @@ def test_players_of_one_match_do_not_share_trees():
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(5)
 
-    def player(simulations):
-        settings = SearchSettings(simulations=simulations)
-        return SearchPlayer(game, f"search {simulations}", settings, evaluator)
+    def agent(simulations):
+        settings, name = SearchSettings(simulations=simulations), f"search {simulations}"
+        return Agent(name, lambda: SearchPlayer(game, name, settings, evaluator))
 
-    match = play_match(game, player(40), player(15), 2, seed=9)
-    twice = play_match(game, player(40), player(15), 2, seed=9)
+    match = play_match(game, agent(40), agent(15), 2, seed=9)
+    twice = play_match(game, agent(40), agent(15), 2, seed=9)
     assert match == twice
-    again = player(40)
+    again = agent(40).new_player()
     again.start(1)
     position = Position.start(game)
     for ply, action in enumerate(match.games[0].actions):
@@ -105,25 +102,27 @@ def test_players_of_one_match_do_not_share_trees():
 def test_sampled_plies_make_games_differ():
     game = parse_game("connect_four:6x7")
 
-    def player(plies):
-        settings = SearchSettings(simulations=20)
-        return SearchPlayer(game, "search", settings, HashEvaluator(7), sampled_plies=plies)
+    settings, evaluator = SearchSettings(simulations=20), HashEvaluator(7)
 
-    assert play_match(game, player(0), player(0), 10, seed=1).distinct <= 5
-    assert play_match(game, player(6), player(6), 10, seed=1).distinct >= 9
+    def agent(plies):
+        return Agent("search", lambda: SearchPlayer(game, "search", settings, evaluator, plies))
+
+    repeated, varied = (play_match(game, agent(n), agent(n), 10, seed=1) for n in (0, 6))
+    assert len({played.actions for played in repeated.games}) <= 5
+    assert len({played.actions for played in varied.games}) >= 9
 
 
 @pytest.mark.parametrize("games", [0, 1])
 def test_small_matches(games):
     game = parse_game("gobang:3x3:3")
-    match = play_match(game, RandomPlayer(game), RandomPlayer(game), games, seed=1)
+    match = play_match(game, *parse_agents(["random", "random"], game), games, seed=1)
     assert match.score.games == games
 
 
 def test_whoever_gives_up_loses():
     game = parse_game("gobang:3x3:3")
     match = play_match(
-        game, Scripted(game, "quitter", quitter(3)), Scripted(game, "low", lowest), 4, seed=1
+        game, scripted(game, "quitter", quitter(3)), scripted(game, "low", lowest), 4, seed=1
     )
     # Moving first, the quitter is asked at plies 0, 2 and 4; moving second, at plies 1 and 3.
     assert [played.actions for played in match.games] == [
@@ -136,7 +135,7 @@ def test_whoever_gives_up_loses():
 
 def test_both_colours_share_an_opening():
     game = parse_game("connect_four:6x7")
-    match = play_match(game, RandomPlayer(game), RandomPlayer(game), 40, seed=1, openings=5)
+    match = play_match(game, *parse_agents(["random", "random"], game), 40, seed=1, openings=5)
     begins = [played.actions[:5] for played in match.games]
     assert begins[::2] == begins[1::2]
     assert len(set(begins)) > 15
@@ -148,14 +147,14 @@ def test_both_colours_share_an_opening():
 def test_players_hear_the_opening():
     game = parse_game("gobang:3x3:3")
     low, high = Scripted(game, "low", lowest), Scripted(game, "high", highest)
-    match = play_match(game, low, high, 6, seed=3, openings=2)
+    match = play_match(game, agent_of(low), agent_of(high), 6, seed=3, openings=2, threads=1)
     assert len(low.heard) == sum(len(played.actions) for played in match.games)
 
 
 def test_openings_longer_than_games_are_refused():
     game = parse_game("gobang:3x3:3")
     with pytest.raises(UserError, match="openings of 9 plies"):
-        play_match(game, RandomPlayer(game), RandomPlayer(game), 2, seed=1, openings=9)
+        play_match(game, *parse_agents(["random", "random"], game), 2, seed=1, openings=9)
 
 
 def test_no_opening_is_an_ended_game():
@@ -169,11 +168,11 @@ def test_no_opening_is_an_ended_game():
         assert position.outcome is None
 
 
-def test_threads_and_players_given_themselves_play_the_same_games():
+def test_the_number_of_threads_changes_nothing():
     game = parse_game("connect_four:5x5")
-    agents = parse_agent("mcts:20", game), Agent("Random", lambda: RandomPlayer(game))
-    players = parse_agent("mcts:20", game).new_player(), RandomPlayer(game)
-    assert play_match(game, *agents, 12, seed=2) == play_match(game, *players, 12, seed=2)
+    agents = parse_agents(["mcts:20", "random"], game)
+    one, many = (play_match(game, *agents, 12, seed=2, threads=threads) for threads in (1, 5))
+    assert one == many
 
 
 def test_a_match_in_two_parts_is_the_whole_match():
@@ -184,15 +183,76 @@ def test_a_match_in_two_parts_is_the_whole_match():
     assert parts[0].games + parts[1].games == whole.games
 
 
-def test_a_player_against_itself_is_its_own_equal():
+def test_an_agent_against_itself_is_its_own_equal():
     """Both sides search; neither may see or reuse what the other draws."""
     game = parse_game("connect_four:5x5")
-    match = play_match(
-        game, parse_agent("mcts:15", game), parse_agent("mcts:15", game), 1200, seed=7
-    )
+    agent = parse_agent("mcts:15", game)
+    match = play_match(game, agent, agent, 1200, seed=7)
+    assert (match.a, match.b) == ("mcts:15", "mcts:15 #2")
     low, high = match.score.interval()
     assert low < 0.5 < high
-    results = [g._replace(first="ab"[g.number % 2], second="ba"[g.number % 2]) for g in match.games]
-    difference = rate(results).difference("a", "b")
+    difference = match.difference()
     assert difference.low < 0 < difference.high
     assert match.distinct > 1100
+
+
+def made_match(games):
+    """Return a match of A against B from (actions, result for A) of every game."""
+    records = [
+        GameRecord(n, *("AB" if n % 2 == 0 else "BA"), actions, result if n % 2 == 0 else -result)
+        for n, (actions, result) in enumerate(games)
+    ]
+    return Match("A", "B", records)
+
+
+def test_repeated_games_neither_narrow_the_interval_nor_add_evidence():
+    ten = [((n,), 1 if n < 7 else -1) for n in range(10)]
+    once, repeated = made_match(ten), made_match(ten * 4)
+    assert repeated.difference() == once.difference()
+    assert MatchReport.of(repeated).pair.interval == MatchReport.of(once).pair.interval
+    assert (repeated.score.games, repeated.distinct) == (40, 10)
+    test = Sprt(0, 50)
+    assert test.judge("A", repeated.games)[1] == test.judge("A", once.games)[1]
+
+
+def test_equal_players_with_ten_distinct_games_of_forty_seldom_look_superior():
+    """Were the forty taken as independent, about a quarter of such matches would pass 0.95."""
+    random = np.random.default_rng(3)
+    passed = 0
+    for _ in range(400):
+        ten = [((n,), int(result)) for n, result in enumerate(random.choice([1, -1], 10))]
+        passed += made_match(ten * 4).difference().los > 0.95
+    assert passed / 400 < 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+
+
+def test_the_report_is_on_the_scale_of_the_sequential_test():
+    """30-350-20 is +8.7 by the logistic curve; the model's own scale says four times as much."""
+    games = [((n,), result) for n, result in enumerate([1] * 30 + [0] * 350 + [-1] * 20)]
+    report = MatchReport.of(made_match(games))
+    assert report.elo.elo == pytest.approx(8.6, abs=0.5)
+    assert report.elo_model.elo > 30
+    found = report.as_dict()
+    assert (found["elo"], found["elo_model"]) == (report.elo.elo, report.elo_model.elo)
+    assert any("Elo difference +8." in line for line in report.lines())
+
+
+def test_a_sequential_test_refuses_agents_that_would_repeat_themselves():
+    game = parse_game("connect_four:5x5")
+    fixed = scripted(game, "low", lowest)
+    fixed, other = (replace(fixed, name=name, varies=False) for name in ("low", "other"))
+    with pytest.raises(UserError, match=r"openings = 0: low and other play without randomness"):
+        play_sprt(game, fixed, other, Sprt(0, 50), 100, 1, openings=0)
+    random = parse_agent("random", game)
+    assert play_sprt(game, fixed, random, Sprt(0, 50), 64, 1, openings=0).match.games
+
+
+def test_a_sequential_test_does_not_depend_on_how_many_games_are_played_at_once(monkeypatch):
+    game = parse_game("connect_four:4x4")
+    agents = parse_agents(["mcts:40", "random"], game)
+    found = []
+    for count in (8, 64):
+        monkeypatch.setattr("zerolab.play.sequential._GAMES_AT_ONCE", count)
+        found.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
+    assert found[0] == found[1]
+    assert found[0].verdict.state == "accept H1"
+    assert len(found[0].match.games) < 200

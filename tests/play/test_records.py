@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from zerolab.core.errors import UserError
 from zerolab.play.records import Records, read_pgn, read_records
 from zerolab.ratings.results import GameResult
+from zerolab.store.agent_names import network_name
 from zerolab.store.games import GameRecord, GameStore
 
 GAME = '[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
@@ -123,37 +124,65 @@ def test_what_is_written_is_read_again(games):
 
 
 def stored(folder: Path) -> GameStore:
+    """Record games as a run does, which knows its folder."""
     folder.mkdir(exist_ok=True)
-    store = GameStore(folder / "games.sqlite")
-    store.record(1, "selfplay", [GameRecord(0, "network 0", "network 0", (1, 2), 1)])
-    store.record(
-        1, "gate",
-        [GameRecord(0, "network 1", "network 0", (1,), 1),
-         GameRecord(1, "network 0", "network 1", (2,), 0)],
-    )  # fmt: skip
-    store.record(2, "against Random", [GameRecord(0, "Random", "network 1", (3, -1), -1)])
+    store = GameStore(folder / "games.sqlite", folder)
+    best, candidate = network_name(folder, 0), network_name(folder, 1)
+    store.record(1, "selfplay", [GameRecord(0, best, best, (1, 2), 1)])
+    gate = [
+        GameRecord(0, candidate, best, (1,), 1),
+        GameRecord(1, best, candidate, (2,), 0),
+    ]
+    store.record(1, "gate", gate)
+    store.record(2, "against random", [GameRecord(0, "random", candidate, (3, -1), -1)])
     return store
 
 
 def test_games_of_all_stages_but_self_play(tmp_path):
+    store = stored(tmp_path / "run")
+    best, candidate = (f"{tmp_path / 'run'}@{n}" for n in (0, 1))
     expected = Records(
-        [GameResult("network 1", "network 0", 1, (1,)),
-         GameResult("network 0", "network 1", 0, (2,)),
-         GameResult("Random", "network 1", -1, (3, -1))],
+        [GameResult(candidate, best, 1, (1,)), GameResult(best, candidate, 0, (2,)),
+         GameResult("random", candidate, -1, (3, -1))],
         against_itself=1,
     )  # fmt: skip
-    store = stored(tmp_path / "run")
     assert read_records([store.path]) == expected
     assert read_records([tmp_path / "run"]) == expected
-    assert read_records([store.path, store.path]) == expected
+    assert read_records([store.path, store.path, tmp_path / "run"]) == expected
 
 
-def test_networks_of_several_runs_are_told_apart(tmp_path):
+def test_networks_of_several_runs_are_not_merged(tmp_path):
     for name in ("one", "two"):
         stored(tmp_path / name)
     results = read_records([tmp_path / "one", tmp_path / "two"]).results
     names = {name for result in results for name in result[:2]}
-    assert names == {"Random"} | {f"{tmp_path / run}@{k}" for run in ("one", "two") for k in (0, 1)}
+    assert names == {"random"} | {f"{tmp_path / run}@{k}" for run in ("one", "two") for k in (0, 1)}
+
+
+def test_files_that_were_copied_out_of_their_runs_are_not_merged(tmp_path):
+    for name in ("one", "two"):
+        stored(tmp_path / name).path.rename(tmp_path / f"{name}.sqlite")
+    results = read_records([tmp_path / "one.sqlite", tmp_path / "two.sqlite"]).results
+    assert len({name for result in results for name in result[:2]}) == 5
+
+
+def test_a_run_names_its_networks_relatively_in_its_own_file(tmp_path, monkeypatch):
+    """So equal runs are equal byte for byte, and a moved run keeps its history."""
+    monkeypatch.chdir(tmp_path)
+    one, two = stored(Path("one")), stored(Path("two"))
+    assert one.path.read_bytes() == two.path.read_bytes()
+    assert one.games(1, "gate")[0][1:3] == ("one@1", "one@0")
+    Path("one").rename("moved")
+    moved = GameStore(Path("moved/games.sqlite"), Path("moved"))
+    assert moved.games(1, "gate")[0][1:3] == ("moved@1", "moved@0")
+    assert GameStore(moved.path).games(1, "gate")[0][1:3] == ("@1", "@0")
+
+
+@pytest.mark.parametrize("spelling", ["runs/a", "./runs/a/", "runs/../runs/a", "{here}/runs/a"])
+def test_a_folder_has_one_spelling(tmp_path, monkeypatch, spelling):
+    monkeypatch.chdir(tmp_path)
+    assert network_name(Path(spelling.format(here=tmp_path)), 3) == "runs/a@3"
+    assert network_name(Path("/elsewhere/a"), 3) == "/elsewhere/a@3"
 
 
 def test_files_that_are_not_there_or_not_ours(tmp_path):

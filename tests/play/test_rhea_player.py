@@ -18,11 +18,11 @@ def test_moves_asked_for_together_are_thought_about_in_turn():
     states, keys = some_states(name, 5), some_keys(5)
     slots = np.array([4, 0, 3, 7, 1])
     player.start(8)
-    player.ask(slots[:2], states[:2], keys[:2])
-    player.ask(slots[2:], states[2:], keys[2:])
+    player.submit(slots[:2], states[:2], keys[:2])
+    player.submit(slots[2:], states[2:], keys[2:])
     turns = []
     while not turns or turns[-1][0].size:
-        turns.append(player.think())
+        turns.append(player.poll())
     assert [len(decided) for decided, _ in turns] == [2, 2, 1, 0]
     assert np.concatenate([decided for decided, _ in turns]).tolist() == slots.tolist()
     actions = np.concatenate([chosen for _, chosen in turns])

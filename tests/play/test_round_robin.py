@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from play.play_some import GAME, agents, settings
-from play.scripted import Scripted, lowest, quitter
+from play.scripted import lowest, quitter, scripted
 from zerolab.agents.interface import FORFEIT, Agent
 from zerolab.agents.kinds.random import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.play import workers
-from zerolab.play.report import overview
+from zerolab.play import engine
+from zerolab.play.results import overview
 from zerolab.play.schedule import batches, round_robin
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
@@ -27,7 +27,8 @@ from zerolab.store.games import GameStore
 
 HERE = Path(__file__).parent
 SCRIPT = [sys.executable, str(HERE / "play_some.py")]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
+PATHS = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)}
 
 
 def play(folder, some, **changes):
@@ -38,37 +39,38 @@ def play(folder, some, **changes):
 
 
 @pytest.mark.parametrize(("players", "games"), [(2, 2), (3, 50), (9, 20), (40, 10)])
-@pytest.mark.parametrize("lanes", [16, 1024])
-def test_everybody_meets_everybody_with_both_colours(players, games, lanes):
+@pytest.mark.parametrize("slots", [16, 1024])
+def test_everybody_meets_everybody_with_both_colours(players, games, slots):
     names = [f"p{n}" for n in range(players)]
-    dealt = batches(round_robin(names, games), games, lanes, threads=2)
-    turns = [turn for batch in dealt for turn in batch]
-    colours = Counter(turn.leg.colours(turn.number) for turn in turns)
+    dealt = batches(round_robin(names, games), games, slots, threads=2)
+    schedule = [game for batch in dealt for game in batch]
+    colours = Counter((game.first, game.second) for game in schedule)
     assert set(colours.values()) == {games // 2}
     assert len(colours) == players * (players - 1)
-    assert len({turn.leg.stream(turn.number) for turn in turns}) == len(turns)
+    assert len({game.stream for game in schedule}) == len(schedule)
 
 
 def test_a_batch_of_many_players_keeps_few_of_them_busy():
     names = [f"p{n:02}" for n in range(82)]
-    dealt = batches(round_robin(names, 10), 10, lanes=512, threads=2)
-    busy = [{name for turn in batch for name in turn.leg.colours(0)} for batch in dealt]
+    dealt = batches(round_robin(names, 10), 10, slots=512, threads=2)
+    busy = [{name for game in batch for name in (game.first, game.second)} for batch in dealt]
     assert max(map(len, busy)) <= 24
     assert max(map(len, dealt)) <= 2 * 2 * 512
 
 
 def test_games_2j_and_the_next_share_opening_and_thread():
-    dealt = batches(round_robin("abc", 50), 50, lanes=16, threads=3)
+    dealt = batches(round_robin("abc", 50), 50, slots=16, threads=3)
     for batch in dealt:
-        assert [turn.number + 1 for turn in batch[::2]] == [turn.number for turn in batch[1::2]]
-        assert all(turn.number % 2 == 0 for turn in batch[::2])
+        assert [game.number + 1 for game in batch[::2]] == [game.number for game in batch[1::2]]
+        assert [game.stream + 1 for game in batch[::2]] == [game.stream for game in batch[1::2]]
+        assert all(game.number % 2 == 0 for game in batch[::2])
 
 
-def test_games_do_not_depend_on_lanes_threads_or_the_order_of_players(tmp_path, monkeypatch):
+def test_games_do_not_depend_on_slots_threads_or_the_order_of_players(tmp_path, monkeypatch):
     games = play(tmp_path / "one", agents(), games=6)
-    monkeypatch.setattr(workers, "_MOST_LANES", 4)
-    monkeypatch.setattr(workers, "_LEAST_LANES", 4)
-    monkeypatch.setattr("zerolab.play.tournament.cores", lambda: 5)
+    monkeypatch.setattr(engine, "_MOST_SLOTS", 4)
+    monkeypatch.setattr(engine, "_LEAST_SLOTS", 4)
+    monkeypatch.setattr("zerolab.play.tournament.available_cores", lambda: 5)
     assert play(tmp_path / "other", agents()[::-1], games=6) == games
     assert len(games) == 6 * 6
 
@@ -112,10 +114,7 @@ def test_equal_players_under_two_names_draw_apart(tmp_path):
 
 
 def test_forfeits_are_stored_and_counted(tmp_path):
-    some = [
-        Agent("quitter", lambda: Scripted(GAME, "quitter", quitter(2))),
-        Agent("low", lambda: Scripted(GAME, "low", lowest)),
-    ]
+    some = [scripted(GAME, "quitter", quitter(2)), scripted(GAME, "low", lowest)]
     games = play(tmp_path / "t", some, games=4, openings=0)
     assert all(game.actions[-1] == FORFEIT for game in games)
     assert [game.result for game in games] == [
@@ -138,36 +137,36 @@ def wait_for_stages(folder, process, least):
 def test_killed_again_and_again_it_ends_with_the_same_games(tmp_path):
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
     subprocess.run([*SCRIPT, str(undisturbed)], check=True, env=ENVIRONMENT)
-    legs = len(round_robin(settings().players, settings().games))
+    blocks = len(round_robin(settings().players, settings().games))
     kills = 0
-    for least in (1, legs // 3, 2 * legs // 3):
+    for least in (1, blocks // 3, 2 * blocks // 3):
         process = subprocess.Popen([*SCRIPT, str(folder)], env=ENVIRONMENT)
         if wait_for_stages(folder, process, least):
             process.send_signal(signal.SIGKILL)
             kills += 1
         process.wait()
     assert kills == 3
-    assert len(GameStore(folder / "games.sqlite").stages()) < legs
+    assert len(GameStore(folder / "games.sqlite").stages()) < blocks
     subprocess.run([*SCRIPT, str(folder)], check=True, env=ENVIRONMENT)
     one, other = Tournament.saved(undisturbed), Tournament.saved(folder)
     assert one.games() == other.games()
     assert one.settings == other.settings
     assert len(one.games()) == 300 * 6
-    assert other.left() == []
+    assert other.blocks_left() == []
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "_MOST_LANES", workers._LEAST_LANES)
-    monkeypatch.setattr(workers, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(engine, "_MOST_SLOTS", engine._LEAST_SLOTS)
+    monkeypatch.setattr(engine, "_POLL_SECONDS", 0.001)
 
-    def report(done):
+    def progress(done, note):
         if done > 200:
             raise KeyboardInterrupt
 
     folder = tmp_path / "t"
     with Tournament.locked(folder, settings()) as tournament:
         with pytest.raises(KeyboardInterrupt):
-            tournament.play(GAME, agents(), report)
+            tournament.play(GAME, agents(), progress)
         assert 0 < len(tournament.games()) < 1800
 
 

@@ -29,7 +29,7 @@ def play(name, evaluator=None, seed=3, iteration=2, **settings):
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])
 def test_the_examples_are_the_games(name):
     """Replaying the moves gives the stored states, and results from each mover's view."""
-    plies = play(name, episodes=9, temperature_threshold=5).plies
+    plies = play(name, episodes=9, sampled_plies=4).plies
     assert set(plies.games) == set(range(9))
     for number in range(9):
         mine = plies.games == number
@@ -54,23 +54,23 @@ def test_draws_are_zero_for_both():
     assert set(np.unique(plies.values)) == {-1, 0, 1}
 
 
-def test_late_targets_are_the_moves_played_from_the_threshold_on():
-    plies = play("connect_four:5x5", episodes=6, temperature_threshold=5).plies
-    late = plies.plies + 1 >= 5
+def test_late_targets_are_the_moves_played_after_the_sampled_plies():
+    plies = play("connect_four:5x5", episodes=6, sampled_plies=4).plies
+    late = plies.plies >= 4
     assert (plies.policies[late, plies.actions[late]] == 1).all()
     assert (plies.policies[~late].max(axis=1) < 1).any()
-    spread = play("connect_four:5x5", episodes=6, temperature_threshold=5, late_targets="visits")
-    late = spread.plies.plies + 1 >= 5
+    spread = play("connect_four:5x5", episodes=6, sampled_plies=4, late_targets="visits")
+    late = spread.plies.plies >= 4
     assert (spread.plies.policies[late].max(axis=1) < 1).any()
 
 
 def test_results_depend_on_seed_and_iteration_alone():
     """Not on how many games run at once, nor on threads."""
     name = "othello:4x4"
-    one = play(name, episodes=10, lockstep=1, threads=1)
+    one = play(name, episodes=10, parallel_games=1, threads=1)
     for other in (
-        play(name, episodes=10, lockstep=256, threads=1),
-        play(name, episodes=10, lockstep=4, threads=3),
+        play(name, episodes=10, parallel_games=256, threads=1),
+        play(name, episodes=10, parallel_games=4, threads=3),
     ):
         for a, b in zip(one.plies, other.plies, strict=True):
             assert (a == b).all()
@@ -92,7 +92,7 @@ def test_value_targets_by_hand():
     searched = episodes._Searched(
         visits=np.array([[1, 1, 2, 0], [9, 1, 0, 0], [3, 0, 1, 0]], np.int32),
         values=np.array([[0.5, -0.5, 0, 0], [0.5, -1, 0, 0], [-1, 0, -1, 0]], np.float32),
-        sample=np.ones(3, bool),
+        sampled=np.ones(3, bool),
         actions=np.zeros(3, np.int64),
     )
     expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
@@ -101,12 +101,12 @@ def test_value_targets_by_hand():
 
 @pytest.mark.parametrize("late", ["move", "visits", "values"])
 def test_early_and_late_targets_are_chosen_apart(late):
-    """The games are the same; targets before ply 5 are values, from there on what `late` says."""
-    settings = {"episodes": 6, "temperature_threshold": 5}
+    """The games are the same; early targets are values, those from ply 4 on what `late` says."""
+    settings = {"episodes": 6, "sampled_plies": 4}
     values = play("connect_four:5x5", **settings, early_targets="values", late_targets="values")
     visits = play("connect_four:5x5", **settings, early_targets="visits", late_targets=late)
     mixed = play("connect_four:5x5", **settings, early_targets="values", late_targets=late)
-    from_threshold = visits.plies.plies + 1 >= 5
+    from_threshold = visits.plies.plies >= 4
     assert (visits.plies.actions == mixed.plies.actions).all()
     early, later = ~from_threshold, from_threshold
     assert (mixed.plies.policies[early] == values.plies.policies[early]).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.play.report import PairResult, pair_results
+from zerolab.play.results import PairResult, pair_results
 from zerolab.play.transitivity import Fit, find_cycles, fit, sign_test
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.score import Score

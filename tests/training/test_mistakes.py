@@ -76,7 +76,7 @@ def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
 
 
 def test_a_threshold_beyond_any_game_is_fine(tmp_path):
-    settings = ["--set=selfplay.temperature_threshold=1000", "--set=iterations=1"]
+    settings = ["--set=selfplay.sampled_plies=1000", "--set=iterations=1"]
     assert train("--preset", "smoke", "--run", str(tmp_path / "run"), *settings) == 0
 
 

@@ -128,9 +128,9 @@ def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""
     kept = []
 
-    def play_and_keep(game, settings, search, *rest):
+    def play_and_keep(game, settings, search, *rest, **named):
         kept.append(search)
-        return play_episodes(game, settings, search, *rest)
+        return play_episodes(game, settings, search, *rest, **named)
 
     monkeypatch.setattr(selfplay, "play_episodes", play_and_keep)
     return kept

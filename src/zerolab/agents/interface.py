@@ -1,24 +1,31 @@
-"""What an agent is: someone who plays, named by a spec, who makes players of many games at once.
+"""What an agent is: someone who plays, named by a spec, and the players it makes.
 
-A new kind of agent is one new file in `agents/kinds`, or a module of another package that a plug-in
-entry point names (see `core.registry`).
+A spec such as ``mcts:100`` names an agent. An agent makes players, one per thread, each of which
+plays many games at once. A new kind of agent is one new file in `agents/kinds`, or a module of
+another package that a plug-in entry point names (see `core.registry`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.registry import Registry
+from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
 
 FORFEIT = -1
-"""Chosen in place of an action by a player that gives a game up, such as a program that crashed."""
+"""Returned in place of an action by a player that gives up, such as a program that crashed."""
+
+Slots = NDArray[np.int64]
+"""int64[n]: which of a player's games; a player holds each of its games in a slot."""
+Actions = NDArray[np.int64]
+"""int64[n]: an action per slot."""
 
 
 class Player(Protocol):
@@ -31,24 +38,22 @@ class Player(Protocol):
     name: str
 
     def start(self, games: int) -> None:
-        """Forget all games and begin as many new ones, in the slots 0..games-1."""
+        """Forget all games and begin as many new ones, in the slots 0 to games - 1."""
         ...
 
-    def reset(self, slots: NDArray[np.int64]) -> None:
+    def reset(self, slots: Slots) -> None:
         """Begin new games, from the first position, in some slots."""
         ...
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
-        """Return legal actions int64[n], or FORFEIT, in ongoing states uint64[n, words].
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """Return legal actions, or FORFEIT, in ongoing states uint64[n, words].
 
         `keys` are random streams uint64[n], different for every game, ply and match.
         """
         ...
 
-    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Take note of moves int64[n] just played in some slots."""
+    def advance(self, slots: Slots, actions: Actions) -> None:
+        """Follow the moves just played in some slots."""
         ...
 
 
@@ -60,23 +65,47 @@ class AsyncPlayer(Player, Protocol):
     them. A slot that has been submitted is not submitted again until it is decided.
     """
 
-    def submit(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> None:
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """Start to search a move in some slots; the arguments are those of `choose`."""
         ...
 
-    def poll(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Search one step; return the slots decided in it and their actions, int64[n] each."""
+    def poll(self) -> tuple[Slots, Actions]:
+        """Search one step; return the slots decided in it and their actions."""
         ...
 
 
 @runtime_checkable
-class Closable(Protocol):
-    """A player that holds what outlives its games, such as a process."""
+class LeafPlayer(AsyncPlayer, Protocol):
+    """An asynchronous player whose leaves somebody else may evaluate.
+
+    Players with one evaluator can so share its batches: the caller collects the leaves of all of
+    them, evaluates them at once, and hands each player its part. `poll` is both calls with the
+    player's own evaluator in between.
+    """
+
+    evaluator: Evaluator
+
+    def select_leaves(self) -> NDArray[np.uint64]:
+        """Begin a step; return the states to evaluate, uint64[n, words], perhaps none."""
+        ...
+
+    def expand_and_backup(
+        self, priors: NDArray[np.float32], values: NDArray[np.float32]
+    ) -> tuple[Slots, Actions]:
+        """End the step with priors float32[n, actions] and values float32[n]; see `poll`."""
+        ...
+
+
+@runtime_checkable
+class ProgramPlayer(Protocol):
+    """A player that runs an outside program."""
+
+    def interrupt(self) -> None:
+        """End the program, and any call that waits for it, at once; called by another thread."""
+        ...
 
     def close(self) -> None:
-        """Release it; called when its games are over."""
+        """End the program; called when the player's games are over."""
         ...
 
 
@@ -86,39 +115,50 @@ class StatelessPlayer:
     def start(self, games: int) -> None:
         """See `Player.start`; there is nothing to forget."""
 
-    def reset(self, slots: NDArray[np.int64]) -> None:
+    def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
 
-    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """See `Player.advance`; there is nothing to note."""
+    def advance(self, slots: Slots, actions: Actions) -> None:
+        """See `Player.advance`; there is nothing to follow."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Someone who plays: `name` says in full what it is, `new_player` makes a player for a thread.
+    """Someone who plays: `name` says in full who, `new_player` makes a player for a thread.
 
     Players made by one agent play alike and may share what they only read, such as a network.
+    Agents are equal if their names, games and identities are. An agent travels to another process
+    as its name and its game's, and is parsed again there: its name must be a spec, and a relative
+    path in it lead to the same folder.
     """
 
     name: str
-    """The canonical spec, from which `specs.parse_agent` makes an equal agent."""
-    new_player: Callable[[], Player]
-    slot_bytes: int = 0
+    """The canonical spec: `specs.parse_agent` makes an equal agent of it."""
+    new_player: Callable[[], Player] = field(compare=False, repr=False)
+    slot_bytes: int = field(default=0, compare=False)
     """About how much memory a player needs for each of its slots."""
-    max_games: int = 1 << 30
+    max_games: int = field(default=1 << 30, compare=False)
     """How many games a player can hold at once."""
     game: Game = None
     identity: str = ""
-    """Equal for equal agents, different where a run of the same name was trained otherwise."""
-    evaluator: Callable[[], Evaluator] | None = None
+    """Equal for equal agents, different for networks of one name but other weights."""
+    evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
     """Loads its network, if it has one."""
+    varies: bool = field(default=True, compare=False)
+    """Whether it draws moves or playouts at random, so that its games differ without openings."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the agent as two names."""
+        from zerolab.agents.specs import agent_of_game
+
+        return agent_of_game, (self.name, game_name(self.game))
 
 
 class AgentKind(Protocol):
     """A way to name agents; `argument` is what follows the kind's name and its colon."""
 
     form: str
-    """How such agents are written, such as ``mcts:N``."""
+    """How such agents are written, such as ``mcts:N``; help texts list it."""
 
     def game(self, argument: str) -> Game | None:
         """Return the game that such an agent brings with it; None if it plays any."""

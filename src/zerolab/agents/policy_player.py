@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.agents.interface import Actions, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.rules import interface as rules
@@ -29,13 +30,11 @@ class PolicyPlayer:
         """See `Player.start`."""
         self._plies = np.zeros(games, np.int64)
 
-    def reset(self, slots: NDArray[np.int64]) -> None:
+    def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
         self._plies[slots] = 0
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         priors, _ = self._evaluator.evaluate(states)
         chosen = np.empty(len(slots), np.int64)
@@ -43,14 +42,14 @@ class PolicyPlayer:
         _choose(self._game, states, priors, keys, sample, chosen)
         return chosen
 
-    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+    def advance(self, slots: Slots, actions: Actions) -> None:
         """See `Player.advance`."""
         self._plies[slots] += 1
 
 
 @kernel
 def _choose(game, states, priors, keys, sample, chosen):
-    """Choose among the legal actions; all of them count alike if their priors are all zero."""
+    """Choose among the legal actions; all have equal weight if their priors are all zero."""
     weights = np.empty(priors.shape[1], np.float64)
     mask = np.empty(priors.shape[1], np.bool_)
     for i in range(states.shape[0]):

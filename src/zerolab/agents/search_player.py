@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.agents.interface import Actions, Slots
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
@@ -20,7 +21,8 @@ class SearchPlayer:
     """Plays the most visited action of a search; ties are broken at random.
 
     Moves of the first `sampled_plies` plies are drawn in proportion to the visits instead, which
-    makes games differ. Root noise, which is for self-play, is left out.
+    makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
+    `threads` may share the playouts of a batch of leaves.
     """
 
     def __init__(
@@ -30,55 +32,72 @@ class SearchPlayer:
         settings: SearchSettings,
         evaluator: Evaluator,
         sampled_plies: int = 0,
+        *,
+        noise: bool = False,
+        threads: int = 1,
     ) -> None:
         self.name = name
+        self.evaluator = evaluator
         quiet = settings.noise.model_copy(update={"fraction": 0.0})
-        self._settings = settings.model_copy(update={"noise": quiet})
+        self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
         self._game = game
-        self._evaluator = evaluator
         self._sampled_plies = sampled_plies
+        self._threads = threads
         self.start(0)
 
     def start(self, games: int) -> None:
         """See `Player.start`."""
-        self.search = Search(self._game, self._settings, self._evaluator, games)
+        self.search = Search(self._game, self._settings, self.evaluator, games, self._threads)
         self._plies = np.zeros(games, np.int64)
         self._keys = np.zeros(games, np.uint64)
         self.reset(np.arange(games))
 
-    def reset(self, slots: NDArray[np.int64]) -> None:
+    def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
         self._plies[slots] = 0
         states = np.repeat(host.start(self._game)[None], len(slots), axis=0)
         self.search.set_root(slots, states)
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         self.submit(slots, states, keys)
         self.search.run()
-        return self._decide(slots)
+        return self.decide(slots)
 
-    def submit(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> None:
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys
         self.search.start_search(slots, keys, keys)
 
-    def poll(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def poll(self) -> tuple[Slots, Actions]:
         """See `AsyncPlayer.poll`: one step of the search."""
         slots = self.search.step()
-        return slots, self._decide(slots)
+        return slots, self.decide(slots)
 
-    def _decide(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def select_leaves(self) -> NDArray[np.uint64]:
+        """See `LeafPlayer.select_leaves`."""
+        return self.search.select_leaves()
+
+    def expand_and_backup(
+        self, priors: NDArray[np.float32], values: NDArray[np.float32]
+    ) -> tuple[Slots, Actions]:
+        """See `LeafPlayer.expand_and_backup`."""
+        if len(values):
+            self.search.expand_and_backup(priors, values)
+        slots = self.search.finish()
+        return slots, self.decide(slots)
+
+    def decide(self, slots: Slots) -> Actions:
+        """Return the actions for finished searches."""
         if not slots.size:
             return slots
-        sample = self._plies[slots] < self._sampled_plies
-        return choose_actions(self.search.visits(slots), self._keys[slots], sample)
+        return choose_actions(self.search.visits(slots), self._keys[slots], self.sampled(slots))
 
-    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+    def sampled(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return bool[n]: whether the next move is drawn in proportion to the visits."""
+        return self._plies[slots] < self._sampled_plies
+
+    def advance(self, slots: Slots, actions: Actions) -> None:
         """See `Player.advance`."""
         self.search.advance(slots, actions)
         self._plies[slots] += 1

@@ -1,15 +1,15 @@
-"""Players by their specs: what a user types to name one.
+"""Agents by their specs: what a user types to name one.
 
 ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
 ``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
 ``runs/demo?simulations=400&selection.c=2`` changes the search, ``?sampled_plies=4`` draws the first
 moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
+``random #2`` is an agent like ``random`` that takes part beside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from zerolab.agents.interface import AGENT_KINDS, Agent, AgentKind
 from zerolab.core.errors import UserError, nearest
 from zerolab.core.registry import import_modules, load_plugins
-from zerolab.rules.catalogue import game_name
+from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 from zerolab.store.listing import find_runs
 from zerolab.store.run_folder import is_run
@@ -28,6 +28,7 @@ load_plugins("agents")
 
 _RUNS = Path("runs")
 _MOST_DIGITS = 10
+_ORDINAL = " #"
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
 
@@ -35,40 +36,76 @@ class _Spec(NamedTuple):
     text: str
     kind: AgentKind
     argument: str
+    ordinal: int | None
+    """The number after #, if one is given."""
+
+
+def agent_forms() -> str:
+    """Return how agents without a run are written, by kind, for help texts and messages."""
+    return ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
 
 
 def parse_agent(spec: str, game: Game | None = None) -> Agent:
-    """Return the player that a spec names; see `parse_agents`."""
+    """Return the agent that a spec names; see `parse_agents`."""
     return parse_agents([spec], game)[0]
 
 
 def parse_agents(specs: Sequence[str], game: Game | None = None) -> list[Agent]:
-    """Return the players that specs name, all of one game, with different names.
+    """Return the agents that specs name, all of one game, with different names.
 
-    A run brings its game; where none of the players does, `game` is needed. A player that is named
+    A run brings its game; where none of the agents does, `game` is needed. An agent that is named
     twice takes part twice, as "NAME" and "NAME #2". Raises UserError for every mistake.
     """
     found = [_find(spec.strip()) for spec in specs]
     chosen = _common_game(found, game)
-    return _with_different_names([_agent(each, chosen) for each in found])
+    return with_different_names([_agent(each, chosen) for each in found])
+
+
+def agent_of_game(name: str, game: str) -> Agent:
+    """Return the agent of a canonical name for the game of a name: what a pickled agent is."""
+    return parse_agent(name, parse_game(game))
+
+
+def with_different_names(agents: Sequence[Agent]) -> list[Agent]:
+    """Return agents of which those with the name of an earlier one are "NAME #2", "NAME #3", ..."""
+    taken: set[str] = set()
+    different = []
+    for agent in agents:
+        name, (plain, number) = agent.name, _without_ordinal(agent.name)
+        while name in taken:
+            number = (number or 1) + 1
+            name = f"{plain}{_ORDINAL}{number}"
+        taken.add(name)
+        different.append(replace(agent, name=name))
+    return different
 
 
 def _find(text: str) -> _Spec:
+    text, ordinal = _without_ordinal(text)
     head = _HEAD.match(text)
     if head and head[1] in AGENT_KINDS:
-        return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :])
+        return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :], ordinal)
     folder = text.partition("?")[0]
     before, at, iteration = folder.rpartition("@")
     is_number = iteration.isdecimal() and len(iteration) < _MOST_DIGITS
-    too_long = iteration.isdecimal() and not is_number  # for a file's name, too
+    too_long = iteration.isdecimal() and not is_number  # for a file's name too
     if not too_long and (is_run(Path(folder)) or (at and is_run(Path(before)))):
-        return _Spec(text, AGENT_KINDS["run"], text)
+        return _Spec(text, AGENT_KINDS["run"], text, ordinal)
     if at and "/" not in iteration and not is_number:
         raise UserError(f'"{text}": expected a whole number after @, as in {before}@12')
-    forms = ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
     known = [*(name for name in AGENT_KINDS if name != "run"), *_known_runs()]
     hint = nearest(text.partition(":")[0], known) or nearest(text, known)
-    raise UserError(f'"{text}" is neither a run nor one of {forms}{hint or "; see zerolab runs"}')
+    raise UserError(
+        f'"{text}" is neither a run nor one of {agent_forms()}{hint or "; see zerolab runs"}'
+    )
+
+
+def _without_ordinal(text: str) -> tuple[str, int | None]:
+    """Split "random #2" into the spec and the number."""
+    spec, mark, number = text.rpartition(_ORDINAL)
+    if mark and number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 1:
+        return spec, int(number)
+    return text, None
 
 
 def _known_runs() -> list[str]:
@@ -76,7 +113,7 @@ def _known_runs() -> list[str]:
 
 
 def _common_game(found: Sequence[_Spec], game: Game | None) -> Game:
-    """Return the game of all players; raise UserError where there are two or none."""
+    """Return the game of all agents; raise UserError where there are two or none."""
     chosen, origin = game, "--game"
     for each in found:
         own = each.kind.game(each.argument)
@@ -90,25 +127,18 @@ def _common_game(found: Sequence[_Spec], game: Game | None) -> Game:
         if chosen is None:
             chosen, origin = own, each.text
     if chosen is None:
-        one = found[0].text if found else "no player"
+        one = found[0].text if found else "no agent"
         raise UserError(f"{one} plays any game: expected --game, as in --game othello:6x6")
     return chosen
 
 
 def _agent(spec: _Spec, game: Game) -> Agent:
     try:
-        return spec.kind.agent(spec.argument, game)
+        agent = spec.kind.agent(spec.argument, game)
     except UserError as error:
         lines = str(error).splitlines()
-        told = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)
-        raise UserError("\n".join(told)) from error
-
-
-def _with_different_names(agents: Sequence[Agent]) -> list[Agent]:
-    seen: Counter[str] = Counter()
-    different = []
-    for agent in agents:
-        seen[agent.name] += 1
-        count = seen[agent.name]
-        different.append(agent if count == 1 else replace(agent, name=f"{agent.name} #{count}"))
-    return different
+        named = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)
+        raise UserError("\n".join(named)) from error
+    if spec.ordinal is None:
+        return agent
+    return replace(agent, name=f"{agent.name}{_ORDINAL}{spec.ordinal}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -152,7 +152,7 @@ def _against_perfect(
 ) -> dict[str, Any]:
     with progress_bar("against perfect play", games, "games") as update:
         played, moves = play_against_perfect(
-            agent.game, agent, oracle, games, openings, seed, _without_note(update)
+            agent.game, agent, oracle, games, openings, seed, update
         )
     report = perfect_play_report(played, moves)
     show_perfect_play(console, report)
@@ -165,14 +165,10 @@ def _against_baselines(
     found = []
     for opponent in BASELINES:
         with progress_bar(f"against {opponent}", games, "games") as update:
-            match = play_baseline(agent, opponent, games, openings, seed, _without_note(update))
+            match = play_baseline(agent, opponent, games, openings, seed, update)
         console.print(f"against {opponent}: {describe_score(match.score, match.distinct)}")
         found.append({**match.as_dict(), "openings": openings})
     return found
-
-
-def _without_note(update: Callable[[int, str], None]) -> Callable[[int], None]:
-    return lambda done: update(done, "")
 
 
 def _solve_some(console: Console, game: Game, seed: int) -> Collection | None:
@@ -201,7 +197,7 @@ def _accuracy(
     console: Console, agent: Agent, solved: Positions, seed: int, figure: Path | None
 ) -> dict[str, Any]:
     with progress_bar("choosing moves", len(solved), "positions") as update:
-        reports = agent_accuracy(agent, solved, seed, _without_note(update))
+        reports = agent_accuracy(agent, solved, seed, update)
     games = len(set(solved.games.tolist()))
     console.print(f"{len(solved)} solved positions of {games} games, 95 % intervals")
     show_accuracy(console, reports)

@@ -14,6 +14,7 @@ from zerolab.evaluation.choices import MoveChoices, network_choices, player_choi
 from zerolab.evaluation.estimates import Estimate, average, exact, proportion
 from zerolab.evaluation.grading import Grades, expected_of_random, grade, non_trivial
 from zerolab.evaluation.positions import Positions
+from zerolab.play.engine import Progress
 
 MOST_RANGES = 8
 """Rows of a table by ply, which then fits a screen."""
@@ -133,12 +134,12 @@ def agent_accuracy(
     agent: Agent,
     positions: Positions,
     seed: int,
-    report: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda done, note: None,
 ) -> list[AccuracyReport]:
     """Return the accuracy of an agent's network alone, of the agent, and of random moves.
 
-    An agent without a network, or without a search, has one report less. `report` gets the number
-    of positions done a few times per second.
+    An agent without a network, or without a search, has one report less. `progress` counts the
+    positions done.
     """
     reports = []
     if agent.evaluator is not None:
@@ -146,6 +147,6 @@ def agent_accuracy(
         reports.append(accuracy_report("network", positions, chosen))
     if not isinstance(agent.new_player(), PolicyPlayer):
         name = "player" if agent.evaluator is None else "search"
-        chosen = player_choices(agent, positions, seed, report)
+        chosen = player_choices(agent, positions, seed, progress)
         reports.append(accuracy_report(name, positions, chosen))
     return [*reports, random_accuracy_report(positions)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agent
+from zerolab.play.engine import Progress
 from zerolab.play.match import play_match
 from zerolab.ratings.results import distinct_games
 from zerolab.ratings.score import Score
@@ -35,11 +36,11 @@ def play_baseline(
     games: int,
     openings: int,
     seed: int,
-    report: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda done, note: None,
 ) -> BaselineMatch:
     """Play against the agent that a spec names; see `play_match`."""
     other = parse_agent(opponent, agent.game)
-    match = play_match(agent.game, agent, other, games, seed, report=report, openings=openings)
+    match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return BaselineMatch(opponent, match.score, own_score(distinct_games(match.games)))
 
 

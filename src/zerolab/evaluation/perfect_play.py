@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.agents.interface import FORFEIT, Agent, Player
-from zerolab.agents.kinds.perfect import PerfectPlayer
+from zerolab.agents.interface import FORFEIT, Agent
+from zerolab.agents.kinds.perfect import perfect_agent
 from zerolab.core.errors import UserError
 from zerolab.evaluation.baselines import own_score
 from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.estimates import Estimate, average, proportion
 from zerolab.oracles.interface import NotSolvedError, Oracle
+from zerolab.play.engine import Progress
 from zerolab.play.match import play_match
 from zerolab.ratings.results import distinct_games
 from zerolab.ratings.score import Score
@@ -62,21 +63,22 @@ class PerfectPlayReport(NamedTuple):
 
 def play_against_perfect(
     game: Game,
-    player: Agent | Player,
+    player: Agent,
     oracle: Oracle,
     games: int,
     openings: int,
     seed: int,
-    report: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda done, note: None,
 ) -> tuple[list[GameRecord], list[JudgedMove]]:
     """Play against perfect play, first in the games of even number, and judge every move.
 
-    Games begin with `openings` random plies, the same ones in games 2j and 2j + 1. `report` is told
-    how many games are over. Raises UserError where positions are too hard for the oracle's budget.
+    Games begin with `openings` random plies, the same ones in games 2j and 2j + 1. `progress`
+    counts the games that are over. Raises UserError where positions are too hard for the oracle's
+    budget.
     """
-    perfect = PerfectPlayer(oracle)
+    perfect = perfect_agent(game, oracle)
     try:
-        match = play_match(game, player, perfect, games, seed, report=report, openings=openings)
+        match = play_match(game, player, perfect, games, seed, progress=progress, openings=openings)
         return match.games, judge_moves(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(

@@ -1,13 +1,30 @@
-"""``gtp:"COMMAND"``: a program that speaks the Go Text Protocol."""
+"""``gtp:"COMMAND"[?timeout=SECONDS]``: a program that speaks the Go Text Protocol."""
 
 from __future__ import annotations
 
+import re
+
+from pydantic import Field
+
 from zerolab.agents.interface import AGENT_KINDS, Agent
+from zerolab.agents.options import describe, parse_settings
+from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
 from zerolab.gtp.player import GtpPlayer
 from zerolab.rules.interface import Game
 
-_MAX_GAMES = 16  # of an engine, which has one board and replays a game to go on with it
+_MAX_GAMES = 16  # of an engine, which has one board and replays a game to resume it
+_QUOTED = re.compile(r"""(["'])(?P<command>.*)\1(\?(?P<options>.*))?""", re.DOTALL)
+_PLAIN = re.compile(
+    r"(?P<command>.*?)(\?(?P<options>timeout=.*))?", re.DOTALL
+)  # a shell took the quotes
+
+
+class ProgramOptions(Settings):
+    """How an outside program is used."""
+
+    timeout: float = Field(default=60.0, gt=0, le=86_400)
+    """Seconds after which an answer that has not come forfeits the game."""
 
 
 class _Gtp:
@@ -18,17 +35,19 @@ class _Gtp:
 
     def agent(self, argument: str, game: Game) -> Agent:
         """See `AgentKind.agent`."""
-        command = argument.strip()
-        if len(command) > 1 and command[0] == command[-1] and command[0] in "\"'":
-            command = command[1:-1].strip()
-        if not command:
+        text = argument.strip()
+        found = _QUOTED.fullmatch(text) or _PLAIN.fullmatch(text)
+        command = found["command"].strip() if found else ""
+        if found is None or not command:
             raise UserError(f'"gtp:{argument}": expected a command, as in gtp:"gtp-rhino -l 2"')
+        options = parse_settings(ProgramOptions, found["options"], ProgramOptions())
+        name = f'gtp:"{command}"{describe(options, ProgramOptions())}'
         return Agent(
-            f'gtp:"{command}"',
-            lambda: GtpPlayer(game, command),
+            name,
+            lambda: GtpPlayer(game, command, options.timeout, name),
             max_games=_MAX_GAMES,
             game=game,
-            identity=f'gtp:"{command}"',
+            identity=name,
         )
 
 

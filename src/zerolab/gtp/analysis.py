@@ -1,4 +1,4 @@
-"""What a player makes of a position, one line a move."""
+"""What a player thinks of a position, one line per move."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SLOT = np.zeros(1, np.int64)
 def analyse(player: Player, position: Position, keys: NDArray[np.uint64]) -> list[str]:
     """Return a line for every legal action of an ongoing position, the best one first.
 
-    A search tells visits, prior and value (in [-1, 1], for the mover), perfect play the exact value
-    (see `oracles.interface.Oracle`). Raises RefusedError where the player does neither. `keys` is
-    the random stream of the search, uint64[1].
+    A search gives visits, prior and value (in [-1, 1], for the mover), perfect play the exact value
+    (see `oracles.interface.Oracle`). Raises RefusedError for other players. `keys` is the random
+    stream of the search, uint64[1].
     """
     if isinstance(player, SearchPlayer):
         player.choose(_SLOT, position.state[None], keys)
         return _search_lines(player, position)
     if not isinstance(player, PerfectPlayer):
-        raise RefusedError(f"{player.name} has nothing to tell about moves")
+        raise RefusedError(f"{player.name} neither searches nor solves")
     values = player.oracle.action_values(position.state[None])[0]
     best_first = sorted(position.legal_actions, key=lambda action: -values[action])
     return [f"{vertex(position, action)} value {values[action]}" for action in best_first]

@@ -13,10 +13,11 @@ import time
 import weakref
 
 LONGEST_ANSWER = 1 << 20
-"""Bytes after which an answer that does not end is taken for garbage."""
+"""Bytes after which an answer that does not end is treated as garbage."""
 
 _GAMES_FOLDER = "/usr/games"  # where Debian puts engines such as gtp-rhino; often not on PATH
 _SECONDS_TO_QUIT = 1.0
+_MOMENT_SECONDS = 0.1
 _LONGEST_QUOTE = 60
 _CHUNK = 1 << 16
 
@@ -33,7 +34,8 @@ class Client:
     """Talks to one engine. After an EngineError that is no refusal the engine has been ended.
 
     The command is split as a shell would, but no shell runs it. The program leads a process group
-    of its own, which is killed when the client is closed or forgotten. POSIX systems only.
+    of its own, which is killed when the client is closed or forgotten and when this process exits.
+    POSIX systems only.
     """
 
     def __init__(self, command: str, timeout: float) -> None:
@@ -41,6 +43,7 @@ class Client:
         self._timeout = timeout
         self._buffer = b""
         self._complaints = b""
+        self._interrupted = False
         self._process = _spawn(command)
         self._end = weakref.finalize(self, _end, self._process)
         self._selector = selectors.DefaultSelector()
@@ -79,6 +82,11 @@ class Client:
                 pass
         self._end()
 
+    def interrupt(self) -> None:
+        """Kill the engine, so that whoever waits for it in another thread gets an EngineError."""
+        self._interrupted = True
+        _kill(self._process)
+
     def _send(self, command: str) -> None:
         is_there = self._read(time.monotonic())
         if self._buffer.strip():
@@ -108,14 +116,17 @@ class Client:
                 return text.decode(errors="replace")
             if len(self._buffer) > LONGEST_ANSWER:
                 raise EngineError(f'its answer to "{command}" does not end')
+            if self._interrupted:
+                raise EngineError("it was interrupted")
             if not is_there:
                 raise EngineError(self._last_words())
             if time.monotonic() >= deadline:
                 raise EngineError(f'no answer to "{command}" within {self._timeout:g} seconds')
 
     def _read(self, deadline: float) -> bool:
-        """Wait for something to read; return False once the engine can print no more answers."""
-        for key, _ in self._selector.select(max(0.0, deadline - time.monotonic())):
+        """Wait a moment for something to read; return False once the engine can answer no more."""
+        wait = min(_MOMENT_SECONDS, max(0.0, deadline - time.monotonic()))
+        for key, _ in self._selector.select(wait):
             chunk = os.read(key.fd, _CHUNK)
             if key.fileobj is self._process.stderr:
                 self._complaints = (self._complaints + chunk)[-_CHUNK:]
@@ -159,13 +170,17 @@ def _spawn(command: str) -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group of an engine, which nobody has waited for, so that it is still its."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Kill an engine's group; as nobody has waited for the engine, the number is still its own."""
+    _kill(process)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(OSError):
             stream.close()  # type: ignore[union-attr]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def quote(text: bytes | str) -> str:

@@ -28,25 +28,28 @@ class GtpPlayer:
 
     One process of the engine plays all games in turn: when it turns to another game, that one's
     moves are replayed. An engine that crashes, answers nothing within `timeout` seconds, or plays
-    what is not legal forfeits the game at hand, with a warning in the log; it is started anew for
-    the other games. Where a pass is the only legal action the engine is not asked.
-
-    Raises UserError where the engine cannot be run, or does not play this game.
+    what is not legal forfeits the game at hand, with a warning in the log; it is restarted for the
+    other games. Where a pass is the only legal action the engine is not asked.
     """
 
-    def __init__(self, game: Game, command: str, timeout: float = 60.0) -> None:
-        self.name = f'gtp:"{command}"'
+    def __init__(
+        self, game: Game, command: str, timeout: float = 60.0, name: str | None = None
+    ) -> None:
+        self.name = name or f'gtp:"{command}"'
         self._game = game
         self._games: list[_Game] = []
         self._program = _Program(game, command, timeout)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`; an engine that is running is kept.
+
+        Raises UserError where the engine cannot be run, or does not play this game.
+        """
+        self._games = [_begun(self._game) for _ in range(games)]
         try:
             self._program.start()
         except EngineError as error:
-            raise UserError(f"{self.name} cannot play {game_name(game)}: {error}") from None
-
-    def start(self, games: int) -> None:
-        """See `Player.start`; running engines are kept."""
-        self._games = [_begun(self._game) for _ in range(games)]
+            raise UserError(f"{self.name} cannot play {game_name(self._game)}: {error}") from None
 
     def reset(self, slots: NDArray[np.int64]) -> None:
         """See `Player.reset`."""
@@ -67,8 +70,12 @@ class GtpPlayer:
             self._games[slot] = _Game(position.play(int(action)), (*moves, move))
 
     def close(self) -> None:
-        """End the process; it ends with the player, too."""
+        """End the process; it ends with the player too."""
         self._program.stop()
+
+    def interrupt(self) -> None:
+        """See `ProgramPlayer.interrupt`."""
+        self._program.interrupt()
 
     def _action(self, game: _Game) -> int:
         passed = forced_pass(game.position)
@@ -85,14 +92,14 @@ class GtpPlayer:
 
 
 class _Game(NamedTuple):
-    """A game and its moves in the words of the protocol, such as "black D3"."""
+    """A game and its moves as the protocol names them, such as "black D3"."""
 
     position: Position
     moves: tuple[str, ...]
 
 
 class _ForfeitError(Exception):
-    """An engine gives a game up; the message says why."""
+    """An engine gives up a game; the message says why."""
 
 
 class _Program:
@@ -103,20 +110,34 @@ class _Program:
         self._command = command
         self._timeout = timeout
         self._client: Client | None = None
+        self._interrupted = False
         self._shown: tuple[str, ...] | None = None
         self._takes_passes = True
         self._failures = 0
 
     def start(self) -> Client:
-        """Run the engine and make sure that it plays the game; raise EngineError otherwise."""
-        client = Client(self._command, self._timeout)
+        """Return the engine, run if it is not yet and found to play the game.
+
+        Raises EngineError otherwise.
+        """
+        if self._client is not None:
+            return self._client
+        self._client = client = Client(self._command, self._timeout)
+        self._shown = None
+        if self._interrupted:  # before there was anything to interrupt
+            client.interrupt()
         try:
             _agree(client, self._game)
         except EngineError:
-            client.close()
+            self.stop()
             raise
-        self._client, self._shown = client, None
         return client
+
+    def interrupt(self) -> None:
+        """End the engine at once, and for good."""
+        self._interrupted = True
+        if self._client is not None:
+            self._client.interrupt()
 
     def stop(self) -> None:
         """End the process."""
@@ -126,10 +147,12 @@ class _Program:
 
     def choose(self, game: _Game) -> int:
         """Return the engine's legal action in an ongoing game; raise _ForfeitError otherwise."""
+        if self._interrupted:
+            raise EngineError("it was interrupted")
         if self._failures >= FAILURES_IN_A_ROW:
             raise _ForfeitError(f"it failed {FAILURES_IN_A_ROW} times in a row")
         try:
-            client = self._client or self.start()
+            client = self.start()
             self._show(client, game.moves)
             text = client.ask(f"genmove {_mover(game.position)}")
         except EngineRefusedError as error:
@@ -137,6 +160,8 @@ class _Program:
         except EngineError as error:
             self._failures += 1
             self.stop()
+            if self._interrupted:
+                raise
             raise _ForfeitError(str(error)) from None
         self._failures = 0
         return self._read(game, text)

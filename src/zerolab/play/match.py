@@ -1,95 +1,83 @@
-"""A match between two players: colours in turns, all games in lockstep."""
+"""A match between two agents: colours in turn, games in parallel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
-import numpy as np
-
-from zerolab.agents.interface import Agent, Player
-from zerolab.core import streams
+from zerolab.agents.interface import Agent
+from zerolab.agents.specs import with_different_names
 from zerolab.core.threads import available_cores
-from zerolab.play.engine import FinishedGame, ScheduledGame, Task
-from zerolab.play.openings import random_openings
-from zerolab.play.workers import lanes_for, play_batches
+from zerolab.play.engine import Progress, play_schedule, slots_within_memory
+from zerolab.play.observers import Recorder
+from zerolab.play.openings import with_openings
+from zerolab.play.schedule import ScheduledGame, colours_in_turn
+from zerolab.play.worker import Setup
+from zerolab.ratings.bayes import Difference, rate
+from zerolab.ratings.results import distinct_games, score_of
 from zerolab.ratings.score import Score
-from zerolab.rules.interface import DRAW, WIN, Game
+from zerolab.rules.interface import Game
 from zerolab.store.games import GameRecord
 
 
-class Match(NamedTuple):
-    """A finished match between player A and player B."""
+@dataclass(frozen=True)
+class Match:
+    """A finished match between agents A and B."""
 
-    score: Score
-    """From A's view."""
+    a: str
+    b: str
     games: list[GameRecord]
+    """By number; A moves first in those of even number."""
+
+    @property
+    def score(self) -> Score:
+        """The result of all games for A."""
+        return score_of(self.a, self.games)
 
     @property
     def distinct(self) -> int:
-        """How many different games were played: without noise, play repeats itself."""
-        return len({game.actions for game in self.games})
+        """How many different games were played: deterministic agents repeat themselves."""
+        return len(distinct_games(self.games))
+
+    def difference(self) -> Difference:
+        """Return how much stronger A is, in Elo; repeated games count once."""
+        return rate(self.games).difference(self.a, self.b)
 
 
 def play_match(
     game: Game,
-    a: Agent | Player,
-    b: Agent | Player,
+    a: Agent,
+    b: Agent,
     games: int,
     seed: int,
     iteration: int = 0,
-    report: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda done, note: None,
     *,
     openings: int = 0,
     begin: int = 0,
+    threads: int | None = None,
 ) -> Match:
     """Play the games `begin` to `begin + games - 1` of a match, A first in those of even number.
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. The random streams depend on
-    (seed, iteration, game number, ply) alone. Entrants play on all cores, and make players for
-    each; a player that is given itself plays in one thread. `report` is told a few times a second
-    how many games are over. Raises UserError where openings are longer than games.
+    (seed, iteration, game number, ply) alone. All cores take part unless `threads` says how many.
+    An agent that plays itself is "NAME #2" as B. Raises UserError where openings are longer than
+    games.
     """
-    agents = [_agent(each) for each in (a, b)]
-    threads = available_cores() if isinstance(a, Agent) and isinstance(b, Agent) else 1
-    task = Task(game, agents, seed, iteration, lanes_for(agents, threads))
-    numbers = range(begin, begin + games)
-    drawn = paired_openings(game, openings, seed, iteration, numbers)
-    schedule = [
-        ScheduledGame(number, number % 2, 1 - number % 2, number, opening)
-        for number, opening in zip(numbers, drawn, strict=True)
-    ]
-    finished: list[FinishedGame] = []
+    agents = with_different_names([a, b])
+    threads = threads or available_cores()
+    first, second = (agent.name for agent in agents)
+    schedule = colours_in_turn(first, second, range(begin, begin + games))
+    schedule = with_openings(game, schedule, openings, seed, iteration)
+    recorder = Recorder()
+    setup = Setup(game, agents, seed, iteration, threads, slots_within_memory(agents, threads))
+    play_schedule(setup, _shares(schedule, threads), games=[recorder], progress=progress)
+    return Match(first, second, recorder.games)
 
-    def receive(more: list[FinishedGame]) -> None:
-        finished.extend(more)
-        report(len(finished))
 
+def _shares(schedule: list[ScheduledGame], threads: int) -> list[list[ScheduledGame]]:
+    """Deal games to threads, games 2j and 2j + 1 to the same one."""
     shares = [
-        [each for each in schedule if each.number // 2 % threads == t] for t in range(threads)
+        [game for game in schedule if game.number // 2 % threads == thread]
+        for thread in range(threads)
     ]
-    play_batches(task, shares, threads, receive)
-    return _match([agent.name for agent in agents], finished)
-
-
-def paired_openings(
-    game: Game, plies: int, seed: int, iteration: int, numbers: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """Return a random opening for each stream number; 2j and 2j + 1 have the same one."""
-    pairs = np.array(numbers, np.int64) // 2
-    keys = streams.streams(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
-    return [tuple(opening) for opening in random_openings(game, plies, keys).tolist()]
-
-
-def _agent(each: Agent | Player) -> Agent:
-    return each if isinstance(each, Agent) else Agent(each.name, lambda: each)
-
-
-def _match(names: Sequence[str], finished: Sequence[FinishedGame]) -> Match:
-    games = [
-        GameRecord(number, names[number % 2], names[1 - number % 2], actions, result)
-        for number, actions, result in sorted(finished)
-    ]
-    for_a = [played.result if played.number % 2 == 0 else -played.result for played in games]
-    wins, draws = for_a.count(WIN), for_a.count(DRAW)
-    return Match(Score(wins, draws, len(games) - wins - draws), games)
+    return [share for share in shares if share]

@@ -1,6 +1,8 @@
-"""Random openings, from which games of players without noise differ."""
+"""Random openings, which make the games of deterministic players differ."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
+from zerolab.play.schedule import ScheduledGame
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import ONGOING, Game
@@ -37,6 +40,24 @@ def _draw_openings(game, keys, openings):
         if not found:
             return False
     return True
+
+
+def with_openings(
+    game: Game, games: Sequence[ScheduledGame], plies: int, seed: int, iteration: int = 0
+) -> list[ScheduledGame]:
+    """Return the games with random openings of so many plies.
+
+    Games of the streams 2j and 2j + 1 have the same one, which (seed, iteration, j) decide. Raises
+    UserError where games are too short for so many random plies.
+    """
+    if not plies:
+        return list(games)
+    pairs = np.array([each.stream // 2 for each in games], np.int64)
+    keys = streams.streams(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
+    drawn = random_openings(game, plies, keys).tolist()
+    return [
+        each._replace(opening=tuple(opening)) for each, opening in zip(games, drawn, strict=True)
+    ]
 
 
 def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -29,13 +29,14 @@ class Records(NamedTuple):
 
 
 def read_records(paths: Sequence[Path]) -> Records:
-    """Read PGN files, games.sqlite files and folders that hold one; the content tells the kind.
+    """Read PGN files, games.sqlite files and folders that hold one; the content decides the kind.
 
-    Where several runs are read, their networks are named FOLDER@ITERATION: every run has a
-    "network 0". Raises UserError, in one line, for a file that cannot be read or understood.
+    Networks of a run are named as everywhere, ``runs/demo@12``, so those of different runs are
+    never merged. A file that two paths lead to is read once. Raises UserError, in one line, for a
+    file that cannot be read or understood.
     """
-    several = len(set(paths)) > 1
-    read = [_read(path, several) for path in dict.fromkeys(paths)]
+    files = {path.resolve(): path for path in reversed([_file(path) for path in paths])}
+    read = [_read(path) for path in reversed(files.values())]
     return Records(
         [result for records in read for result in records.results],
         sum(records.unfinished for records in read),
@@ -43,8 +44,11 @@ def read_records(paths: Sequence[Path]) -> Records:
     )
 
 
-def _read(path: Path, several: bool) -> Records:
-    path = path / STORE_NAME if path.is_dir() else path
+def _file(path: Path) -> Path:
+    return path / STORE_NAME if path.is_dir() else path
+
+
+def _read(path: Path) -> Records:
     try:
         with open(path, "rb") as file:
             head = file.read(len(_SQLITE))
@@ -54,12 +58,14 @@ def _read(path: Path, several: bool) -> Records:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
     if content == _SQLITE:
-        return read_store(GameStore(path), str(path.parent) if several else "")
+        # A file that was copied out of its run is named itself.
+        run = path.parent if path.name == STORE_NAME else path
+        return read_store(GameStore(path, run))
     return read_pgn(content, str(path))
 
 
-def read_store(store: GameStore, run: str = "") -> Records:
-    """Return the results of all stages; `run` names the networks, if it is given."""
+def read_store(store: GameStore) -> Records:
+    """Return the results of all stages."""
     games = [game for stage in store.stages() for game in store.games(*stage)]
     for game in games:
         if game.result not in (1, 0, -1):
@@ -67,18 +73,9 @@ def read_store(store: GameStore, run: str = "") -> Records:
                 f"{store.path}: game {game.number} has the result {game.result!r}:"
                 " expected 1, 0 or -1"
             )
-    results = [
-        GameResult(
-            _qualified(game.first, run), _qualified(game.second, run), game.result, game.actions
-        )
-        for game in games
-    ]
-    return _without_self_play(results)
-
-
-def _qualified(name: str, run: str) -> str:
-    network = re.fullmatch(r"network (\d+)", name)
-    return f"{run}@{network[1]}" if run and network else name
+    return _without_self_play(
+        GameResult(game.first, game.second, game.result, game.actions) for game in games
+    )
 
 
 def read_pgn(content: bytes, source: str) -> Records:

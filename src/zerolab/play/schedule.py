@@ -1,8 +1,8 @@
-"""Who plays whom in a tournament, and which games are played together.
+"""What is to be played: schedules of games, and which games of a tournament one thread plays.
 
-A leg is up to twenty games of a pair; it is what is stored at once. Batches of legs are chosen so
-that few players are busy at a time, each in many games: then the batches of their networks are
-large, and only those networks need memory.
+A block is up to twenty games of a pair; it is what a tournament stores at once. Batches of blocks
+are chosen so that few agents are busy at a time, each in many games: then the batches of their
+networks are large, and only those networks need memory.
 """
 
 from __future__ import annotations
@@ -13,20 +13,49 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-GAMES_PER_LEG = 20
+GAMES_PER_BLOCK = 20
 """Part of the format of stored tournaments."""
 
-_BLOCKS_PER_THREAD = 3  # with fewer, threads would wait long for the last one
+_CELLS_PER_THREAD = 3  # with fewer, threads would wait long for the last one
 
 
-class Leg(NamedTuple):
-    """Some games of two players; in games of even number `first` moves first."""
+class ScheduledGame(NamedTuple):
+    """A game that is to be played."""
+
+    number: int
+    """What distinguishes its record from those of other games of its agents."""
+    first: str
+    second: str
+    """The agents by name. One that plays both sides has one slot of its player for the game."""
+    stream: int
+    """What its random streams are keyed by, beside (seed, iteration, ply)."""
+    opening: tuple[int, ...] = ()
+    """Actions that are played before the agents choose."""
+    plies: int | None = None
+    """Most plies after the opening; None: until the game ends."""
+
+
+def colours_in_turn(first: str, second: str, numbers: Iterable[int]) -> list[ScheduledGame]:
+    """Return games of two agents; in those of even number `first` moves first."""
+    return [
+        ScheduledGame(number, *((second, first) if number % 2 else (first, second)), number)
+        for number in numbers
+    ]
+
+
+class Block(NamedTuple):
+    """Some games of a pair of agents; in those of even number `first` moves first."""
 
     first: str
     second: str
     """Comes after `first` in alphabetical order, so that a pair has one name only."""
     part: int
     """Games 20 * part and the following ones."""
+
+    @classmethod
+    def of(cls, one: str, other: str, number: int) -> Block:
+        """Return the block of a game between two agents."""
+        return cls(min(one, other), max(one, other), number // GAMES_PER_BLOCK)
 
     @property
     def stage(self) -> str:
@@ -35,64 +64,60 @@ class Leg(NamedTuple):
 
     def numbers(self, games: int) -> range:
         """Return the numbers of its games, of `games` that the pair plays."""
-        return range(self.part * GAMES_PER_LEG, min(games, (self.part + 1) * GAMES_PER_LEG))
+        return range(self.part * GAMES_PER_BLOCK, min(games, (self.part + 1) * GAMES_PER_BLOCK))
 
-    def colours(self, number: int) -> tuple[str, str]:
-        """Return who moves first and second in a game."""
-        return (self.first, self.second) if number % 2 == 0 else (self.second, self.first)
+    def scheduled(self, numbers: Iterable[int]) -> list[ScheduledGame]:
+        """Return games of these numbers.
 
-    def stream(self, number: int) -> int:
-        """Return what a game's random streams are keyed by.
-
-        It depends on the two names and the number alone. Games 2j and 2j + 1 have neighbouring
-        ones, an even and an odd one.
+        Their streams depend on the two names and the number alone. Games 2j and 2j + 1 have
+        neighbouring ones, an even and an odd one.
         """
         names = f"{self.first}\n{self.second}".encode()
         pair = int.from_bytes(hashlib.blake2b(names, digest_size=8).digest(), "little")
-        return (pair >> 3 << 1) + number
+        games = colours_in_turn(self.first, self.second, numbers)
+        return [game._replace(stream=(pair >> 3 << 1) + game.number) for game in games]
 
 
-def round_robin(players: Iterable[str], games: int) -> list[Leg]:
-    """Return all legs in which everybody plays `games` games against everybody else."""
-    parts = range(-(-games // GAMES_PER_LEG))
-    return [Leg(*pair, part) for part in parts for pair in combinations(sorted(players), 2)]
+def round_robin(agents: Iterable[str], games: int) -> list[Block]:
+    """Return all blocks in which everybody plays `games` games against everybody else."""
+    parts = range(-(-games // GAMES_PER_BLOCK))
+    return [Block(*pair, part) for part in parts for pair in combinations(sorted(agents), 2)]
 
 
-class Turn(NamedTuple):
-    """A game of a leg."""
+def batches(
+    blocks: Sequence[Block], games: int, slots: int, threads: int
+) -> list[list[ScheduledGame]]:
+    """Divide the games of some blocks into batches, each of which one thread plays.
 
-    leg: Leg
-    number: int
-
-
-def batches(legs: Sequence[Leg], games: int, lanes: int, threads: int) -> list[list[Turn]]:
-    """Deal the games of some legs to batches, each of which one thread plays.
-
-    Players are divided into teams, and the pairs of two teams are a block, of about twice as many
-    games as a thread has `lanes`. Where there are few blocks, threads share each of them. Games 2j
+    Agents are divided into teams, and the pairs of two teams are a cell, of about twice as many
+    games as a thread has `slots`. Where there are few cells, threads share each of them. Games 2j
     and 2j + 1 of a pair stay together.
     """
-    blocks: dict[tuple[int, int], list[Leg]] = {}
-    team = _teams(legs, games, lanes)
-    for leg in legs:
-        blocks.setdefault((team[leg.first], team[leg.second]), []).append(leg)
-    shares = threads if len(blocks) < _BLOCKS_PER_THREAD * threads else 1
-    dealt = [_deal(block, games, shares) for _, block in sorted(blocks.items())]
-    return [batch for block in dealt for batch in block if batch]
+    cells: dict[tuple[int, int], list[Block]] = {}
+    team = _teams(blocks, games, slots)
+    for block in blocks:
+        cells.setdefault((team[block.first], team[block.second]), []).append(block)
+    shares = threads if len(cells) < _CELLS_PER_THREAD * threads else 1
+    dealt = [_deal(cell, games, shares) for _, cell in sorted(cells.items())]
+    return [batch for cell in dealt for batch in cell if batch]
 
 
-def _teams(legs: Sequence[Leg], games: int, lanes: int) -> dict[str, int]:
-    players = sorted({player for leg in legs for player in (leg.first, leg.second)})
-    size = max(2, math.ceil(math.sqrt(2 * lanes / games)))
-    if len(players) <= 2 * size:
-        size = len(players)
-    return {player: number // size for number, player in enumerate(players)}
+def _teams(blocks: Sequence[Block], games: int, slots: int) -> dict[str, int]:
+    agents = sorted({agent for block in blocks for agent in (block.first, block.second)})
+    size = max(2, math.ceil(math.sqrt(2 * slots / games)))
+    if len(agents) <= 2 * size:
+        size = len(agents)
+    return {agent: number // size for number, agent in enumerate(agents)}
 
 
-def _deal(block: Sequence[Leg], games: int, shares: int) -> list[list[Turn]]:
-    """Deal pairs of games to as many batches, all pairs of players going on together."""
-    twos = sorted((number, leg) for leg in block for number in leg.numbers(games)[::2])
+def _deal(cell: Sequence[Block], games: int, shares: int) -> list[list[ScheduledGame]]:
+    """Deal pairs of games to as many batches, all pairs of agents progressing together."""
+    twos = sorted((number, block) for block in cell for number in block.numbers(games)[::2])
     return [
-        [Turn(leg, number) for first, leg in twos[share::shares] for number in (first, first + 1)]
+        [
+            game
+            for number, block in twos[share::shares]
+            for game in block.scheduled((number, number + 1))
+        ]
         for share in range(shares)
     ]

@@ -1,44 +1,58 @@
-"""Self-play: many games in lockstep, each move searched, every position an example."""
+"""Self-play: an agent plays both sides of its games, and every position becomes an example."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.agents.interface import Actions, Agent, Slots
+from zerolab.agents.search_player import SearchPlayer
 from zerolab.core import streams
 from zerolab.core.threads import available_cores
+from zerolab.play.engine import play_schedule
+from zerolab.play.observers import Moves, Recorder
+from zerolab.play.schedule import ScheduledGame
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import host
-from zerolab.rules.interface import ONGOING, Game
+from zerolab.play.worker import Setup
+from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
-from zerolab.search.search import Search, choose_actions
+from zerolab.search.search import choose_actions
 from zerolab.search.settings import SearchSettings
+from zerolab.store.games import GameRecord
 
-_POLL_SECONDS = 0.2
+_PURPOSES = (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
 
 
 class Plies(NamedTuple):
     """One entry for every move of every game, ordered by game number and ply."""
 
-    states: NDArray[np.uint64]  # [N, words] before the move
-    policies: NDArray[np.float16]  # [N, actions] the policy target
-    values: NDArray[np.int8]  # [N] the final outcome for the mover
-    games: NDArray[np.int32]  # [N] game number
-    plies: NDArray[np.int16]  # [N] ply, counted from 0
-    actions: NDArray[np.int16]  # [N] the move
+    states: NDArray[np.uint64]
+    """uint64[N, words]: before the move."""
+    policies: NDArray[np.float16]
+    """float16[N, actions]: the policy target."""
+    values: NDArray[np.int8]
+    """int8[N]: the final outcome for the mover."""
+    games: NDArray[np.int32]
+    """int32[N]: the game's number."""
+    plies: NDArray[np.int16]
+    """int16[N]: counted from 0."""
+    actions: NDArray[np.int16]
+    """int16[N]: the move."""
 
 
 class Episodes(NamedTuple):
-    """The games of one iteration and how they were searched."""
+    """Games of self-play, and how they were searched."""
 
     plies: Plies
+    games: list[GameRecord]
+    """By number."""
     counts: dict[str, int]
+    """See `Search.counts`."""
     seconds: dict[str, float]
+    """Thread time by part of the search."""
 
 
 class Progress(NamedTuple):
@@ -56,41 +70,69 @@ def play_episodes(
     seed: int,
     iteration: int,
     report: Callable[[Progress], None] = lambda _: None,
+    *,
+    numbers: range | None = None,
+    name: str = "self-play",
 ) -> Episodes:
-    """Play the episodes of an iteration; the result depends on (seed, iteration) alone.
+    """Play the episodes of an iteration, or those of some `numbers` among them.
 
-    Games are dealt to `settings.threads` groups by their numbers. `report` is called a few times
-    a second. An exception, such as KeyboardInterrupt in `report`, stops all groups.
+    A game depends on (seed, iteration, its number) alone, so an iteration can be played in parts;
+    `merge_episodes` puts them together. Games are dealt to `settings.threads` threads by their
+    numbers. `name` is that of the agent in the games' records. `report` is called a few times per
+    second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
     """
-    count = min(settings.threads, settings.episodes)
-    stop = threading.Event()
-    task = _Task(game, settings, search, evaluator, seed, iteration)
-    groups = [_Group(task, range(g, settings.episodes, count)) for g in range(count)]
-    with ThreadPoolExecutor(count, thread_name_prefix="self-play") as pool:
-        try:
-            running = {pool.submit(group.play, stop) for group in groups}
-            while running:
-                done, running = wait(running, timeout=_POLL_SECONDS)
-                for future in done:
-                    future.result()
-                report(Progress(sum(g.finished for g in groups), sum(g.played for g in groups)))
-        finally:
-            stop.set()
-    return _merge(groups)
+    numbers = range(settings.episodes) if numbers is None else numbers
+    threads = min(settings.threads, len(numbers))
+    players: list[_SelfPlayer] = []
+
+    def new_player() -> _SelfPlayer:
+        cores = max(1, available_cores() // settings.threads)
+        players.append(_SelfPlayer(game, settings, search, evaluator, cores))
+        return players[-1]
+
+    batches = [
+        [ScheduledGame(number, name, name, number) for number in numbers[thread::threads]]
+        for thread in range(threads)
+    ]
+    setup = Setup(
+        game, [Agent(name, new_player, game=game)], seed, iteration, max(1, threads),
+        max(1, settings.parallel_games // settings.threads), _PURPOSES,
+    )  # fmt: skip
+    examples, recorder = _Examples(), Recorder()
+    play_schedule(
+        setup, batches, moves=[examples], games=[recorder],
+        progress=lambda done, note: report(Progress(done, examples.count)),
+    )  # fmt: skip
+    counts = _total(player.search.counts for player in players)
+    seconds = _total(player.search.seconds for player in players)
+    return Episodes(examples.plies(recorder.games), recorder.games, counts, seconds)
+
+
+def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
+    """Return the episodes of parts of an iteration as if they had been played at once."""
+    columns = zip(*(part.plies for part in parts), strict=True)
+    plies = _in_order([np.concatenate(column) for column in columns])
+    games = sorted(game for part in parts for game in part.games)
+    counts = _total(part.counts for part in parts)
+    return Episodes(plies, games, counts, _total(part.seconds for part in parts))
 
 
 class _Searched(NamedTuple):
-    """What came out of the searches of some moves."""
+    """The results of the searches of some moves."""
 
-    visits: NDArray[np.int32]  # [n, actions]
-    values: NDArray[np.float32]  # [n, actions] 0 where not visited
-    sample: NDArray[np.bool_]  # [n] whether the move is drawn in proportion to the visits
-    actions: NDArray[np.int64]  # [n] the move
+    visits: NDArray[np.int32]
+    """int32[n, actions]"""
+    values: NDArray[np.float32]
+    """float32[n, actions]: 0 where not visited."""
+    sampled: NDArray[np.bool_]
+    """bool[n]: whether the move is drawn in proportion to the visits."""
+    actions: Actions
+    """int64[n]: the move."""
 
 
 def _visit_targets(searched: _Searched) -> NDArray[np.float64]:
-    shares: NDArray[np.float64] = searched.visits / searched.visits.sum(axis=1, keepdims=True)
-    return shares
+    targets: NDArray[np.float64] = searched.visits / searched.visits.sum(axis=1, keepdims=True)
+    return targets
 
 
 def _value_targets(searched: _Searched) -> NDArray[np.float64]:
@@ -110,108 +152,87 @@ def _move_targets(searched: _Searched) -> NDArray[np.float64]:
 _TARGETS = {"visits": _visit_targets, "values": _value_targets, "move": _move_targets}
 
 
-class _Task(NamedTuple):
-    """What all groups of an iteration have in common."""
+class _SelfPlayer(SearchPlayer):
+    """Searches both sides of its games in one tree each, with root noise.
 
-    game: Game
-    settings: SelfPlaySettings
-    search: SearchSettings
-    evaluator: Evaluator
-    seed: int
-    iteration: int
+    Its keys are uint64[n, 3]: a stream for the move, one for playouts, one for root noise.
+    """
 
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        search: SearchSettings,
+        evaluator: Evaluator,
+        threads: int,
+    ) -> None:
+        self._targets = _TARGETS[settings.early_targets], _TARGETS[settings.late_targets]
+        super().__init__(
+            game, "self-play", search, evaluator, settings.sampled_plies,
+            noise=True, threads=threads,
+        )  # fmt: skip
 
-class _Group:
-    """Games that one thread plays: slots hold games, a finished game makes room for the next."""
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+        """See `AsyncPlayer.submit`."""
+        self._keys[slots] = keys[:, 0]
+        self.search.start_search(slots, keys[:, 1], keys[:, 2])
 
-    def __init__(self, task: _Task, numbers: range) -> None:
-        self.task = task
-        self.finished = 0
-        self.played = 0
-        self.chunks: list[tuple[NDArray[Any], ...]] = []
-        self.results: dict[int, int] = {}
-        self._waiting = list(reversed(numbers))
-        settings = task.settings
-        slots = min(len(numbers), max(1, settings.parallel_games // settings.threads))
-        cores = max(1, available_cores() // settings.threads)
-        self.search = Search(task.game, task.search, task.evaluator, slots, cores)
-        self._number = np.zeros(slots, np.int64)
-        self._ply = np.zeros(slots, np.int64)
-
-    def play(self, stop: threading.Event) -> None:
-        """Play all games; a set `stop` ends early with games unfinished."""
-        start = host.start(self.task.game)
-        self._open(np.arange(len(self._number)), start)
-        while self.search.active and not stop.is_set():
-            slots = self.search.step()
-            if slots.size:
-                self._move(slots, start)
-
-    def _open(self, slots: NDArray[np.int64], start: NDArray[np.uint64]) -> None:
-        """Start the next games in free slots; slots beyond the games that wait stay idle."""
-        slots = slots[: len(self._waiting)]
-        if slots.size:
-            self._number[slots] = [self._waiting.pop() for _ in slots]
-            self._ply[slots] = 0
-            self.search.set_root(slots, np.repeat(start[None], len(slots), axis=0))
-            self._begin(slots)
-
-    def _keys(self, slots: NDArray[np.int64], purpose: int) -> NDArray[np.uint64]:
-        numbers, plies = self._number[slots], self._ply[slots]
-        return streams.streams(self.task.seed, self.task.iteration, numbers, plies, purpose)
-
-    def _begin(self, slots: NDArray[np.int64]) -> None:
-        playouts, noise = self._keys(slots, streams.PLAYOUT), self._keys(slots, streams.ROOT_NOISE)
-        self.search.start_search(slots, playouts, noise)
-
-    def _move(self, slots: NDArray[np.int64], start: NDArray[np.uint64]) -> None:
-        """Choose, record and play a move in slots whose search is finished."""
+    def decide(self, slots: Slots) -> Actions:
+        """Choose as every search does, and make the policy targets of the moves."""
+        if not slots.size:
+            return slots
         visits, values = self.search.root_actions(slots)
-        sample = self._ply[slots] + 1 < self.task.settings.temperature_threshold
-        actions = choose_actions(visits, self._keys(slots, streams.SELF_PLAY_MOVE), sample)
-        self._record(slots, _Searched(visits, values, sample, actions))
-        self.search.advance(slots, actions)
-        self._ply[slots] += 1
-        outcomes = self.search.outcomes(slots)
-        over = outcomes != ONGOING
-        for slot, outcome in zip(slots[over], outcomes[over], strict=True):
-            sign = 1 if self._ply[slot] % 2 == 0 else -1
-            self.results[int(self._number[slot])] = sign * int(outcome)
-        self.finished += int(over.sum())
-        if not over.all():
-            self._begin(slots[~over])
-        self._open(slots[over], start)
+        sampled = self.sampled(slots)
+        actions = choose_actions(visits, self._keys[slots], sampled)
+        searched = _Searched(visits, values, sampled, actions)
+        early, late = (targets(searched) for targets in self._targets)
+        self.policies = np.where(sampled[:, None], early, late).astype(np.float16)
+        """float16[n, actions]: the targets of the moves decided last."""
+        return actions
 
-    def _record(self, slots: NDArray[np.int64], searched: _Searched) -> None:
-        settings = self.task.settings
-        early = _TARGETS[settings.early_targets](searched)
-        late = _TARGETS[settings.late_targets](searched)
-        policies = np.where(searched.sample[:, None], early, late)
-        self.played += len(slots)
-        self.chunks.append(
+
+class _Examples:
+    """Keeps an example for every move; a `MoveObserver`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._chunks: list[tuple[NDArray[Any], ...]] = []
+
+    def decided(self, moves: Moves) -> None:
+        """See `MoveObserver.decided`."""
+        assert isinstance(moves.player, _SelfPlayer)
+        self.count += len(moves.actions)
+        self._chunks.append(
             (
-                self.search.states(slots),
-                policies.astype(np.float16),
-                self._number[slots].astype(np.int32),
-                self._ply[slots].astype(np.int16),
-                searched.actions.astype(np.int16),
+                moves.states,
+                moves.player.policies,
+                moves.numbers.astype(np.int32),
+                moves.plies.astype(np.int16),
+                moves.actions.astype(np.int16),
             )
         )
 
-
-def _merge(groups: list[_Group]) -> Episodes:
-    """Order the moves of all groups by game and ply, and give them their games' results."""
-    columns = zip(*(chunk for group in groups for chunk in group.chunks), strict=True)
-    states, policies, games, plies, actions = (np.concatenate(column) for column in columns)
-    order = np.lexsort((plies, games))
-    results = {number: result for group in groups for number, result in group.results.items()}
-    first_player = np.array([results[number] for number in range(len(results))], np.int8)
-    values = np.where(plies % 2 == 0, 1, -1).astype(np.int8) * first_player[games]
-    arrays = (states, policies, values, games, plies, actions)
-    counts = _total([group.search.counts for group in groups])
-    seconds = _total([group.search.seconds for group in groups])
-    return Episodes(Plies(*(array[order] for array in arrays)), counts, seconds)
+    def plies(self, games: Sequence[GameRecord]) -> Plies:
+        """Return the examples of finished games with their outcomes."""
+        columns = zip(*self._chunks, strict=True)
+        states, policies, numbers, plies, actions = (np.concatenate(each) for each in columns)
+        known = np.array([game.number for game in games])
+        results = np.array([game.result for game in games], np.int8)
+        outcomes = results[np.searchsorted(known, numbers)]
+        values = np.where(plies % 2 == 0, 1, -1).astype(np.int8) * outcomes
+        return _in_order([states, policies, values, numbers, plies, actions])
 
 
-def _total(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    return {key: sum(table[key] for table in tables) for key in tables[0]}
+def _in_order(columns: Sequence[NDArray[Any]]) -> Plies:
+    """Return the columns of `Plies` ordered by game and ply."""
+    found = Plies(*columns)
+    order = np.lexsort((found.plies, found.games))
+    return Plies(*(column[order] for column in columns))
+
+
+def _total(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for table in tables:
+        for key, value in table.items():
+            total[key] = total.get(key, 0) + value
+    return total

@@ -7,29 +7,33 @@ from typing import Literal
 from pydantic import Field
 
 from zerolab.core.config import Settings
+from zerolab.core.threads import available_cores
 
 
 class SelfPlaySettings(Settings):
     """How the games of an iteration are played."""
 
     episodes: int = Field(default=50, ge=1, le=1_000_000)
-    """E: games an iteration. W, H, L: 50 (H sweeps 10 to 100)."""
+    """E: games per iteration. W, H, L: 50 (H sweeps 10 to 100)."""
 
-    temperature_threshold: int = Field(default=15, ge=1)
-    """T': moves are sampled from the visit counts while ply < T', plies counted from 1, and are
-    the most visited from there. W, H, L: 15 (H sweeps 10 to 20); C: 31."""
+    sampled_plies: int = Field(default=14, ge=0)
+    """Plies at the start of a game whose moves are drawn in proportion to the visits; later moves
+    are the most visited ones. The papers' T' counts plies from 1 and samples while ply < T', so
+    this is T' - 1. W, H, L: 14, T' = 15 (H sweeps 9 to 19, T' = 10 to 20); C: 30."""
 
     early_targets: Literal["visits", "values"] = "visits"
-    """The policy target before ply T': the visit distribution (W, H, L), or the values (Q + 1) / 2
-    of visited actions, normalised, as line 3 of L's Algorithm 4 may mean (FACTS 1)."""
+    """The policy target of sampled plies: the visit distribution (W, H, L), or the values
+    (Q + 1) / 2 of visited actions, normalised, as line 3 of L's Algorithm 4 may mean."""
 
     late_targets: Literal["move", "visits", "values"] = "move"
-    """The policy target from ply T' on: the move played alone, as W's and L's code does, or one of
-    those above."""
+    """The policy target of later plies: the move played alone, as W's and L's code has it, or one
+    of those above."""
 
     parallel_games: int = Field(default=512, ge=1)
-    """Games in progress at once; does not change what is played where the network answers a
-    position equally in every batch (decision 0002: in bfloat16 it does)."""
+    """Games in progress at once, in all threads together. Does not change what is played where the
+    network answers a position equally in every batch (docs/decisions/0002: in bfloat16 it does
+    not)."""
 
-    threads: int = Field(default=2, ge=1, le=64)
-    """Groups of games, each searched by a thread of its own, so that search and network overlap."""
+    threads: int = Field(default_factory=available_cores, ge=1, le=64)
+    """Threads that play, so that search and network overlap; by default as many as there are cores
+    for this process."""

@@ -1,13 +1,13 @@
-"""Round-robin tournaments, kept in a folder that a killed tournament goes on from.
+"""Round-robin tournaments, kept in a folder from which a killed tournament is resumed.
 
-``tournament.toml`` says what is played, ``games.sqlite`` holds the games. A leg (see
-`arena.schedule`) is stored in one step once all its games are over.
+``tournament.toml`` says what is played, ``games.sqlite`` holds the games. A block (see
+`play.schedule`) is stored in one step once all its games are over.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +16,15 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from zerolab.agents.interface import Agent
+from zerolab.agents.specs import parse_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
 from zerolab.core.threads import available_cores
-from zerolab.play.engine import FinishedGame, ScheduledGame, Task
-from zerolab.play.match import paired_openings
-from zerolab.play.schedule import Leg, Turn, batches, round_robin
-from zerolab.play.workers import lanes_for, play_batches
+from zerolab.play.engine import Progress, play_schedule, slots_within_memory
+from zerolab.play.openings import with_openings
+from zerolab.play.schedule import Block, ScheduledGame, batches, round_robin
+from zerolab.play.worker import Setup
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.store import lock
@@ -52,7 +53,7 @@ class TournamentSettings(Settings):
     """What all random streams derive from."""
 
     players: Mapping[str, str] = Field(default_factory=dict)
-    """Names, and what tells a player from another of the same name."""
+    """Names of the agents, and their identities: a network's is made from its weights."""
 
     @field_validator("games")
     @classmethod
@@ -85,13 +86,16 @@ class Tournament:
     @classmethod
     @contextmanager
     def locked(cls, path: Path, settings: TournamentSettings) -> Iterator[Tournament]:
-        """Begin a tournament, or go on with one, its players and those of `settings`.
+        """Begin a tournament, or resume one, with its players and those of `settings`.
 
         Raises UserError if another process is at work on it, if it is played otherwise, or if the
         folder holds something else.
         """
         if settings.openings:  # too many are refused before there is a folder
-            paired_openings(parse_game(settings.game), settings.openings, settings.seed, 0, [0])
+            with_openings(
+                parse_game(settings.game), [ScheduledGame(0, "", "", 0)], settings.openings,
+                settings.seed,
+            )  # fmt: skip
         make_folder(path)
         _require_ours(path)  # before the lock's file is put into a folder that is not ours
         with lock.exclusive(path):
@@ -102,18 +106,18 @@ class Tournament:
                 write_config(path / _SETTINGS, settings.model_dump(), _OWNER)
             yield cls(path, settings)
 
-    def legs(self) -> list[Leg]:
-        """Return all legs."""
+    def blocks(self) -> list[Block]:
+        """Return all blocks."""
         return round_robin(self.settings.players, self.settings.games)
 
-    def left(self) -> list[Leg]:
-        """Return the legs that are still to be played."""
+    def blocks_left(self) -> list[Block]:
+        """Return the blocks that are still to be played."""
         played = set(self.store.stages())
-        return [leg for leg in self.legs() if (leg.part, leg.stage) not in played]
+        return [block for block in self.blocks() if (block.part, block.stage) not in played]
 
     def games_left(self) -> int:
         """Return how many games are still to be played."""
-        return sum(len(leg.numbers(self.settings.games)) for leg in self.left())
+        return sum(len(block.numbers(self.settings.games)) for block in self.blocks_left())
 
     def games(self) -> list[GameRecord]:
         """Return all games stored, by pair and number; raise UserError if they are damaged."""
@@ -124,56 +128,59 @@ class Tournament:
         self,
         game: Game,
         agents: Sequence[Agent],
-        report: Callable[[int], None] = lambda _: None,
+        progress: Progress = lambda done, note: None,
     ) -> None:
-        """Play and store what is left; `report` is told how many games of it are over.
+        """Play and store what is left; `progress` counts the games of it that are over.
 
         The agents' names must be those of the settings. An exception, such as KeyboardInterrupt
-        in `report`, ends early; finished legs are stored.
+        in `progress`, ends early; finished blocks are stored.
         """
-        threads = available_cores()
-        lanes = lanes_for(agents, threads)
-        settings = self.settings
-        dealt = batches(self.left(), settings.games, lanes, threads)
-        turns = [turn for batch in dealt for turn in batch]
-        numbers = {agent.name: number for number, agent in enumerate(agents)}
-        schedule = iter(_schedule(game, settings, turns, numbers))
-        task = Task(game, agents, settings.seed, 0, lanes)
-        with _Scribe(self.store, turns, settings.games) as scribe:
-
-            def receive(finished: list[FinishedGame]) -> None:
-                scribe.add(finished)
-                report(scribe.received)
-
-            play_batches(task, [[next(schedule) for _ in b] for b in dealt], threads, receive)
+        settings, threads = self.settings, available_cores()
+        slots = slots_within_memory(agents, threads)
+        schedule = [
+            with_openings(game, batch, settings.openings, settings.seed)
+            for batch in batches(self.blocks_left(), settings.games, slots, threads)
+        ]
+        setup = Setup(game, agents, settings.seed, 0, threads, slots)
+        with _BlockRecorder(self.store, settings.games) as recorder:
+            play_schedule(setup, schedule, games=[recorder], progress=progress)
 
 
-def _schedule(
-    game: Game, settings: TournamentSettings, turns: Sequence[Turn], numbers: Mapping[str, int]
-) -> list[ScheduledGame]:
-    """Return the games for the players' engine, numbered by their places in `turns`."""
-    streams = [turn.leg.stream(turn.number) for turn in turns]
-    openings = paired_openings(game, settings.openings, settings.seed, 0, streams)
-    schedule = []
-    for place, turn in enumerate(turns):
-        first, second = (numbers[name] for name in turn.leg.colours(turn.number))
-        schedule.append(ScheduledGame(place, first, second, streams[place], openings[place]))
-    return schedule
+def gather_agents(kept: Sequence[str], specs: Sequence[str], game: Game | None) -> list[Agent]:
+    """Return the agents whose names a folder keeps, and those named now.
+
+    Raises UserError for fewer than two, and for a program that only the folder names: it, perhaps
+    a stranger's, must not decide what is run.
+    """
+    for name in kept:
+        if name.startswith("gtp:") and name not in specs:
+            raise UserError(
+                f"the folder names the program {name}: expected it on the command line too before"
+                f" it is run, as in zerolab tournament '{name}' --folder FOLDER"
+            )
+    agents: dict[str, Agent] = {}
+    for some in (kept, specs):
+        agents |= {agent.name: agent for agent in parse_agents(some, game)} if some else {}
+        game = next(iter(agents.values())).game if agents else game
+    if len(agents) < 2:
+        raise UserError(
+            f"{len(agents)} of at least two players: expected more,"
+            " as in zerolab tournament runs/demo random mcts:100"
+        )
+    return list(agents.values())
 
 
-class _Scribe:
-    """Stores finished legs, now and then and at the end."""
+class _BlockRecorder:
+    """Stores finished blocks, now and then and at the end; a `GameObserver`."""
 
-    def __init__(self, store: GameStore, turns: Sequence[Turn], games: int) -> None:
-        self.received = 0
+    def __init__(self, store: GameStore, games: int) -> None:
         self._store = store
-        self._turns = turns
         self._games = games
-        self._open: dict[Leg, list[GameRecord]] = {}
+        self._begun: dict[Block, list[GameRecord]] = {}
         self._ready: list[tuple[int, str, list[GameRecord]]] = []
         self._stored = time.monotonic()
 
-    def __enter__(self) -> _Scribe:
+    def __enter__(self) -> _BlockRecorder:
         return self
 
     def __exit__(
@@ -184,15 +191,14 @@ class _Scribe:
     ) -> None:
         self._flush()
 
-    def add(self, finished: Sequence[FinishedGame]) -> None:
-        """Take note of games."""
-        self.received += len(finished)
-        for each in finished:
-            leg, number = self._turns[each.number]
-            played = self._open.setdefault(leg, [])
-            played.append(GameRecord(number, *leg.colours(number), each.actions, each.result))
-            if len(played) == len(leg.numbers(self._games)):
-                self._ready.append((leg.part, leg.stage, self._open.pop(leg)))
+    def finished(self, games: Sequence[GameRecord]) -> None:
+        """See `GameObserver.finished`."""
+        for game in games:
+            block = Block.of(game.first, game.second, game.number)
+            played = self._begun.setdefault(block, [])
+            played.append(game)
+            if len(played) == len(block.numbers(self._games)):
+                self._ready.append((block.part, block.stage, self._begun.pop(block)))
         if time.monotonic() - self._stored > _STORE_SECONDS:
             self._flush()
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.play.report import PairResult, cross_table
+from zerolab.play.results import PairResult, cross_table
 from zerolab.ratings.bayes import ELO, Ratings
 from zerolab.ratings.score import Score
 

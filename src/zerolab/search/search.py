@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,12 +118,16 @@ class Search:
 
     def step(self) -> NDArray[np.int64]:
         """Run one step; return the slots int64[n] that have finished and are idle now."""
-        rows = self._select_leaves()
-        if rows:
+        states = self.select_leaves()
+        if len(states):
             began = perf_counter()
-            priors, values = self.evaluator.evaluate(self._state.states[:rows])
+            priors, values = self.evaluator.evaluate(states)
             self.seconds["evaluate"] += perf_counter() - began
-            self._expand_and_backup(rows, priors, values)
+            self.expand_and_backup(priors, values)
+        return self.finish()
+
+    def finish(self) -> NDArray[np.int64]:
+        """End a step: return the slots that have finished, which are idle now."""
         finished = np.flatnonzero(self._state.active & (self._state.remaining == 0))
         self._state.active[finished] = False
         return finished
@@ -134,7 +137,11 @@ class Search:
         while self.active:
             self.step()
 
-    def _select_leaves(self) -> int:
+    def select_leaves(self) -> NDArray[np.uint64]:
+        """Begin a step: return the states of the leaves to evaluate, uint64[n, words].
+
+        There may be none. The array is overwritten by the next step.
+        """
         began = perf_counter()
         self._options = self._options._replace(number=self._options.number + 1)
         rows, full = kernels.select_leaves(
@@ -143,13 +150,14 @@ class Search:
         if full:
             self._tree = grown_tree(self._tree, 2 * self._tree.parent.shape[1])
         self.seconds["select"] += perf_counter() - began
-        return int(rows)
+        return self._state.states[: int(rows)]
 
-    def _expand_and_backup(self, rows: int, priors: NDArray[Any], values: NDArray[Any]) -> None:
+    def expand_and_backup(self, priors: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        """Take in priors float32[n, actions] and values float32[n] of the selected leaves."""
         began = perf_counter()
-        kernels.store(self._cache, self._state, rows, priors, values)
+        kernels.store(self._cache, self._state, len(values), priors, values)
 
-        def expand_and_backup(begin: int, end: int) -> int:
+        def part(begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
                 self.game, self._methods, self._tree, self._state, priors, values, begin, end
             )
@@ -159,7 +167,7 @@ class Search:
         parts = threads_for_playouts(
             waiting * playouts(self._methods.leaf_evaluator), self._threads
         )
-        ended = sum(in_parts(expand_and_backup, len(self._state.leaf), parts))
+        ended = sum(in_parts(part, len(self._state.leaf), parts))
         self._state.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began
 

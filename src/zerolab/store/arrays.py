@@ -55,6 +55,18 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     return arrays, header
 
 
+def read_digest(path: Path, kind: str) -> str:
+    """Return the digest that stands in a file's header, which all of its content decides.
+
+    Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
+    """
+    with reading(path), safe_open(path, framework="numpy") as opened:
+        header = _header(path, opened.metadata() or {})
+    if header.get("kind") != kind:
+        raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
+    return str(header.get("digest"))
+
+
 def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     if "zerolab" not in metadata:
         raise UserError(f"{path} was not written by zerolab")

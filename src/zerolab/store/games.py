@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError, one_line
+from zerolab.store.agent_names import inside_run, outside_run
 from zerolab.store.checks import check_schema, damaged, digest
 
 SCHEMA = 1
@@ -42,25 +43,35 @@ _CREATE = (
 
 
 class GameRecord(NamedTuple):
-    """One finished game."""
+    """One game: who played whom, the moves and the result."""
 
     number: int
     first: str
+    """The canonical name of the agent that moved first."""
     second: str
     actions: tuple[int, ...]
+    """All moves, an opening included; -1 at the end where the mover gave up."""
     result: int
     """The outcome for the first player: 1, 0 or -1."""
 
+    @property
+    def last_mover(self) -> str:
+        """Who made the last move, or gave up in its place."""
+        return self.first if len(self.actions) % 2 == 1 else self.second
+
 
 class GameStore:
-    """The games of a run, by iteration, stage and number.
+    """The games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order they are recorded, and carry a digest of their games. Every
-    method raises UserError for a file that is damaged, foreign or newer.
+    Stages are numbered in the order they are recorded, and carry a digest of their games. With the
+    folder of its `run`, the run's own networks are ``@12`` in the file and ``runs/demo@12`` here
+    (see `store.agent_names`). Every method raises UserError for a file that is damaged, foreign or
+    newer.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: Path | None = None) -> None:
         self.path = path
+        self._run = run
 
     def record(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
         """Add a stage, in one transaction that is on disk at return; an equal name is replaced."""
@@ -70,7 +81,8 @@ class GameStore:
         """Add stages of an iteration and a name each as `record` does, all in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
-                _write_stage(connection, iteration, stage, sorted(games))
+                kept = sorted(self._renamed(game, inside_run) for game in games)
+                _write_stage(connection, iteration, stage, kept)
 
     def stages(self) -> list[tuple[int, str]]:
         """Return the iterations and names of all stages in the order they were recorded."""
@@ -102,10 +114,16 @@ class GameStore:
             raise damaged(self.path, error) from error
         if _digest(games) != (recorded[0] if recorded else _digest(())):
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
-        return games
+        return [self._renamed(game, outside_run) for game in games]
+
+    def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
+        if self._run is None:
+            return game
+        first, second = (rename(name, self._run) for name in (game.first, game.second))
+        return game._replace(first=first, second=second)
 
     def distinct(self, iteration: int, stage: str) -> int:
-        """Return how many different sequences of moves the games of a stage are."""
+        """Return how many different sequences of moves a stage has."""
         return len({game.actions for game in self.games(iteration, stage)})
 
     def count(self) -> int:

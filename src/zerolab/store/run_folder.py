@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
 from zerolab.store import lock
-from zerolab.store.arrays import Arrays, load_arrays, save_arrays
+from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import Examples, load_examples, save_examples
 from zerolab.store.folder import FolderKind
@@ -45,7 +45,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
-        self.games = GameStore(path / "games.sqlite")
+        self.games = GameStore(path / "games.sqlite", path)
         self._use(RunState())
 
     @classmethod
@@ -160,6 +160,10 @@ class RunFolder:
         weights, about = load_arrays(path, _WEIGHTS)
         self._check_origin(path, iteration, about)
         return weights
+
+    def weights_digest(self, iteration: int) -> str:
+        """Return what identifies the weights of an iteration's network."""
+        return read_digest(self.weights_path(iteration), _WEIGHTS)
 
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser's state that belongs to an iteration's network."""

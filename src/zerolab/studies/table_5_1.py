@@ -20,7 +20,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
-from zerolab.play.report import PairResult, pair_results
+from zerolab.play.results import PairResult, pair_results
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.ratings.score import Score
 from zerolab.rules.catalogue import game_name, parse_game
@@ -213,7 +213,9 @@ def _play(
             if left:
                 tournament.play(
                     contest.agents[0].game, contest.agents,
-                    lambda over, before=before, game=contest.game: update(before + over, game),  # type: ignore[misc]
+                    lambda over, note, before=before, game=contest.game: update(  # type: ignore[misc]
+                        before + over, note or game
+                    ),
                 )  # fmt: skip
             done += left
     return Played(total, time.monotonic() - began)

@@ -17,6 +17,7 @@ from zerolab.play.match import Match, play_match
 from zerolab.replay.window import Window
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
+from zerolab.store.agent_names import inside_run
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
@@ -71,7 +72,7 @@ class TrainingContext:
         Its name is relative to the run: ``@12``, with options where they differ.
         """
         agent = run_agent(self.run, network, options)
-        return replace(agent, name=agent.name.removeprefix(self.run.path.as_posix()))
+        return replace(agent, name=inside_run(agent.name, self.run.path))
 
     def baselines(self) -> list[Agent]:
         """Return the opponents of the final evaluation."""
@@ -99,8 +100,6 @@ class TrainingContext:
         self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
     ) -> Match:
         """Play and save the games of a stage or a part of one; see `play.match.play_match`."""
-        if a.name == b.name:
-            b = replace(b, name=f"{b.name} #2")
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
             self.reporter.progress, openings=openings, begin=begin,

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.options import refuse_options
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
@@ -17,7 +17,7 @@ from zerolab.rules.interface import Game
 from zerolab.search.search import choose_actions
 
 _BUDGET = Budget(nodes=50_000_000)
-"""For each position: some 20 seconds. A player that thinks for hours helps nobody."""
+"""For each position: some 20 seconds. A player that thinks for hours is no use."""
 
 
 class PerfectPlayer(StatelessPlayer):
@@ -30,9 +30,7 @@ class PerfectPlayer(StatelessPlayer):
         self.name = name
         self.oracle = oracle
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         values = self.oracle.action_values(states)
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
@@ -48,12 +46,17 @@ class _Perfect:
     def agent(self, argument: str, game: Game) -> Agent:
         """See `AgentKind.agent`."""
         refuse_options(argument, "perfect")
-        oracle = _InTurns(game, oracle_for(game, _BUDGET))
-        return Agent("perfect", lambda: PerfectPlayer(oracle), game=game, identity="perfect")
+        return perfect_agent(game, oracle_for(game, _BUDGET))
 
 
-class _InTurns:
-    """An oracle that players in several threads share, with its table of what it has solved."""
+def perfect_agent(game: Game, oracle: Oracle) -> Agent:
+    """Return the agent that plays an oracle's best moves; its players share the oracle."""
+    shared = _SharedOracle(game, oracle)
+    return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
+
+
+class _SharedOracle:
+    """An oracle that players in several threads share, one of them at a time."""
 
     def __init__(self, game: Game, oracle: Oracle) -> None:
         self._game = game

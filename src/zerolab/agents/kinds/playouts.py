@@ -1,4 +1,4 @@
-"""Players ``NAME:N[?OPTIONS]`` that search with N random playouts a move, without a network."""
+"""Agents ``NAME:N[?OPTIONS]`` that search with N random playouts per move, without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 1_000_000
 
 
 class PlayoutSearch:
-    """A kind of player; `settings` makes its search from the number of playouts."""
+    """A kind of agent; `settings` makes its search from the number of playouts."""
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
         self.form = f"{name}:N"
@@ -34,9 +34,10 @@ class PlayoutSearch:
         options = parse_options(SearchOptions, text, base)
         if options.leaf_evaluator.name == "network":
             raise UserError(
-                f'leaf_evaluator = "network": {self._name} has no network; expected leaf_evaluator=playout'
+                f'leaf_evaluator = "network": {self._name} has no network;'
+                " expected leaf_evaluator=playout"
             )
-        # Playouts given as an option have one spelling, too.
+        # Playouts given as an option have one spelling too.
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{describe(options, plain)}"
 

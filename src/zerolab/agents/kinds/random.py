@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.options import refuse_options
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
@@ -26,9 +26,7 @@ class RandomPlayer(StatelessPlayer):
         self.name = name
         self._game = game
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         chosen = np.empty(len(slots), np.int64)
         _random_actions(self._game, states, keys, chosen)

@@ -1,11 +1,11 @@
-"""``rhea:N``: rolling horizon evolution with N playouts a move, without a network."""
+"""``rhea:N``: rolling horizon evolution with N playouts per move, without a network."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Agent, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.kinds.playouts import parse_playouts
 from zerolab.agents.options import describe, parse_settings, split_options
 from zerolab.rules import interface as rules
@@ -18,7 +18,7 @@ _PLAYOUTS_PER_POLL = 50_000
 class RheaPlayer(StatelessPlayer):
     """Plays the first action of the best plan; every move begins with new plans [Wang2021b, Ch. 5].
 
-    It is a `AsyncPlayer` so that it can be stopped: a kernel that evolves plans cannot.
+    It is an `AsyncPlayer` so that it can be stopped: a kernel that evolves plans cannot.
     """
 
     def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
@@ -33,21 +33,17 @@ class RheaPlayer(StatelessPlayer):
         self._states = np.empty((0, rules.words(self._game)), np.uint64)
         self._keys = np.empty(0, np.uint64)
 
-    def choose(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         return rhea_actions(self._game, self._settings, states, keys)
 
-    def submit(
-        self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
-    ) -> None:
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
         self._slots = np.concatenate([self._slots, slots])
         self._states = np.concatenate([self._states, states])
         self._keys = np.concatenate([self._keys, keys])
 
-    def poll(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def poll(self) -> tuple[Slots, Actions]:
         """See `AsyncPlayer.poll`: some moves, as many as take a fraction of a second."""
         count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
         slots, self._slots = self._slots[:count], self._slots[count:]
@@ -67,7 +63,7 @@ class _Rhea:
         head, text = split_options(argument)
         base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
-        # Playouts given as an option have one spelling, too.
+        # Playouts given as an option have one spelling too.
         name = f"rhea:{options.playouts}{describe(options, _unchecked(options.playouts))}"
         return Agent(name, lambda: RheaPlayer(game, name, options), game=game, identity=name)
 

@@ -19,7 +19,9 @@ from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
+from zerolab.search.interface import playouts
 from zerolab.search.settings import SearchSettings
+from zerolab.store.agent_names import network_name
 from zerolab.store.checks import digest
 from zerolab.store.run_folder import RunFolder, is_run
 
@@ -60,35 +62,42 @@ def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
 def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
     """Return a run's network as an agent, by default with the search it was trained with.
 
-    An agent searches without noise; without simulations, the network's policy plays alone.
+    An agent searches without root noise; without simulations, the network's policy plays alone.
+    Its identity is that of the weights, the network's settings and the search.
     """
     settings = playable(run)
     game = parse_game(settings.game)
     chosen = options or parse_options(NetworkOptions, None, settings.search)
-    changes = describe(chosen, settings.search)
-    name = f"{run.path.as_posix()}@{iteration}{changes}"
+    name = network_name(run.path, iteration) + describe(chosen, settings.search)
+    weights = run.weights_digest(iteration)
+    facts = [weights, settings.network.model_dump(), chosen.model_dump(exclude={"noise"})]
 
     def evaluator() -> NetworkEvaluator:
-        return _EVALUATORS.load(run, iteration)
+        return _EVALUATORS.load(run, iteration, weights)
 
     def new_player() -> Player:
         if chosen.simulations == 0:
             return PolicyPlayer(game, name, evaluator(), chosen.sampled_plies)
         return SearchPlayer(game, name, chosen.search, evaluator(), chosen.sampled_plies)
 
-    trained = {key: value for key, value in run.config.items() if key != "iterations"}
     return Agent(
         name,
         new_player,
         search_bytes(game, chosen) if chosen.simulations else 0,
         game=game,
-        identity=digest(json.dumps([trained, iteration, changes], sort_keys=True).encode()),
+        identity=digest(json.dumps(facts, sort_keys=True).encode()),
         evaluator=evaluator,
+        varies=chosen.sampled_plies > 0 or _plays_out(chosen),
     )
 
 
+def _plays_out(options: NetworkOptions) -> bool:
+    """Return whether a search draws random playouts, so that it does not repeat itself."""
+    return options.simulations > 0 and playouts(options.leaf_evaluator.build()) > 0
+
+
 class _Run:
-    form = "a run's folder, such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
+    form = "a run such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
 
     def game(self, argument: str) -> Game:
         """See `AgentKind.game`."""
@@ -119,19 +128,29 @@ def _find(head: str) -> tuple[RunFolder, int]:
 
 
 class _Evaluators:
-    """Networks in use; players of the same one share it, whatever their searches."""
+    """Networks in use; players of the same one share it, whatever their searches.
+
+    They are known by the digests of their weights, so that a network that was trained again in
+    the same folder is never taken for the former one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: WeakValueDictionary[tuple[Path, int], NetworkEvaluator]
+        self._loaded: WeakValueDictionary[tuple[str, str], NetworkEvaluator]
         self._loaded = WeakValueDictionary()
 
-    def load(self, run: RunFolder, iteration: int) -> NetworkEvaluator:
-        """Return a network's evaluator, loaded anew if no player holds it any more."""
-        key = run.path.resolve(), iteration
+    def load(self, run: RunFolder, iteration: int, weights: str) -> NetworkEvaluator:
+        """Return the evaluator of the network with that digest, loaded if nobody holds it.
+
+        Raises UserError if the file has other weights by now.
+        """
+        key = weights, json.dumps(playable(run).model_dump(include={"game", "network"}))
         with self._lock:
             evaluator = self._loaded.get(key)
             if evaluator is None:
+                if run.weights_digest(iteration) != weights:
+                    name = network_name(run.path, iteration)
+                    raise UserError(f"{name} was trained again meanwhile: give the command again")
                 evaluator = load_evaluator(run, iteration)
                 self._loaded[key] = evaluator
             return evaluator

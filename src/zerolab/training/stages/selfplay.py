@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-import numpy as np
 import torch
 
 from zerolab.play.selfplay import Episodes, Progress, play_episodes
 from zerolab.store.examples import Examples
-from zerolab.store.games import GameRecord
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord
 from zerolab.training.stages.interface import Stage
@@ -32,18 +30,17 @@ class SelfPlay(Stage):
             context.game, settings.selfplay,
             warm_start_search(settings.search, settings.warm_start, weight),
             context.evaluator(progress.best), settings.seed, progress.iteration,
-            _reporting(context),
+            _reporting(context), name=context.network_agent(progress.best).name,
         )  # fmt: skip
-        games = _games(episodes, context.network_agent(progress.best).name)
-        _save(context, episodes, games)
+        _save(context, episodes)
         plies = len(episodes.plies.values)
         fields = {
             "iteration": context.iteration,
             "wall_seconds": seconds(),
-            "games": len(games),
-            "distinct_games": len({game.actions for game in games}),
+            "games": len(episodes.games),
+            "distinct_games": len({game.actions for game in episodes.games}),
             "positions": plies,
-            "plies_per_game": plies / len(games),
+            "plies_per_game": plies / len(episodes.games),
             "warm_start_weight": weight if settings.warm_start.is_on else None,
             **episodes.counts,
             **{f"wall_{part}_seconds": spent for part, spent in episodes.seconds.items()},
@@ -61,20 +58,9 @@ def _reporting(context: TrainingContext) -> Callable[[Progress], None]:
     return report
 
 
-def _save(context: TrainingContext, episodes: Episodes, games: Sequence[GameRecord]) -> None:
+def _save(context: TrainingContext, episodes: Episodes) -> None:
     plies = episodes.plies
     examples = Examples(plies.states, plies.policies, plies.values, plies.games, plies.plies)
     context.run.save_examples(context.progress.iteration, examples)
-    context.save_games(SelfPlay.name, games)
+    context.save_games(SelfPlay.name, episodes.games)
     context.add_to_window(examples)
-
-
-def _games(episodes: Episodes, name: str) -> list[GameRecord]:
-    """Return the games of an iteration; its moves are ordered by game and ply."""
-    plies = episodes.plies
-    ends = np.flatnonzero(np.diff(plies.games, append=-1)) + 1
-    games = []
-    for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        actions = tuple(plies.actions[begin:end].tolist())
-        games.append(GameRecord(number, name, name, actions, int(plies.values[begin])))
-    return games
