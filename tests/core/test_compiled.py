@@ -179,7 +179,7 @@ def test_an_edit_of_another_packages_game_starts_one_too(package: Path, tmp_path
     assert len({before, registered, edited}) == 3
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(package: Path, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_replaced(package: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     folder = _cache_folder(package, str(tmp_path / "file"), TMPDIR=str(tmp_path))
     assert Path(folder).parent == tmp_path

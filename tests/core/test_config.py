@@ -97,7 +97,7 @@ def test_mistakes(data: dict[str, Any], complaint: str) -> None:
     assert complaints(data) == [complaint]
 
 
-def test_all_mistakes_are_told_with_their_source() -> None:
+def test_all_mistakes_are_reported_with_their_source() -> None:
     with pytest.raises(UserError) as caught:
         validate(Demo, {"learn": {"epochs": 0, "rate": 2}, "rulle": 1}, source="run.toml")
     assert str(caught.value).splitlines() == [

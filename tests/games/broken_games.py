@@ -1,4 +1,4 @@
-"""Games with one defect each; run alone, it prints what the conformance kit says about them.
+"""Games with one defect each; run as a program, it prints what the conformance kit says about them.
 
 They run as plain Python, so nothing is compiled for them.
 """
@@ -303,7 +303,7 @@ class ColoursShownAbsolutely(SquareEncoding):
 
 
 def _complaint(name: str) -> str:
-    """Return what the check that must catch a game says, or nothing."""
+    """Return the message of the check that must catch a game, or ""."""
     check, game = CAUGHT_BY[name]
     try:
         if check == "check_twin":

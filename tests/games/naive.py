@@ -33,7 +33,7 @@ def _same(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int:
 
 
 class NaiveOthello:
-    """Othello: turn what stands between the new disc and the next own one, in 8 directions."""
+    """Othello: flip what lies between the new disc and the next own one, in 8 directions."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.grid = np.zeros((rows, columns), np.int8)
@@ -42,10 +42,10 @@ class NaiveOthello:
         self.grid[row - 1, column - 1] = self.grid[row, column] = -1
         self.mover = 1
 
-    def _turned(self, row: int, column: int, colour: int) -> list[tuple[int, int]]:
-        turned: list[tuple[int, int]] = []
+    def _flipped(self, row: int, column: int, colour: int) -> list[tuple[int, int]]:
+        flipped: list[tuple[int, int]] = []
         if self.grid[row, column] != 0:
-            return turned
+            return flipped
         for step in DIRECTIONS:
             line = []
             for distance, stone in enumerate(_walk(self.grid, row, column, step), start=1):
@@ -53,14 +53,14 @@ class NaiveOthello:
                     line.append((row + distance * step[0], column + distance * step[1]))
                     continue
                 if stone == colour:
-                    turned += line
+                    flipped += line
                 break
-        return turned
+        return flipped
 
     def _cells(self, colour: int) -> list[int]:
         rows, columns = self.grid.shape
         return [
-            cell for cell in range(rows * columns) if self._turned(*divmod(cell, columns), colour)
+            cell for cell in range(rows * columns) if self._flipped(*divmod(cell, columns), colour)
         ]
 
     def legal_actions(self) -> list[int]:
@@ -72,7 +72,7 @@ class NaiveOthello:
         after.grid, after.mover = self.grid.copy(), -self.mover
         if action < self.grid.size:
             row, column = divmod(action, columns)
-            for place in [*self._turned(row, column, self.mover), (row, column)]:
+            for place in [*self._flipped(row, column, self.mover), (row, column)]:
                 after.grid[place] = self.mover
         return after
 

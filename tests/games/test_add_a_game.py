@@ -1,4 +1,4 @@
-"""The page that explains how to add a game quotes files as they are."""
+"""The page on adding a game quotes the files of the example exactly."""
 
 from __future__ import annotations
 

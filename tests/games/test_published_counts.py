@@ -1,4 +1,4 @@
-"""Counts that others have published (DESIGN 8)."""
+"""Published counts; their sources are in docs/papers.md, "Counts"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIC_TAC_TOE_ENDS = {5: 1440, 6: 5328, 7: 47952, 8: 72576, 9: 127872}
 
 
 def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
-    """Yield how many different positions stand at each ply, ended games included."""
+    """Yield the number of distinct positions at each ply, those of finished games included."""
     level = {host.start(game).tobytes()}
     yield 1
     for _ in range(plies):

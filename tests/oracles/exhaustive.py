@@ -1,4 +1,4 @@
-"""The values of all moves by trying everything, written without the solver."""
+"""The values of all moves by exhaustive search, written without the solver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def move_values(position: Position) -> dict[int, int]:
 
 
 def random_position(name: str, random: np.random.Generator, most_left: int) -> Position:
-    """Play at random until at most so many cells are empty; the game goes on there."""
+    """Play at random until at most `most_left` cells of an ongoing game are empty."""
     while True:
         position = Position.start(name)
         while position.outcome is None:

@@ -89,7 +89,7 @@ def test_colour_changes_nothing_but_the_colour() -> None:
         ("a1 b1 c1 b2 a2 c2 b3 a3 c3", "draw"),
     ],
 )
-def test_boards_tell_the_result(moves: str, verdict: str) -> None:
+def test_boards_show_the_result(moves: str, verdict: str) -> None:
     position = Position.start("gobang:3x3:3")
     for move in moves.split():
         position = position.play(move)
@@ -99,7 +99,7 @@ def test_boards_tell_the_result(moves: str, verdict: str) -> None:
         position.play("b2")
 
 
-def test_repr_tells_the_game_and_the_moves() -> None:
+def test_repr_names_the_game_and_the_moves() -> None:
     start = Position.start("othello:6x6")
     assert repr(start) == "<Position othello:6x6: start>"
     assert repr(start.play("c2").play("b2")) == "<Position othello:6x6: c2 b2>"

@@ -1,4 +1,4 @@
-"""Rules that programs of this kind have got wrong before (DESIGN 7)."""
+"""Rules that programs of this kind often get wrong."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_result_is_the_movers_not_the_winners() -> None:
     ],
 )
 def test_othello_starts_around_half_the_side(game: str, first: set[str], second: set[str]) -> None:
-    """FACTS 1: on 5x5 the block is rows and columns 1-2, off centre."""
+    """On 5x5 the block covers rows and columns 1 and 2, which is off centre (docs/papers.md)."""
     position = Position.start(game)
     board = position.board()
     named = {

@@ -156,7 +156,7 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 def explained(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
     """Return what pydantic has found wrong with settings, one line per mistake.
 
-    `source` stands in front of each line: the file or text that the settings come from.
+    `source`, the file or text that the settings come from, begins each line.
     """
     where = f"{one_line(source)}: " if source else ""
     mistakes = error.errors(include_url=False)
@@ -215,7 +215,7 @@ def _only_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """Return the members, by name, of the union of choices that stands at `keys`."""
+    """Return the members, by name, of the union of choices at `keys`."""
     annotation: Any = model
     for key in keys:
         inner = _only_model(annotation)

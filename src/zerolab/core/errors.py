@@ -23,7 +23,7 @@ class UserError(Exception):
 def quoted(value: object) -> str:
     """Return a value as messages quote it: on one line, at most about a hundred characters long.
 
-    Text stands in quotation marks. What cannot be printed, such as a line break or a byte of a file
+    Text is put in quotation marks. What cannot be printed, such as a line break or a byte of a file
     name that is not UTF-8, is escaped. Long text keeps its beginning, long paths keep their end.
     """
     if isinstance(value, str):

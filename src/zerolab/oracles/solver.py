@@ -96,7 +96,7 @@ class Solver:
         budget: Budget = UNLIMITED,
         report: Callable[[SolverProgress], None] = lambda _: None,
     ) -> None:
-        """Use a table of `memory` MiB; call `report` a few times a second during searches."""
+        """Use a table of `memory` MiB; call `report` a few times per second during searches."""
         self.game = game
         self._budget = budget
         self._report = report

@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def empty_table(words: int, mebibytes: int) -> Table:
-    """Return a table that takes at most so many mebibytes."""
+    """Return a table that takes at most `mebibytes` MiB."""
     bytes_each = 8 * (words + 1)
     entries = 2
     while 2 * entries * bytes_each <= mebibytes << 20:

@@ -43,7 +43,7 @@ class Notation:
 
     @staticmethod
     def column_label(game: Game, column: int) -> str:
-        """Return what stands above a column of the board: a letter, counted from a."""
+        """Return the label above a column of the board: a letter, counted from a."""
         return string.ascii_lowercase[column]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Counting move sequences, the usual check that rules are right (DESIGN 8)."""
+"""Perft: counting move sequences, the usual check of rules (counts: docs/papers.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerolab.rules.interface import ONGOING, Game
 
 
 class Count(NamedTuple):
-    """How many sequences have exactly `depth` plies, and how many of them end the game there."""
+    """The number of sequences of exactly `depth` plies, and of those that end the game there."""
 
     depth: int
     leaves: int
@@ -51,8 +51,8 @@ def _count(game, depth, states, masks):
 def perft(game: Game, depth: int) -> Iterator[Count]:
     """Yield the counts for 1..depth plies; a pass is a ply.
 
-    A game that ended earlier is no sequence of the depth: Othello 8x8 has 24571056 sequences of
-    10 plies, and 228 games ended at ply 9, which some published tables add.
+    Finished games are not continued: Othello 8x8 has 24,571,056 sequences of 10 plies, without the
+    228 games that end at ply 9, which some published tables add.
     """
     states = np.empty((depth + 1, rules.words(game)), np.uint64)
     masks = np.empty((depth + 1, rules.actions(game)), np.bool_)

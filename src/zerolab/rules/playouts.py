@@ -41,5 +41,5 @@ def mean_playout(game, state, count, key, out, moves):
 
 
 def threads_for_playouts(playouts: int, threads: int) -> int:
-    """Return how many of `threads` threads are worth waking for so many playouts."""
+    """Return how many of `threads` threads are worth waking for some playouts."""
     return min(threads, 1 + playouts // _PLAYOUTS_PER_THREAD)

@@ -10,7 +10,7 @@ from zerolab.rules import host
 from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.testing.samples import ongoing_positions, random_games, require
 
-_MOST_LINES = 300
+_MOST_LINES = 150
 """Positions with more continuations than this are not searched to the end."""
 
 
