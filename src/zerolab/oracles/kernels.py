@@ -154,7 +154,7 @@ def _static_bounds(game, state):
 
 @inlined
 def _enter(game, table, stack, ply, symmetric_from):
-    """Prepare the search of a position; return whether its bound is known already, and the bound."""
+    """Prepare to search a position; return whether its bound is known already, and the bound."""
     state = stack.states[ply]
     bound = stack.bound[ply]
     stack.entered[ply] = stack.registers[NODES]
