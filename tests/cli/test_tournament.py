@@ -148,7 +148,7 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["tournament", *SOME, "--openings", "16"], "is nearly always over by then"),
         (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
         (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
-        (["tournament", *SOME, "--folder", "."], "is no tournament and not empty"),
+        (["tournament", *SOME, "--folder", "."], "is not a tournament and not empty"),
         (["tournament", "--folder", "nowhere"], "nowhere holds no tournament to resume"),
         (["match", "random:5", "mcts:5", *SOME[3:]], "random:5: expected random alone"),
         (["match", "random"], "Missing from zerolab match"),
@@ -177,4 +177,4 @@ def test_other_settings_for_a_folder_are_refused(capsys):
     assert main(["tournament", "--folder", "t", "--games", "12"]) == 2
     assert "games = 12 differs from 10 in t" in capsys.readouterr().err
     assert main(["tournament", "--folder", "t", "--game", "connect_four:5x5"]) == 2
-    assert "game = connect_four:5x5 differs" in capsys.readouterr().err
+    assert 'game = "connect_four:5x5" differs' in capsys.readouterr().err

@@ -185,7 +185,7 @@ def test_a_second_process_is_refused(tmp_path):
         ({"games": 20}, "games = 20 differs from 300"),
         ({"seed": 5}, "seed = 5 differs from 4"),
         ({"openings": 3}, "openings = 3 differs from 2"),
-        ({"game": "connect_four:5x5"}, "game = connect_four:5x5 differs from connect_four:4x4"),
+        ({"game": "connect_four:5x5"}, 'game = "connect_four:5x5" differs from "connect_four:4x4"'),
         ({"players": {"random": "another"}}, "random is not the player of that name"),
     ],
 )
@@ -202,7 +202,7 @@ def test_other_settings_are_refused(tmp_path, changes, expected):
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with (
-        pytest.raises(UserError, match="is no tournament and not empty"),
+        pytest.raises(UserError, match="is not a tournament and not empty"),
         Tournament.locked(tmp_path, settings()),
     ):
         pass

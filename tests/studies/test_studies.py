@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.store import lock
+from zerolab.store.folder import exclusive
 from zerolab.studies import folder as study_folder
 from zerolab.studies.interface import Study, registered_studies
 from zerolab.studies.tables import Table
@@ -50,7 +50,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path):
     with study_folder.locked(tmp_path, Small()):
         pass
     with (
-        pytest.raises(UserError, match="holds the study small, not other"),
+        pytest.raises(UserError, match='holds the study "small", not "other"'),
         study_folder.locked(tmp_path, Other()),
     ):
         pass
@@ -67,7 +67,7 @@ def test_a_damaged_folder_is_told(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     with (
-        lock.exclusive(tmp_path),
+        exclusive(tmp_path),
         pytest.raises(UserError, match="another process is at work"),
         study_folder.locked(tmp_path, Small()),
     ):

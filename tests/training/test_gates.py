@@ -13,7 +13,7 @@ from zerolab.play.match import Match
 from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
 from zerolab.training.configure import resolve
-from zerolab.training.gates import GATES, Always, Los, WinRate, strength_difference
+from zerolab.training.gates import GATES, Always, Los, WinRate
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,7 @@ def made_match(results, actions=None):
         GameRecord(n, *names[n % 2], (actions[n] if actions else n,), result)
         for n, result in enumerate(results)
     ]
-    for_new = [result * (-1) ** n for n, result in enumerate(results)]
-    return Match(Score(*(for_new.count(outcome) for outcome in (1, 0, -1))), games)
+    return Match("new", "old", games)
 
 
 def test_equal_players_seldom_pass_by_repeated_games():
@@ -71,18 +70,18 @@ def test_equal_players_seldom_pass_by_repeated_games():
     for _ in range(cases):
         distinct = random.choice([1, -1], 10).tolist()
         match = made_match(distinct * 4, list(range(10)) * 4)
-        passed += Los(min_los=0.95).accepts(match.score, strength_difference(match).los)
+        passed += Los(min_los=0.95).accepts(match.score, match.difference().los)
     assert passed / cases <= 0.06
 
 
 def test_the_difference_counts_true_colours():
     """Whoever moves first always wins: neither is stronger, however many games."""
-    gained = strength_difference(made_match([1] * 20))
+    gained = made_match([1] * 20).difference()
     assert gained.elo == pytest.approx(0, abs=1e-6)
     assert gained.los == pytest.approx(0.5)
-    better = strength_difference(made_match([1, -1] * 10))
+    better = made_match([1, -1] * 10).difference()
     assert better.low > 0 and better.los > 0.98
-    worse = strength_difference(made_match([-1, 1] * 10))
+    worse = made_match([-1, 1] * 10).difference()
     assert worse.elo == pytest.approx(-better.elo)
 
 
@@ -92,4 +91,4 @@ def test_many_draws_do_not_stretch_the_difference():
     assert match.score == Score(4, 94, 2)
     rate = match.score.score_rate
     logistic = 400 * math.log10(rate / (1 - rate))
-    assert strength_difference(match).elo == pytest.approx(logistic, rel=0.2)
+    assert match.difference().elo == pytest.approx(logistic, rel=0.2)

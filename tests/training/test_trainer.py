@@ -14,6 +14,7 @@ from zerolab.networks.inference import best_device
 from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.agent_names import outside_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import environment
 from zerolab.training.configure import resolve
@@ -153,7 +154,8 @@ def test_a_callback_can_stop_training_after_a_stage(tmp_path):
 
 def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
     """The untrained network used to sample its first moves, and its opponent did not."""
-    run = train(tmp_path / "run", "final_evaluation.games=8", "final_evaluation.openings=3")
+    games = ["final_evaluation.games=8", "final_evaluation.openings=3"]
+    run = train(tmp_path / "run", "gate=always", *games)
     records = of_kind(run, BaselineRecord)
     assert [record.opponent for record in records] == ["random", "mcts:100?tie_break=random", "@0"]
     for record in records:
@@ -164,7 +166,11 @@ def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
             assert (even.first, even.second) == (odd.second, odd.first)
         assert len({game.actions[:3] for game in games}) > 1
         assert "sampled_plies" not in record.opponent
-        assert {game.first for game in games} == {f"@{record.network}", record.opponent}
+        names = {
+            outside_run(f"@{record.network}", run.path),
+            outside_run(record.opponent, run.path),
+        }
+        assert {game.first for game in games} == names
 
 
 def test_the_record_of_self_play_agrees_with_the_games(tmp_path):

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -19,7 +18,6 @@ from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder
 from zerolab.core.threads import available_cores
 from zerolab.play.engine import Progress, play_schedule, slots_within_memory
 from zerolab.play.openings import with_openings
@@ -27,13 +25,11 @@ from zerolab.play.schedule import Block, ScheduledGame, batches, round_robin
 from zerolab.play.worker import Setup
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
-from zerolab.store import lock
-from zerolab.store.checks import reading
+from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
-from zerolab.store.state import read_config, write_config
 
-_SETTINGS = "tournament.toml"
-_OWNER = "tournament"
+TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
+
 _STORE_SECONDS = 2.0
 
 
@@ -77,11 +73,10 @@ class Tournament:
     @classmethod
     def saved(cls, path: Path) -> Tournament | None:
         """Return the tournament in a folder, if there is one; raise UserError if damaged."""
-        with reading(path):
-            if not (path / _SETTINGS).is_file():
-                return None
-        config = read_config(path / _SETTINGS, _OWNER)
-        return cls(path, validate(TournamentSettings, config, source=str(path / _SETTINGS)))
+        if not TOURNAMENT.is_in(path):
+            return None
+        source = str(path / TOURNAMENT.settings_file)
+        return cls(path, validate(TournamentSettings, TOURNAMENT.read_settings(path), source))
 
     @classmethod
     @contextmanager
@@ -96,14 +91,12 @@ class Tournament:
                 parse_game(settings.game), [ScheduledGame(0, "", "", 0)], settings.openings,
                 settings.seed,
             )  # fmt: skip
-        make_folder(path)
-        _require_ours(path)  # before the lock's file is put into a folder that is not ours
-        with lock.exclusive(path):
+        with TOURNAMENT.locked(path):
             former = cls.saved(path)
             if former is not None:
                 settings = _united(path, former.settings, settings)
             if former is None or former.settings != settings:
-                write_config(path / _SETTINGS, settings.model_dump(), _OWNER)
+                TOURNAMENT.write_settings(path, settings.model_dump())
             yield cls(path, settings)
 
     def blocks(self) -> list[Block]:
@@ -209,24 +202,12 @@ class _BlockRecorder:
         self._stored = time.monotonic()
 
 
-def _require_ours(path: Path) -> None:
-    with reading(path):
-        others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
-        if others and not (path / _SETTINGS).is_file():
-            raise UserError(f"{path} is no tournament and not empty: expected a new folder")
-
-
 def _united(
     path: Path, former: TournamentSettings, wanted: TournamentSettings
 ) -> TournamentSettings:
     """Add the players of `wanted`; raise UserError if anything else differs."""
-    saved: dict[str, Any] = former.model_dump()
-    for key, value in wanted.model_dump(exclude={"players"}).items():
-        if value != saved[key]:
-            raise UserError(
-                f"{key} = {value} differs from {saved[key]} in {path}: a tournament keeps its"
-                " settings (only players may be added); choose another --folder"
-            )
+    before, after = (each.model_dump(exclude={"players"}) for each in (former, wanted))
+    TOURNAMENT.require_equal(path, before, after, note=" (only players may be added)")
     for name, identity in wanted.players.items():
         if former.players.get(name, identity) != identity:
             raise UserError(

@@ -60,6 +60,7 @@ def read_digest(path: Path, kind: str) -> str:
 
     Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
     """
+    require_file(path)
     with reading(path), safe_open(path, framework="numpy") as opened:
         header = _header(path, opened.metadata() or {})
     if header.get("kind") != kind:

@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock, Timeout
+
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder
-from zerolab.store import lock
-from zerolab.store.checks import reading
+from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
+
+_LOCK = ".lock"
+_PATIENCE = 0.2  # seconds: `is_locked` in another process holds the lock for a moment
 
 
 class FolderKind(NamedTuple):
@@ -54,7 +58,7 @@ class FolderKind(NamedTuple):
         """
         make_folder(path)
         self.require_ours(path)  # before the lock's file is put into a folder that is not ours
-        with lock.exclusive(path):
+        with exclusive(path):
             yield
 
     def read_settings(self, path: Path) -> dict[str, Any]:
@@ -98,3 +102,37 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 def _shown(table: Mapping[str, Any], key: str) -> str:
     return quoted(table[key]) if key in table else "nothing"
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder.
+
+    The lock ends with its process, however that ends. Raises UserError if another process holds
+    it or the folder cannot be written.
+    """
+    lock = FileLock(folder / _LOCK)
+    with writing(folder):
+        try:
+            lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)
+        except Timeout:
+            raise UserError(f"{folder} is in use: another process is at work on it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Tell whether some process is at work on a run; nothing is written."""
+    if not (folder / _LOCK).exists():
+        return False
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:
+        return False
+    lock.release()
+    return False

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
-from zerolab.store import lock
 from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import Examples, load_examples, save_examples
-from zerolab.store.folder import FolderKind
+from zerolab.store.folder import FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
 from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
@@ -80,7 +79,7 @@ class RunFolder:
         Raises UserError at once if another process is at work on the run, and, having changed
         nothing, if metrics or games are damaged. The lock ends with its process, whatever ends it.
         """
-        with lock.exclusive(self.path):
+        with exclusive(self.path):
             now = RunFolder.open(self.path)
             if now.config != self.config:
                 raise UserError(f"{self.path} was changed by another process just now: try again")
@@ -92,7 +91,7 @@ class RunFolder:
     @property
     def is_locked(self) -> bool:
         """Whether some process is at work on the run."""
-        return lock.is_locked(self.path)
+        return is_locked(self.path)
 
     def commit(self, progress: RunProgress, metrics: Sequence[Mapping[str, Any]]) -> None:
         """Append lines of metrics and make `progress` the state of the run.

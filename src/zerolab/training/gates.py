@@ -12,8 +12,6 @@ from pydantic import Field, field_validator
 
 from zerolab.core.config import Choice, require_even
 from zerolab.core.registry import Registry
-from zerolab.play.match import Match
-from zerolab.ratings.bayes import Difference, rate
 from zerolab.ratings.score import Score
 
 
@@ -103,12 +101,3 @@ class Always(Gate):
 
 for _kind in (WinRate, Los, Always):
     GATES.add(_kind.model_fields["name"].default, _kind)
-
-
-def strength_difference(match: Match) -> Difference:
-    """Return how much stronger player A of a match is than B, by its distinct games.
-
-    The interval takes the Elo of B as known.
-    """
-    first = match.games[0]  # in which A begins
-    return rate(match.games).difference(first.first, first.second)

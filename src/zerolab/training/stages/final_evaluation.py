@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 
 from zerolab.agents.interface import Agent
-from zerolab.ratings.results import distinct_games
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import BaselineRecord, Record
 from zerolab.training.stages.interface import Stage
@@ -39,7 +38,7 @@ def _against(context: TrainingContext, opponent: Agent) -> BaselineRecord:
         network=best,
         opponent=opponent.name,
         **match.score._asdict(),
-        distinct_games=len(distinct_games(match.games)),
+        distinct_games=match.distinct,
         score_rate=match.score.score_rate,
         low=low,
         high=high,

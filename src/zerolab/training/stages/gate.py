@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from zerolab.ratings.results import distinct_games
 from zerolab.training.context import TrainingContext
-from zerolab.training.gates import strength_difference
 from zerolab.training.records import GateRecord, Record
 from zerolab.training.stages.interface import Stage
 
@@ -35,11 +33,11 @@ def _play(context: TrainingContext) -> dict[str, float]:
     torch.set_num_threads(1)
     candidate, best = (context.network_agent(n) for n in (progress.iteration, progress.best))
     match = context.play_match(candidate, best, gate.games, GateStage.name, openings=gate.openings)
-    gained = strength_difference(match)
+    gained = match.difference()
     return {
         **match.score._asdict(),
         "accepted": gate.accepts(match.score, gained.los),
-        "distinct_games": len(distinct_games(match.games)),
+        "distinct_games": match.distinct,
         "candidate_elo": progress.elo + gained.elo,
         "candidate_elo_low": progress.elo + gained.low,
         "candidate_elo_high": progress.elo + gained.high,

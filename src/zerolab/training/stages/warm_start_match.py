@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from zerolab.agents.options import NetworkOptions
-from zerolab.ratings.results import distinct_games
 from zerolab.training.context import TrainingContext
-from zerolab.training.gates import strength_difference
 from zerolab.training.records import Record, WarmStartMatchRecord
 from zerolab.training.stages.interface import Stage
 from zerolab.training.warm_start.settings import warm_start_search, warm_start_weight
@@ -44,7 +42,7 @@ class WarmStartMatch(Stage):
         match = context.play_match(
             plain, warm, games, self.name, openings=openings, begin=settings.gate.games
         )
-        los = strength_difference(match).los
+        los = match.difference().los
         over = schedule.is_over(los)
         context.update(warm_start_over=over)
         return [
@@ -52,7 +50,7 @@ class WarmStartMatch(Stage):
                 iteration=context.iteration,
                 wall_seconds=seconds(),
                 **match.score._asdict(),
-                distinct_games=len(distinct_games(match.games)),
+                distinct_games=match.distinct,
                 los=los,
                 over=over,
             )
