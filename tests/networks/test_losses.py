@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -136,3 +139,43 @@ def test_mistakes_are_told_in_one_line(given, message):
         validate(Choosing, {"loss": given})
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_a_loss_of_another_package_is_found_by_its_name(tmp_path):
+    """Its errors are per sample, so it may weigh them one by one."""
+    (tmp_path / "clipped.py").write_text(
+        """
+from typing import Literal
+from zerolab.networks.losses import LOSSES, Loss
+from zerolab.networks.settings import POLICY, VALUE
+
+class ClippedLoss(Loss):
+    name: Literal["clipped"] = "clipped"
+    most: float = 2.0
+
+    def __call__(self, errors):
+        return errors[POLICY].clamp(max=self.most).mean() + errors[VALUE].mean()
+
+LOSSES.add("clipped", ClippedLoss)
+"""
+    )
+    announcement = tmp_path / "clipped-1.dist-info" / "entry_points.txt"
+    announcement.parent.mkdir()
+    announcement.write_text("[zerolab.networks]\nclipped = clipped\n")
+    program = """
+import torch
+from zerolab.core.config import validate
+from zerolab.training.settings import LearnSettings
+loss = validate(LearnSettings, {"loss": {"name": "clipped", "most": 3}}).loss
+errors = {"policy": torch.tensor([1.0, 5.0]), "value": torch.tensor([0.0, 1.0])}
+print(loss(errors).item(), *loss.logged(errors))
+"""
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["2.5", "policy", "value", "sum", "product"], done.stderr

@@ -1,4 +1,4 @@
-"""Rolling horizon evolution as plainly as FACTS 3 tells it, against which the kernel is checked."""
+"""Rolling horizon evolution written out plainly, against which the kernel is checked."""
 
 from __future__ import annotations
 

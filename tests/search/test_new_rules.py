@@ -1,4 +1,4 @@
-"""A stranger's selection and leaf evaluators fit without touching the kernels."""
+"""Selection rules and leaf evaluators of other packages run in the kernels as they are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Counting(NamedTuple):
 
 @register_selection("counting", Counting)
 class CountingRule(PuctRule):
-    """PUCT that counts, at the root, its updates and the actions traced by the leaf evaluator."""
+    """PUCT that counts, at the root, its updates and sums the moves of the leaf evaluator."""
 
     @staticmethod
     def statistics(rule):
@@ -59,9 +59,9 @@ def test_own_rules_run_in_the_kernels():
         update={"selection": _Built(Counting()), "leaf_evaluator": _Built(Pessimist(loss=0.25))}
     )
     made: Search = run(start.game, settings, UniformEvaluator(5), [start])
-    updates, traced = made._tree.statistics[0, 0]
+    updates, moves = made._tree.statistics[0, 0]
     assert updates == 31
-    assert traced == 3 * (30 - made.counts["terminal"])
+    assert moves == 3 * (30 - made.counts["terminal"])
     plain = run(start.game, puct, UniformEvaluator(5), [start])
     assert plain._tree.value[0, 0] == 0.0
     assert made._tree.value[0, 0] != 0.0

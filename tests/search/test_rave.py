@@ -167,7 +167,7 @@ def learn(rule, tree, leaf, value, moves):
     update(rule, tree, 0, leaf, value, moves)
 
 
-def trace_of(*actions):
+def playout_of(*actions):
     moves = np.zeros(1 + MOST_PLIES, np.int32)
     moves[: 1 + len(actions)] = [len(actions), *actions]
     return moves
@@ -211,7 +211,7 @@ def trace_of(*actions):
 def test_counters_on_a_tree_drawn_by_hand(rule, expected):
     tree = drawn_tree()
     rule = rule._replace(equivalence=1.0)
-    learn(rule, tree, 9, np.float32(0.5), trace_of(0, 1, 0))
+    learn(rule, tree, 9, np.float32(0.5), playout_of(0, 1, 0))
     assert counters(tree) == expected
 
 
@@ -220,7 +220,7 @@ def test_an_action_played_twice_counts_once_in_every_state(all_movers):
     """The first player's 0 leads to node 7: in the root it is the first occurrence that counts."""
     tree = drawn_tree()
     rule = Rave(equivalence=1.0, all_movers=all_movers)
-    learn(rule, tree, 7, np.float32(1), trace_of())
+    learn(rule, tree, 7, np.float32(1), playout_of())
     later = {2: (1, -1), 4: (1, 1)} if all_movers else {}
     assert counters(tree) == {1: (1, -1), 5: (1, 1), 7: (1, -1)} | later
 
@@ -228,7 +228,7 @@ def test_an_action_played_twice_counts_once_in_every_state(all_movers):
 def test_what_a_state_counts_is_the_sum_of_its_actions():
     tree = drawn_tree()
     for value in (0.5, -1.0):
-        learn(Rave(equivalence=1.0), tree, 9, np.float32(value), trace_of())
+        learn(Rave(equivalence=1.0), tree, 9, np.float32(value), playout_of())
     assert tree.statistics[0, [0, 1, 5], 2].tolist() == [4, 2, 2]
     assert tree.statistics[0, 3, :2].tolist() == [2, pytest.approx(0.25)]
 

@@ -89,6 +89,18 @@ class CountedRules(rules.Rules):
         return rules.words(game.inner)
 
     @staticmethod
+    def actions(game):
+        return rules.actions(game.inner)
+
+    @staticmethod
+    def start(game, out):
+        rules.start(game.inner, out)
+
+    @staticmethod
+    def legal(game, state, mask):
+        rules.legal(game.inner, state, mask)
+
+    @staticmethod
     def apply(game, state, action, out):
         if state[0] | state[1] == np.uint64(0):
             game.counts[0] += 1

@@ -59,12 +59,12 @@ def keys_of(numbers):
     return streams.streams(1, 0, numbers, np.zeros_like(numbers), streams.ROOT_NOISE)
 
 
-ALIKE, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
+EQUAL, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
 
 
 def second_search(settings):
     """Search equal trees on, from the most visited reply, each with noise of its own."""
-    made = searched(settings, ALIKE)
+    made = searched(settings, EQUAL)
     reply = made.visits(SLOTS[:1]).argmax()
     made.advance(SLOTS, np.full(len(SLOTS), reply))
     return searched(settings, DIFFERENT, made)
@@ -82,7 +82,7 @@ def spread(shares):
 
 def test_noise_moves_visits_towards_the_actions_it_favours():
     assert spread(shares_of(searched(settings_with(fraction=0), DIFFERENT))) < 1e-12
-    assert spread(shares_of(searched(settings_with(), ALIKE))) < 1e-12
+    assert spread(shares_of(searched(settings_with(), EQUAL))) < 1e-12
     made = searched(settings_with(), DIFFERENT)
     shares, priors = shares_of(made), made.root_priors(SLOTS)
     assert spread(shares) > 0.04
@@ -95,7 +95,7 @@ def effect_of_noise(weight):
     states = [position.state for position in some_positions("connect_four:5x5", 30)]
     made = Search(GAME, settings_with(inherited_visits=weight), EVALUATOR, len(SLOTS))
     made.set_root(SLOTS, np.repeat(states, 2, axis=0))
-    searched(made.settings, ALIKE, made)
+    searched(made.settings, EQUAL, made)
     made.advance(SLOTS, made.visits(SLOTS).argmax(axis=1))
     ongoing = SLOTS[made.outcomes(SLOTS) == ONGOING]
     made.start_search(ongoing, DIFFERENT[ongoing], DIFFERENT[ongoing])

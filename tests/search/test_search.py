@@ -252,7 +252,7 @@ def test_without_reuse_a_move_starts_a_bare_root():
     assert (made.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
 
 
-def test_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
+def test_fresh_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
     game = parse_game("connect_four:6x7")
     noisy = SearchSettings.model_validate(
         {"simulations": 40, "noise": {"fraction": 0.25, "concentration": 10}}

@@ -30,10 +30,10 @@ class RootNoise(Settings):
     concentration: float = Field(default=10.0, gt=0)
     """alpha * number of legal actions. [Clausen2021]: 20.38."""
 
-    inherited_visits: float = Field(default=1.0, ge=0, le=1)
-    """Weight of the visits that a subtree kept from the move before brings to a root with noise:
-    1 keeps them, 0 discards the subtree, between they are discounted. Inherited visits damp the
-    noise (docs/decisions/0011). No effect without noise or without `reuse_tree`."""
+    inherited_visits: float = Field(default=0.0, ge=0, le=1)
+    """Weight of the visits that a subtree kept from the previous move brings to a root with noise:
+    1 keeps them, which damps the noise; 0 discards the subtree, whose evaluations stay in the
+    cache; values between discount them (docs/decisions/0011). No effect without noise."""
 
 
 class SearchSettings(Settings):
@@ -70,8 +70,8 @@ class SearchSettings(Settings):
     """Noise in the root's priors, in self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
 
     reuse_tree: bool = True
-    """Keep the subtree of the move played. [Wang2019], [Wang2020a], [Wang2020b]: kept within an
-    episode."""
+    """Keep the subtree of the move played; with root noise, `noise.inherited_visits` decides.
+    [Wang2019], [Wang2020a], [Wang2020b]: kept within an episode."""
 
     deduplicate: bool = True
     """Evaluate equal positions of a step once. This changes nothing but the work where a network
