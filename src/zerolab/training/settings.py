@@ -6,7 +6,6 @@ from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError
-from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Symmetries
@@ -14,8 +13,6 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.training.gates import GATES
 from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
-
-load_plugins("training")
 
 
 class LearnSettings(Settings):

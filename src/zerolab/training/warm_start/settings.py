@@ -9,11 +9,13 @@ from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Choice, Settings, choice_among, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.registry import Registry
+from zerolab.core.registry import Registry, load_plugins
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.search.settings import SearchSettings
 from zerolab.store.state import RunProgress
 from zerolab.training.warm_start.schedules import SCHEDULES
+
+load_plugins("training")  # before settings choose among what is registered: gates, too
 
 
 class Variant(NamedTuple):
