@@ -99,7 +99,10 @@ def test_against_perfect_play(capsys):
 
 def test_without_more_it_plays_baselines_and_tries_a_few_positions(smoke_run, capsys):
     found = evaluated(capsys, smoke_run, "--games", "4")
-    assert [each["opponent"] for each in found["matches"]] == ["random", "mcts:100"]
+    assert [each["opponent"] for each in found["matches"]] == [
+        "random",
+        "mcts:100?tie_break=random",
+    ]
     assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in found["matches"])
     assert found["accuracy"]["positions"] > 100
     assert found["accuracy"]["games"] == found["accuracy"]["positions"]
@@ -113,7 +116,7 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
     assert main(["evaluate", "random", "--game", "othello:4x4", "--games", "2"]) == 0
     output = capsys.readouterr().out
     assert "zerolab dataset othello:4x4" in output
-    assert "against mcts:100: " in output
+    assert "against mcts:100?tie_break=random: " in output
 
 
 def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
@@ -144,7 +147,7 @@ def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
         (["random", "--game", "gobang:3x3:3", "--games", "1" * 4000], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--nodes", "1" * 30], "less than 2**63"),
         (["random", "--positions", "x" * 5000], "File name too long"),
-        (["random", "--positions", "\udcff.parquet"], "expected a name in UTF-8"),
+        (["random", "--positions", "\udcff.parquet"], "in UTF-8"),
         (["random", "--positions", "FILE", "--figure", "x" * 5000 + ".png"], "File name too long"),
         (["random", "--game", "gobang:3x3:3", "--seed", "-1"], "seed = -1"),
         (["random", "--game", "gobang:3x3:3", "--against", "me"], "perfect"),

@@ -19,7 +19,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.figures import check_ending
 from zerolab.core.files import check_target
 from zerolab.evaluation.accuracy import agent_accuracy
-from zerolab.evaluation.baselines import BASELINES, play_baseline
+from zerolab.evaluation.baselines import BASELINES, play_baseline, score_dict
 from zerolab.evaluation.collecting import Collection, DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.figure import save_accuracy
@@ -165,9 +165,9 @@ def _against_baselines(
     found = []
     for opponent in BASELINES:
         with progress_bar(f"against {opponent}", games, "games") as update:
-            match = play_baseline(agent, opponent, games, openings, seed, update)
-        console.print(f"against {opponent}: {describe_score(match.score, match.distinct)}")
-        found.append({**match.as_dict(), "openings": openings})
+            pair = play_baseline(agent, opponent, games, openings, seed, update)
+        console.print(f"against {opponent}: {describe_score(pair)}")
+        found.append({"opponent": opponent, **score_dict(pair), "openings": openings})
     return found
 
 

@@ -6,7 +6,6 @@ import json as json_format
 import re
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import tyro
@@ -16,10 +15,9 @@ from rich.table import Table
 from zerolab.cli.output import Console
 from zerolab.cli.parse import call
 from zerolab.cli.progress_bar import PLAIN_SECONDS
-from zerolab.core.errors import UserError
-from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
-from zerolab.oracles.interface import Oracle
-from zerolab.oracles.solver import MEMORY, Budget, Solver, SolverProgress
+from zerolab.core.errors import UserError, quoted
+from zerolab.oracles.solution import Solution, solve_position
+from zerolab.oracles.solver import MEMORY, Budget, SolverProgress
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 
@@ -60,101 +58,60 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
-    console = Console(stderr=True)
-    with console.status(f"solving {game}") as status:
-        show = _teller(console, status)
-        solution = _Solution(position, Budget(nodes, seconds), memory, generic, show)
+    with Console(stderr=True).status(f"solving {game}") as status:
+        solution = solve_position(
+            position, Budget(nodes, seconds), memory=memory, generic=generic,
+            report=_reporter(game_name(position.game), status),
+        )  # fmt: skip
     if json:
         print(json_format.dumps(solution.as_dict()))
     else:
-        solution.show(Console())
+        _show(solution, Console())
 
 
 def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None:
-    if nodes is not None and nodes < 1:
-        raise UserError(f"nodes = {nodes}: expected at least 1")
+    if nodes is not None and not 1 <= nodes < 1 << 63:
+        raise UserError(f"nodes = {quoted(nodes)}: expected at least 1 and less than 2**63")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise UserError(f"seconds = {seconds}: expected more than 0")
     if not 1 <= memory <= _MOST_MEMORY:
-        raise UserError(f"memory = {memory}: expected at least 1 and at most {_MOST_MEMORY} MiB")
+        raise UserError(
+            f"memory = {quoted(memory)}: expected at least 1 and at most {_MOST_MEMORY} MiB"
+        )
 
 
-def _teller(console: Console, status: Status) -> Callable[[str], None]:
-    """Return what shows how far it has come: beside a spinner, or now and then as a line."""
-    told = perf_counter()
+def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
+    """Return what shows progress: beside a spinner in a terminal, a line now and then elsewhere."""
+    last = perf_counter()
 
-    def tell(text: str) -> None:
-        nonlocal told
+    def report(solving: SolverProgress) -> None:
+        nonlocal last
+        rate = solving.nodes / max(solving.seconds, 1e-9)
+        text = (
+            f"solving {game}: {solving.nodes:,} positions, {rate:,.0f} per second,"
+            f" {solving.seconds:.0f} s, move {solving.move + 1} of {solving.moves}"
+        )
         status.update(text)
-        if not console.is_terminal and perf_counter() - told >= PLAIN_SECONDS:
-            told = perf_counter()
-            console.print(text, highlight=False, soft_wrap=True)
+        if not status.console.is_terminal and perf_counter() - last >= PLAIN_SECONDS:
+            last = perf_counter()
+            status.console.print(text, soft_wrap=True)
 
-    return tell
+    return report
 
 
-class _Solution:
-    """The values of a position's moves, and what they cost."""
-
-    def __init__(
-        self,
-        position: Position,
-        budget: Budget,
-        memory: int,
-        generic: bool,
-        show: Callable[[str], None],
-    ) -> None:
-        def report(solving: SolverProgress) -> None:
-            rate = solving.nodes / max(solving.seconds, 1e-9)
-            show(
-                f"solving {game_name(position.game)}: {solving.nodes:,} positions,"
-                f" {rate:,.0f} a second, {solving.seconds:.0f} s,"
-                f" move {solving.move + 1} of {solving.moves}"
-            )
-
-        self.position = position
-        began = perf_counter()
-        solver = Solver(position.game, memory, budget, report)
-        is_standard = type(position.game) is type(BITBULLY_GAME) and position.game == BITBULLY_GAME
-        oracle: Oracle = BitBullyOracle() if is_standard and not generic else solver
-        self.moves: dict[str, int] = {}
-        if position.outcome is None:
-            values = oracle.action_values(position.state[None])[0]
-            self.moves = {position.name(a): int(values[a]) for a in position.legal_actions}
-            self.value = max(self.moves.values())
-        else:
-            self.value = solver.value(position.state)
-        self.seconds = perf_counter() - began
-        self.nodes = solver.nodes
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what --json prints."""
-        return {
-            "game": game_name(self.position.game),
-            "played": [self._played_name(n) for n in range(self.position.ply)],
-            "mover": "first" if self.position.first_to_move else "second",
-            "value": self.value,
-            "moves": self.moves,
-            "best": [move for move, value in self.moves.items() if value == self.value],
-            "nodes": self.nodes,
-            "seconds": round(self.seconds, 3),
-        }
-
-    def _played_name(self, number: int) -> str:
-        return self.position.name(self.position.history[number])
-
-    def show(self, console: Console) -> None:
-        """Print the board, and the moves from the best to the worst."""
-        console.print(self.position.render(), highlight=False)
-        verdict = ("draws", "wins", "loses")[int(np.sign(self.value))]
-        mover = "X" if self.position.first_to_move else "O"
-        console.print(f"\n{mover} {verdict}, value {self.value:+}", highlight=False)
-        table = Table("move", "value", box=None, header_style="bold")
-        for move, value in sorted(self.moves.items(), key=lambda each: -each[1]):
-            table.add_row(move, f"{value:+}")
-        console.print(table)
-        rate = f", {self.nodes / max(self.seconds, 1e-9):,.0f} a second" if self.nodes else ""
-        console.print(f"{self.nodes:,} positions in {self.seconds:.2f} s{rate}", highlight=False)
+def _show(solution: Solution, console: Console) -> None:
+    """Print the board, and the moves from the best to the worst."""
+    console.print(solution.position.render())
+    verdict = ("draws", "wins", "loses")[int(np.sign(solution.value))]
+    mover = "X" if solution.position.first_to_move else "O"
+    console.print(f"\n{mover} {verdict}, value {solution.value:+}")
+    table = Table("move", "value", box=None, header_style="bold")
+    for move, value in sorted(solution.moves.items(), key=lambda each: -each[1]):
+        table.add_row(move, f"{value:+}")
+    console.print(table)
+    nodes, seconds = solution.nodes, solution.seconds
+    rate = f", {nodes / max(seconds, 1e-9):,.0f} per second" if nodes else ""
+    console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")
 
 
 def run(arguments: Sequence[str]) -> None:

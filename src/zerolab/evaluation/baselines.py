@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.play.engine import Progress
 from zerolab.play.match import play_match
-from zerolab.ratings.results import distinct_games
-from zerolab.ratings.score import Score
-from zerolab.store.games import GameRecord
+from zerolab.play.results import PairResult, pair_result
 
-BASELINES = ("random", "mcts:100")
-
-
-class BaselineMatch(NamedTuple):
-    """A player's match against a baseline opponent."""
-
-    opponent: str
-    score: Score
-    """From the player's view, over all games."""
-    distinct: Score
-    """The same with repeated games counted once, for the interval."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {"opponent": self.opponent, **score_dict(self.score, self.distinct)}
+BASELINES = ("random", "mcts:100?tie_break=random")
+"""Opponents by their specs. MCTS breaks ties at random: with few simulations it would otherwise
+never look at the last cells of a board, as in the papers' framework [AZG]."""
 
 
 def play_baseline(
@@ -37,29 +22,20 @@ def play_baseline(
     openings: int,
     seed: int,
     progress: Progress = lambda done, note: None,
-) -> BaselineMatch:
-    """Play against the agent that a spec names; see `play_match`."""
+) -> PairResult:
+    """Return the result of a match against the agent that a spec names; see `play_match`."""
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
-    return BaselineMatch(opponent, match.score, own_score(distinct_games(match.games)))
+    return pair_result(match.a, match.b, match.games)
 
 
-def own_score(games: Sequence[GameRecord]) -> Score:
-    """Return the score of the player who moved first in the games of even number.
-
-    Names may be the same on both sides, as where `random` plays against itself.
-    """
-    own = [game.result if game.number % 2 == 0 else -game.result for game in games]
-    return Score(own.count(1), own.count(0), own.count(-1))
-
-
-def score_dict(score: Score, distinct: Score) -> dict[str, Any]:
-    """Return a score over all games, and Wilson's interval from the distinct ones, for JSON."""
-    low, high = distinct.interval()
+def score_dict(pair: PairResult) -> dict[str, Any]:
+    """Return the score of `pair.first` over all games, and its interval, for JSON."""
+    low, high = pair.interval
     return {
-        **score._asdict(),
-        "score_rate": score.score_rate,
-        "distinct_games": distinct.games,
+        **pair.score._asdict(),
+        "score_rate": pair.score.score_rate,
+        "distinct_games": pair.distinct.games,
         "low": low,
         "high": high,
     }

@@ -11,14 +11,13 @@ import numpy as np
 from zerolab.agents.interface import FORFEIT, Agent
 from zerolab.agents.kinds.perfect import perfect_agent
 from zerolab.core.errors import UserError
-from zerolab.evaluation.baselines import own_score
 from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.estimates import Estimate, average, proportion
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.play.engine import Progress
 from zerolab.play.match import play_match
+from zerolab.play.results import PairResult, pair_result
 from zerolab.ratings.results import distinct_games
-from zerolab.ratings.score import Score
 from zerolab.rules import host
 from zerolab.rules.interface import Game
 from zerolab.store.games import GameRecord
@@ -44,10 +43,8 @@ class JudgedMove(NamedTuple):
 class PerfectPlayReport(NamedTuple):
     """A player's games against perfect play; estimates count repeated games once."""
 
-    score: Score
-    """From the player's view, over all games."""
-    distinct: Score
-    """The same over distinct games."""
+    score: PairResult
+    """From the player's view."""
     blundered: Estimate | None
     """How often the player blundered, in games not lost from the beginning."""
     blundered_first: Estimate | None
@@ -114,14 +111,12 @@ def judge_moves(
 def perfect_play_report(
     games: Sequence[GameRecord], moves: Sequence[JudgedMove]
 ) -> PerfectPlayReport:
-    """Summarise what `play_against_perfect` returned."""
-    distinct = distinct_games(games)
-    numbers = {played.number for played in distinct}
-    counted = [move for move in moves if move.game in numbers]
+    """Summarise what `play_against_perfect` returned: games from number 0 on, and their moves."""
+    distinct = {played.number for played in distinct_games(games)}
+    counted = [move for move in moves if move.game in distinct]
     regrets = [(m.best_value - m.value, m.game) for m in counted if m.value is not None]
     return PerfectPlayReport(
-        own_score(games),
-        own_score(distinct),
+        pair_result(games[0].first, games[0].second, games),
         _blundered(counted),
         _blundered([move for move in counted if move.game % 2 == 0]),
         _blundered([move for move in counted if move.game % 2 == 1]),

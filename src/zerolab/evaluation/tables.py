@@ -12,7 +12,7 @@ from zerolab.evaluation.accuracy import Accuracy, AccuracyReport
 from zerolab.evaluation.baselines import score_dict
 from zerolab.evaluation.estimates import Estimate
 from zerolab.evaluation.perfect_play import PerfectPlayReport
-from zerolab.ratings.score import Score
+from zerolab.play.results import PairResult
 
 
 def as_plain(value: Any) -> Any:
@@ -27,7 +27,7 @@ def as_plain(value: Any) -> Any:
 def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
     """Return games against perfect play for JSON."""
     others = {name: as_plain(field) for name, field in report._asdict().items()}
-    return {**others, "score": score_dict(report.score, report.distinct)}
+    return {**others, "score": score_dict(report.score)}
 
 
 def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
@@ -78,7 +78,7 @@ def _short(estimate: Estimate | None) -> str:
 
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     """Print how games against perfect play went."""
-    console.print(f"against perfect play: {describe_score(report.score, report.distinct)}")
+    console.print(f"against perfect play: {describe_score(report.score)}")
     for blundered, which in (
         (report.blundered, "in all games"),
         (report.blundered_first, "as first player"),
@@ -94,12 +94,12 @@ def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     console.print(f"regret per move: {_number(report.regret)}")
 
 
-def describe_score(score: Score, distinct: Score) -> str:
-    """Return a score over all games, its rate, and the interval from the distinct games."""
-    low, high = distinct.interval()
+def describe_score(pair: PairResult) -> str:
+    """Return the score of `pair.first` over all games, and the interval from distinct ones."""
+    score, (low, high) = pair.score, pair.interval
     return (
         f"{score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
-        f" {score.draws} drawn, {score.losses} lost, {distinct.games} distinct games"
+        f" {score.draws} drawn, {score.losses} lost, {pair.distinct.games} distinct games"
     )
 
 

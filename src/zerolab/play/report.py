@@ -96,13 +96,20 @@ class MatchReport:
         low, high = self.pair.interval
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"score rate {score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%})",
+            f"score rate {score.score_rate:.1%}{self._of_distinct}"
+            f" (95 % interval {low:.1%} to {high:.1%})",
             f"Elo difference {elo.elo:+.1f} (95 % interval {elo.low:+.1f} to {elo.high:+.1f});"
             f" likelihood of superiority {elo.los:.1%}",
             f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
             *_forfeits(counts),
         ]
         return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
+
+    @property
+    def _of_distinct(self) -> str:
+        """The score rate that the interval is about, where games were repeated."""
+        repeats = self.pair.distinct.games < self.pair.score.games
+        return f", of distinct games {self.pair.distinct.score_rate:.1%}" if repeats else ""
 
 
 def _repetition(counts: Overview) -> str:

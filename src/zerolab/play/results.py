@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.interface import FORFEIT
 from zerolab.ratings.results import distinct_games, score_of
-from zerolab.ratings.score import Score, wilson
+from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord
 
 Floats = NDArray[np.float64]
@@ -32,11 +32,12 @@ class PairResult(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the score rate, for as many trials as there are distinct games.
+        """Wilson's 95 % interval of the score rate, from the distinct games.
 
-        So a repeated game never narrows it.
+        A repeated game neither narrows nor moves it, so where lines of play are repeated unequally
+        often the score rate of all games may lie outside.
         """
-        return wilson(self.score.score_rate, self.distinct.games)
+        return self.distinct.interval()
 
 
 class Overview(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from zerolab.agents.interface import Agent
+from zerolab.play.results import pair_result
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import BaselineRecord, Record
 from zerolab.training.stages.interface import Stage
@@ -31,14 +32,15 @@ def _against(context: TrainingContext, opponent: Agent) -> BaselineRecord:
     player = context.network_agent(best)
     stage = f"{FinalEvaluation.name} {opponent.name}"
     match = context.play_match(player, opponent, settings.games, stage, openings=settings.openings)
-    low, high = match.score.interval()
+    pair = pair_result(match.a, match.b, match.games)
+    low, high = pair.interval
     return BaselineRecord(
         iteration=context.iteration,
         wall_seconds=seconds(),
         network=best,
         opponent=opponent.name,
         **match.score._asdict(),
-        distinct_games=match.distinct,
+        distinct_games=pair.distinct.games,
         score_rate=match.score.score_rate,
         low=low,
         high=high,
