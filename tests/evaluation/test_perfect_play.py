@@ -46,7 +46,7 @@ def test_perfect_play_gives_nothing_away():
         GAME, agent_of(PerfectPlayer(ORACLE, "other")), ORACLE, 6, 0, seed=1
     )
     report = perfect_play_report(games, moves)
-    assert report.score == (0, 6, 0)
+    assert report.pair.score == (0, 6, 0)
     assert report.blundered.mean == 0
     assert report.blunders_by_ply == {}
     assert report.regret.mean == 0
@@ -61,8 +61,8 @@ def test_a_value_thrown_away_is_seen_at_its_ply(ply):
     assert {move.ply for move in thrown} == {ply}
     assert {move.game % 2 for move in thrown} == {ply % 2}
     assert report.blunders_by_ply == {ply: len(thrown)}
-    assert report.score.losses == len(thrown)  # what a perfect opponent is given it takes
-    assert report.score.wins == 0
+    assert report.pair.score.losses == len(thrown)  # what a perfect opponent is given it takes
+    assert report.pair.score.wins == 0
     part = report.blundered_first if ply % 2 == 0 else report.blundered_second
     other = report.blundered_second if ply % 2 == 0 else report.blundered_first
     assert part.mean == len(thrown) / 10

@@ -43,8 +43,8 @@ class JudgedMove(NamedTuple):
 class PerfectPlayReport(NamedTuple):
     """A player's games against perfect play; estimates count repeated games once."""
 
-    score: PairResult
-    """From the player's view."""
+    pair: PairResult
+    """The scores, from the player's view."""
     blundered: Estimate | None
     """How often the player blundered, in games not lost from the beginning."""
     blundered_first: Estimate | None

@@ -26,8 +26,8 @@ def as_plain(value: Any) -> Any:
 
 def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
     """Return games against perfect play for JSON."""
-    others = {name: as_plain(field) for name, field in report._asdict().items()}
-    return {**others, "score": score_dict(report.score)}
+    others = {name: as_plain(field) for name, field in report._asdict().items() if name != "pair"}
+    return {"score": score_dict(report.pair), **others}
 
 
 def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
@@ -78,7 +78,7 @@ def _short(estimate: Estimate | None) -> str:
 
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     """Print how games against perfect play went."""
-    console.print(f"against perfect play: {describe_score(report.score)}")
+    console.print(f"against perfect play: {describe_score(report.pair)}")
     for blundered, which in (
         (report.blundered, "in all games"),
         (report.blundered_first, "as first player"),
