@@ -24,7 +24,7 @@ _PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
 
 
 class DatasetSettings(Settings):
-    """Which positions are collected; with a game and game numbers they decide everything."""
+    """Which positions are collected; a game's positions depend on them and its number alone."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all random streams derive from."""
