@@ -17,8 +17,9 @@ BROKEN = "caf\udce9"
 
 ODD = (
     "", " ", "-", "--", "-x", "=", ":", "@", "?", "\n", "\x1b[31m", "\u202e", "☃", "%s", "{}",
-    "None", "nan", "inf", "-1", "0", "1e400", "0x10", "1_0", "٣", "../..", "/", "/dev/null", "/dev/zero",
-    LONG, DIGITS, "-" + DIGITS, THIRTY, NESTED, "/".join("abc" for _ in range(2000)), BROKEN,
+    "None", "nan", "inf", "-1", "0", "1e400", "0x10", "1_0", "٣", "../..", "/", "/dev/null",
+    "/dev/zero", LONG, DIGITS, "-" + DIGITS, THIRTY, NESTED, BROKEN,
+    "/".join("abc" for _ in range(2000)),
 )  # fmt: skip
 
 WORKING = {

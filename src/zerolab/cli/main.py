@@ -92,7 +92,8 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 def _report(message: str) -> int:
     for line in message.splitlines():
-        print(f"zerolab: {_LONG_WORD.sub(r'\1...', line)}", file=sys.stderr)
+        shortened = _LONG_WORD.sub(r"\1...", line)
+        print(f"zerolab: {shortened}", file=sys.stderr)
     return USAGE_ERROR
 
 
