@@ -1,15 +1,71 @@
-"""zerolab: a laboratory for AlphaZero-like self-play on small board games."""
+"""zerolab: a laboratory for AlphaZero-like self-play on small board games.
+
+The names below are the public interface for notebooks and scripts; `zerolab.api` documents them.
+They are imported when they are first used, so that ``import zerolab`` and the command line stay
+fast.
+"""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from zerolab.rules.position import Position
+from zerolab.core.version import __version__ as __version__
 
-__all__ = ["Position"]
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from zerolab.api import (
+        Analysis,
+        Match,
+        MoveAnalysis,
+        Network,
+        Position,
+        Positions,
+        Ratings,
+        Record,
+        Run,
+        TournamentReport,
+        UserError,
+        analyse,
+        list_games,
+        load_network,
+        open_run,
+        parse_game,
+        play_match,
+        play_tournament,
+        rate,
+        read_positions,
+        solve,
+        train,
+    )
+
+__all__ = [
+    "Analysis",
+    "Match",
+    "MoveAnalysis",
+    "Network",
+    "Position",
+    "Positions",
+    "Ratings",
+    "Record",
+    "Run",
+    "TournamentReport",
+    "UserError",
+    "analyse",
+    "list_games",
+    "load_network",
+    "open_run",
+    "parse_game",
+    "play_match",
+    "play_tournament",
+    "rate",
+    "read_positions",
+    "solve",
+    "train",
+]
+
+_LIGHT = {"Position": "zerolab.rules.position", "UserError": "zerolab.core.errors"}
+"""Names that do not need the rest of the interface, which imports torch."""
 
 # Threads that wait for each other in torch spin first. On a machine that does other things too,
 # the default number of spins makes learning many times slower; it is read when torch is loaded.
@@ -17,9 +73,11 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def __getattr__(name: str) -> Any:
-    """Import what users reach for only when they do: the command line starts faster without."""
-    if name == "Position":
-        from zerolab.rules.position import Position  # noqa: PLC0415
+    """Import a public name on its first use."""
+    if name not in __all__:
+        raise AttributeError(f"module 'zerolab' has no attribute {name!r}")
+    return getattr(import_module(_LIGHT.get(name, "zerolab.api")), name)
 
-        return Position
-    raise AttributeError(f"module 'zerolab' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

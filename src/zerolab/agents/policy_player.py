@@ -22,7 +22,7 @@ class PolicyPlayer:
     def __init__(self, game: Game, name: str, evaluator: Evaluator, sampled_plies: int = 0) -> None:
         self.name = name
         self._game = game
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self._sampled_plies = sampled_plies
         self.start(0)
 
@@ -36,7 +36,7 @@ class PolicyPlayer:
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
-        priors, _ = self._evaluator.evaluate(states)
+        priors, _ = self.evaluator.evaluate(states)
         chosen = np.empty(len(slots), np.int64)
         sample = self._plies[slots] < self._sampled_plies
         _choose(self._game, states, priors, keys, sample, chosen)

@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from zerolab import __version__
 from zerolab.agents.interface import FORFEIT, Player
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.core.version import __version__
 from zerolab.gtp.analysis import analyse
 from zerolab.gtp.protocol import (
     FIRST,
@@ -110,8 +110,8 @@ class Engine:
     def _list_games(self, *_: str) -> str:
         return self._short_name
 
-    def _set_game(self, *arguments: str) -> str:
-        if "_".join(arguments).lower() != self._short_name:
+    def _set_game(self, *words: str) -> str:
+        if "_".join(words).lower() != self._short_name:
             raise RefusedError("unsupported game")
         return ""
 
@@ -122,11 +122,11 @@ class Engine:
     def _short_name(self) -> str:
         return game_name(self._position.game).partition(":")[0]
 
-    def _boardsize(self, *arguments: str) -> str:
+    def _boardsize(self, *words: str) -> str:
         """Take one number for a square, or the numbers of rows and columns."""
-        if len(arguments) not in (1, 2):
+        if len(words) not in (1, 2):
             raise RefusedError(SYNTAX_ERROR)
-        sides = [parse_number(word) for word in arguments]
+        sides = [parse_number(word) for word in words]
         game = self._position.game
         size = sides[0], sides[-1]
         if size != game[:2]:
@@ -189,13 +189,13 @@ class Engine:
             return "0"
         return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"
 
-    def _time_settings(self, *arguments: str) -> str:
-        _check_numbers(arguments, 3)
+    def _time_settings(self, *words: str) -> str:
+        _check_numbers(words, 3)
         return ""
 
-    def _time_left(self, colour: str = "", *arguments: str) -> str:
+    def _time_left(self, colour: str = "", *words: str) -> str:
         parse_colour(colour)
-        _check_numbers(arguments, 2)
+        _check_numbers(words, 2)
         return ""
 
     def _analyse(self, *colour: str) -> str:
@@ -249,10 +249,10 @@ def _mover(position: Position) -> str:
     return FIRST if position.first_to_move else SECOND
 
 
-def _check_numbers(arguments: tuple[str, ...], count: int) -> None:
-    if len(arguments) < count:
+def _check_numbers(words: tuple[str, ...], count: int) -> None:
+    if len(words) < count:
         raise RefusedError(SYNTAX_ERROR)
-    for word in arguments[:count]:
+    for word in words[:count]:
         parse_number(word)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from pydantic import Field
 
-from zerolab import __version__
 from zerolab.core.config import Settings, validate
 from zerolab.core.files import write_text
 from zerolab.core.threads import available_cores
+from zerolab.core.version import __version__
 from zerolab.store.checks import check_schema, damaged, read_bytes, reading
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import Learner

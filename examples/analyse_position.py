@@ -1,0 +1,28 @@
+"""Ask three agents about one position: plain MCTS, a search with RAVE, and the exact solver."""
+
+from __future__ import annotations
+
+import zerolab
+
+
+def main() -> None:
+    """Print the board, what each agent would play, and why."""
+    position = zerolab.Position.start("gobang:4x4:3")
+    for move in ("b2", "a1"):
+        position = position.play(move)
+    print(position)
+
+    for agent in ("mcts:2000", "rave:2000"):
+        found = zerolab.analyse(position, agent, seed=1)
+        print(f"\n{agent} plays {found.best.name}, expects {found.value:+.2f}")
+        print("line:", " ".join(found.principal_variation))
+        for move in found.moves[:3]:
+            print(f"  {move.name}: {move.visits} visits, value {move.value:+.2f}")
+
+    values = zerolab.solve(position)
+    best = [move for move, value in values.items() if value == max(values.values())]
+    print("\nbest moves under perfect play:", *best)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A network's priors and values as arrays: python evaluate_positions.py RUN [DATASET.parquet]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import zerolab
+
+
+def main(spec: str, dataset: Path | None = None) -> None:
+    """Evaluate the first positions of a game in one batch, then a data set of solved ones."""
+    network = zerolab.load_network(spec)
+    start = zerolab.Position.start(network.game)
+    positions = [start, *(start.play(action) for action in start.legal_actions)]
+    priors, values = network.evaluate(positions)
+    print(network, "priors", priors.shape, "values", values.round(2))
+
+    if dataset is not None:
+        solved = zerolab.read_positions(dataset)
+        priors, values = network.evaluate_states(solved.states)
+        chosen = np.where(solved.legal, priors, -1.0).argmax(axis=1)
+        strong = solved.values[np.arange(len(solved)), chosen] == solved.best
+        agreement = np.corrcoef(values, np.sign(solved.best))[0, 1]
+        print(f"{len(solved)} positions: strong {strong.mean():.1%}, value r = {agreement:.2f}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)

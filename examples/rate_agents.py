@@ -1,0 +1,23 @@
+"""A round robin of agents without networks, and Bayesian Elo of its games."""
+
+from __future__ import annotations
+
+import zerolab
+
+
+def main() -> None:
+    """Print ratings with 95 % intervals, and rate the same games a second time by hand."""
+    agents = ["random", "mcts:10", "mcts:100", "rave:100"]
+    report = zerolab.play_tournament(agents, game="connect_four:4x5", games=20, openings=2)
+    for rating in report.ratings.players:
+        print(f"{rating.player:10} {rating.elo:+6.0f}  ({rating.low:+.0f} to {rating.high:+.0f})")
+
+    ratings = zerolab.rate(
+        [("Ann", "Bob", 1), ("Bob", "Ann", 0), ("Ann", "Cleo", -1), ("Cleo", "Bob", 1)]
+    )
+    difference = ratings.difference("Cleo", "Bob")
+    print(f"Cleo is stronger than Bob with a likelihood of {difference.los:.0%}")
+
+
+if __name__ == "__main__":
+    main()

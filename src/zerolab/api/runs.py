@@ -1,0 +1,92 @@
+"""Training runs, and reading what they have kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from zerolab.api.networks import Network, load_network
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.configure import amend, resolve
+from zerolab.training.records import Record
+from zerolab.training.trainer import Trainer, check_inputs
+
+__all__ = ["Record", "Run", "open_run", "train"]
+
+
+class Run:
+    """A run on disk; every call reads what it holds at that moment."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The resolved settings, as nested tables."""
+        return RunFolder.open(self.path).config
+
+    def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
+        """Return the lines of metrics, those of one stage if named (docs/metrics.md)."""
+        lines = RunFolder.open(self.path).metrics()
+        return [line for line in lines if stage in (None, line["stage"])]
+
+    def networks(self) -> list[int]:
+        """Return the iterations whose networks are kept; 0 is the untrained one."""
+        return RunFolder.open(self.path).networks()
+
+    def network(self, iteration: int | None = None) -> Network:
+        """Return the network of an iteration, by default the best one."""
+        folder = self.path.as_posix()
+        return load_network(folder if iteration is None else f"{folder}@{iteration}")
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"
+
+
+def open_run(path: Path | str) -> Run:
+    """Return the run in a folder; raise UserError where there is none or it is damaged."""
+    RunFolder.open(Path(path))
+    return Run(path)
+
+
+def train(
+    game: str | None = None,
+    *,
+    run: Path | str,
+    preset: str = "mini",
+    settings: Mapping[str, Any] | None = None,
+    on_stage: Callable[[Record], None] = lambda _: None,
+) -> Run:
+    """Train an agent in a folder, or resume the run that the folder holds; return the run.
+
+    `settings` changes settings of the preset (a name or a .toml file), as nested tables or with
+    dotted keys: ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
+    record of every finished stage once it is saved (docs/metrics.md); an exception that it raises,
+    KeyboardInterrupt included, stops training there, and the next call resumes. Raises UserError
+    for wrong settings, for other settings than the run's (only iterations may grow), and where
+    another process trains the run.
+    """
+    folder = Path(run)
+    assignments = list(_assignments(settings or {}))
+    if is_run(folder):
+        opened = RunFolder.open(folder)
+        named = [] if game is None else [f"game={json.dumps(game)}"]
+        chosen = amend(opened, [*named, *assignments])
+    else:
+        chosen = resolve(game, preset, assignments)
+        check_inputs(chosen)
+        opened = RunFolder.create(folder, chosen.model_dump())
+    with opened.locked():
+        Trainer(opened, chosen, on_record=on_stage).train()
+    return Run(folder)
+
+
+def _assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield nested settings as the ``KEY=VALUE`` texts of the command line."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _assignments(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={json.dumps(value)}"

@@ -1,0 +1,172 @@
+"""The public Python interface, against the rules, the solver and the command line's own parts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zerolab
+
+GAME = "gobang:3x3:3"
+
+
+@pytest.fixture(scope="module")
+def records():
+    return []
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, records):
+    folder = tmp_path_factory.mktemp("api") / "run"
+    settings = {"iterations": 2, "search": {"simulations": 6}, "final_evaluation.games": 0}
+    return zerolab.train(
+        GAME, run=folder, preset="smoke", settings=settings, on_stage=records.append
+    )
+
+
+def test_every_public_name_is_there_and_nothing_else():
+    for name in zerolab.__all__:
+        assert getattr(zerolab, name) is not None
+    assert set(zerolab.__all__) <= set(dir(zerolab))
+    with pytest.raises(AttributeError, match="nonsense"):
+        zerolab.nonsense  # noqa: B018
+
+
+def test_importing_it_is_light():
+    code = "import sys, zerolab; zerolab.Position; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+
+
+def test_a_callback_sees_every_stage_in_order_with_the_records_that_are_saved(run, records):
+    assert [record.line() for record in records] == run.metrics()
+    stages = [(record.iteration, record.stage) for record in records]
+    assert stages[:3] == [(1, "selfplay"), (1, "learn"), (1, "gate")]
+    assert {stage for _, stage in stages} <= {line["stage"] for line in run.metrics()}
+
+
+def test_an_exception_in_the_callback_stops_training_and_the_next_call_resumes(tmp_path, run):
+    def stop(record):
+        if record.stage == "learn":
+            raise KeyboardInterrupt
+
+    settings = {"iterations": 2, "search.simulations": 6, "final_evaluation.games": 0}
+    with pytest.raises(KeyboardInterrupt):
+        zerolab.train(GAME, run=tmp_path / "r", preset="smoke", settings=settings, on_stage=stop)
+    resumed = zerolab.train(run=tmp_path / "r")
+    expected = [{k: v for k, v in m.items() if "wall" not in k} for m in run.metrics()]
+    assert [{k: v for k, v in m.items() if "wall" not in k} for m in resumed.metrics()] == expected
+
+
+def test_settings_of_a_run_are_kept(run):
+    assert run.settings["search"]["simulations"] == 6
+    with pytest.raises(zerolab.UserError, match="simulations"):
+        zerolab.train(run=run.path, settings={"search.simulations": 7})
+
+
+def test_a_network_evaluates_positions_and_states_alike(run):
+    network = run.network()
+    start = zerolab.Position.start(GAME)
+    positions = [start, start.play("b2"), start.play("b2").play("a1")]
+    priors, values = network.evaluate(positions)
+    assert priors.shape == (3, 9)
+    assert values.shape == (3,)
+    assert np.allclose(priors.sum(axis=1), 1, atol=1e-3)
+    assert (np.abs(values) <= 1).all()
+    again = network.evaluate_states(np.array([each.state for each in positions]))
+    assert np.array_equal(priors, again[0])
+    assert network.evaluate([])[0].shape == (0, 9)
+
+
+def test_analysis_by_a_search_finds_the_win_and_a_legal_line(run):
+    position = zerolab.Position.start(GAME)
+    for move in ("a1", "b1", "a2", "b2"):
+        position = position.play(move)
+    for agent in ("mcts:300", f"{run.path}?simulations=300"):
+        found = zerolab.analyse(position, agent, seed=3)
+        assert found.best.name == "a3"
+        assert found.principal_variation[0] == "a3"
+        assert found.value > 0.5
+        assert sum(move.visits for move in found.moves) == 300
+        assert [move.visits for move in found.moves] == sorted(
+            (move.visits for move in found.moves), reverse=True
+        )
+
+
+def test_analysis_by_perfect_play_agrees_with_the_solver():
+    position = zerolab.Position.start(GAME).play("b2").play("a1").play("c1")
+    found = zerolab.analyse(position, "perfect")
+    solved = zerolab.solve(position)
+    assert {move.name: move.value for move in found.moves} == solved
+    assert found.value == max(solved.values())
+
+
+def test_analysis_by_a_policy_has_priors_and_by_random_play_a_move_alone(run):
+    position = zerolab.Position.start(GAME)
+    policy = zerolab.analyse(position, f"{run.path}?simulations=0")
+    assert policy.best.prior == max(move.prior for move in policy.moves)
+    random = zerolab.analyse(position, "random", seed=5)
+    assert random == zerolab.analyse(position, "random", seed=5)
+    assert random.best.visits is None
+    assert random.value is None
+
+
+def test_a_match_has_a_score_and_a_difference(run):
+    done = []
+    match = zerolab.play_match(
+        "mcts:200", "random", game=GAME, games=20, openings=1, progress=done.append
+    )
+    assert match.score.games == 20
+    assert match.score.score_rate > 0.6
+    assert match.difference().los > 0.5
+    assert done[-1] == 20
+
+
+def test_a_tournament_can_be_kept_and_extended(tmp_path):
+    folder = tmp_path / "t"
+    zerolab.play_tournament(["random", "mcts:5"], game=GAME, games=4, folder=folder)
+    report = zerolab.play_tournament(
+        ["random", "mcts:5", "mcts:50"], game=GAME, games=4, folder=folder
+    )
+    assert {rating.player for rating in report.ratings.players} == {"random", "mcts:5", "mcts:50"}
+
+
+def test_rating_agrees_with_hand_made_results():
+    games = [("strong", "weak", 1), ("weak", "strong", -1)] * 5
+    ratings = zerolab.rate(games)
+    assert ratings.players[0].player == "strong"
+    assert ratings.difference("strong", "weak").low > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: zerolab.analyse(zerolab.Position.start(GAME), "mtcs:10"), "mcts"),
+        (lambda: zerolab.load_network("random"), "random"),
+        (lambda: zerolab.open_run("nowhere"), "nowhere"),
+        (lambda: zerolab.play_match("random", "random", games=3, game=GAME), "3 is odd"),
+        (lambda: zerolab.play_tournament(["random"], game=GAME), "at least two"),
+        (lambda: zerolab.train("gobng:3x3:3", run="x"), "gobang"),
+        (lambda: zerolab.train(GAME, run="x", settings={"learn.epoch": 1}), "learn.epochs"),
+        (lambda: zerolab.read_positions("nothing.parquet"), "nothing.parquet"),
+    ],
+)
+def test_mistakes_are_one_line(call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(zerolab.UserError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_finished_games_cannot_be_analysed():
+    position = zerolab.Position.start(GAME)
+    for move in ("a1", "b1", "a2", "b2", "a3"):
+        position = position.play(move)
+    for call in (lambda: zerolab.analyse(position, "random"), lambda: zerolab.solve(position)):
+        with pytest.raises(zerolab.UserError, match="over"):
+            call()

@@ -1,0 +1,50 @@
+"""Every example is short, runs, and says something."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_LONGEST = 60
+_GAMES = ("hex.py",)  # a whole game, walked through in docs/add-a-game.md
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in _GAMES)
+
+
+def run_example(name, *arguments):
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    found = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_it_is_short(name):
+    assert (EXAMPLES / name).read_text("utf-8").count("\n") < _LONGEST
+
+
+def test_analyse_position():
+    printed = run_example("analyse_position.py")
+    assert "best moves under perfect play" in printed
+    assert "mcts:2000 plays" in printed
+
+
+def test_rate_agents():
+    printed = run_example("rate_agents.py")
+    ranked = [line.split()[0] for line in printed.splitlines()[:4]]
+    assert sorted(ranked) == ["mcts:10", "mcts:100", "random", "rave:100"]
+    assert ranked[-1] == "random"
+
+
+def test_own_selection_rule():
+    assert "MoveAnalysis" in run_example("own_selection_rule.py")
+
+
+def test_train_then_evaluate(tmp_path):
+    printed = run_example("train_and_watch.py", tmp_path / "run")
+    assert "iteration 3: gate finished" in printed
+    assert "priors (10, 9)" in run_example("evaluate_positions.py", tmp_path / "run")
