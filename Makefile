@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/demo
+WORKERS ?= 2
 BIN := $(VENV)/bin
 
 .PHONY: train test check bench docs grhino clean
@@ -10,8 +11,9 @@ BIN := $(VENV)/bin
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
 
+# Each file's tests stay in one process, and share what is costly to set up.
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 # Format, lint, types and layers.
 check: $(VENV)/developer

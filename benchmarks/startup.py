@@ -17,6 +17,8 @@ COMMANDS = {
     "zerolab games": ["games"],
     "zerolab perft othello:6x6 6, cached": ["perft", "othello:6x6", "6"],
     "zerolab train --help": ["train", "--help"],
+    "zerolab match --help": ["match", "--help"],
+    "zerolab settings": ["settings"],
 }
 
 

@@ -1,10 +1,10 @@
-"""Strength of Baseline and of a warm-started variant in the course of training, several seeds.
+"""Strength of the baseline and of a warm-started variant during training, over several seeds.
 
 Usage: python benchmarks/warm_start.py FOLDER [GAME] [VARIANT] [SEEDS]
 
 Trains `mini` runs into FOLDER/runs, lets networks of iterations 2, 5 and 13 of all of them play a
 tournament with Random and MCTS 100, and writes FOLDER/warm-start.md, .png and .svg. Stopped or
-killed, it goes on when it is called again. An hour on two cores for six seeds of Connect Four 6x7;
+killed, it is resumed by calling it again. An hour on two cores for six seeds of Connect Four 6x7;
 a third of that for Gobang 6x6, whose games are short.
 """
 
@@ -27,7 +27,7 @@ _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18,
 """97.5 % quantiles of Student's t by degrees of freedom, from 1."""
 
 Elos = dict[tuple[str, int], list[float]]
-"""By variant and iteration, one a seed."""
+"""By variant and iteration, one per seed."""
 
 
 class Gain(NamedTuple):
@@ -52,12 +52,12 @@ def gain(one: list[float], other: list[float]) -> Gain:
 
 
 def train_all(game: str, variants: list[str], seeds: int) -> None:
-    """Train what is not trained yet; without arenas, which would decide nothing here."""
+    """Train what is not trained yet, without gates, which would decide nothing here."""
     for seed in range(seeds):
         for variant in variants:
             chosen = [f"seed={seed}", f"warm_start.variant={variant}"]
             sets = [
-                f"--set={each}" for each in (*chosen, "gate.games=0", "final_evaluation.games=0")
+                f"--set={each}" for each in (*chosen, "gate=always", "final_evaluation.games=0")
             ]
             run = f"runs/{variant}-{seed}"
             if zerolab(["train", game, "--preset", "mini", "--run", run, *sets]):
@@ -108,7 +108,7 @@ def draw(game: str, variants: list[str], elos: Elos) -> Figure:
             runs = elos[variant, iteration]
             axes.plot([place] * len(runs), runs, "o", color=colour, alpha=0.5)
     axes.set_xticks(range(len(ITERATIONS)), [str(iteration) for iteration in ITERATIONS])
-    axes.set(xlabel="iteration", ylabel="tournament Elo", title=f"{game}, mini, a dot a run")
+    axes.set(xlabel="iteration", ylabel="tournament Elo", title=f"{game}, mini, one dot per run")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(loc="lower right")
     return figure

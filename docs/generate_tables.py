@@ -69,7 +69,8 @@ def markdown(headings: Sequence[str], rows: Rows) -> str:
 
 def summary(documented: Any) -> str:
     """Return the first paragraph of a docstring, in one line."""
-    return " ".join((documented.__doc__ or "").strip().split("\n\n")[0].split())
+    paragraph = (documented.__doc__ or "").strip().split("\n\n")[0]
+    return " ".join(paragraph.replace("``", "`").split())
 
 
 def source(kind: Any) -> str:
@@ -106,10 +107,11 @@ def _shown(value: Any) -> str:
 
 def agents() -> str:
     """Return the table of the kinds of agents."""
-    rows = [
-        [f"`{name}`", kind.form, source(type(kind))] for name, kind in sorted(AGENT_KINDS.items())
-    ]
-    return markdown(["kind", "written as", "file"], rows)
+    rows = []
+    for name, kind in sorted(AGENT_KINDS.items()):
+        module = sys.modules[type(kind).__module__]
+        rows.append([f"`{name}`", kind.form, summary(module), source(type(kind))])
+    return markdown(["kind", "written as", "what it is", "file"], rows)
 
 
 def games() -> str:

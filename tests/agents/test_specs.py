@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -88,13 +93,57 @@ def test_different_players_have_different_names_which_name_them_again():
 
 def test_a_player_named_twice_takes_part_twice():
     agents = parse_agents(["random", "mcts:5", "random", "random"], GAME)
-    assert [agent.name for agent in agents] == ["random", "mcts:5", "random #2", "random #3"]
+    names = [agent.name for agent in agents]
+    assert names == ["random", "mcts:5", "random #2", "random #3"]
+    assert [agent.name for agent in parse_agents(names, GAME)] == names
+    assert parse_agent("random #3", GAME).name == "random #3"
 
 
 def test_the_network_in_force_is_named_by_its_iteration(runs):
     name = parse_agent("runs/demo").name
     assert name.startswith("runs/demo@")
     assert name != "runs/demo@"
+
+
+@pytest.mark.parametrize("name", ["mcts:5?sampled_plies=2 #2", "runs/demo@1?simulations=2"])
+def test_agents_travel_to_other_processes_as_names(name):
+    """To a spawned process, which shares nothing: closures and weights stay here."""
+    agent = parse_agent(name, GAME)
+    assert agent.name == name
+    assert len(pickle.dumps(agent)) < 300
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(identify, agent).result() == (name, agent.identity, GAME)
+
+
+def identify(agent):
+    """Return what an agent is, having made a player of it."""
+    assert agent.new_player() is not None
+    return agent.name, agent.identity, agent.game
+
+
+def test_a_network_is_known_by_its_weights(runs):
+    """Trained again in the same folder, it is another agent, and the former one is refused."""
+    train = ["train", "gobang:3x3:3", "--preset", "smoke", "--run", "runs/again"]
+    small = ["--set", "iterations=1", "--set", "selfplay.episodes=2", "--set", "gate.games=2"]
+    found = []
+    for seed in (1, 1, 2):
+        assert main([*train, *small, "--set", f"seed={seed}"]) == 0
+        found.append(parse_agent("runs/again@0"))
+        shutil.rmtree("runs/again") if len(found) < 3 else None
+    one, same, other = found
+    assert one.name == same.name == other.name == "runs/again@0"
+    assert one.identity == same.identity != other.identity
+    assert one == same != other
+    other.evaluator()
+    with pytest.raises(UserError, match="runs/again@0 was trained again meanwhile"):
+        one.evaluator()
+
+
+def test_only_agents_that_draw_moves_or_playouts_vary(runs):
+    varying = ["random", "mcts:5", "runs/demo?sampled_plies=2", "rhea:20"]
+    assert all(parse_agent(spec, GAME).varies for spec in varying)
+    fixed = ["runs/demo", "runs/demo?simulations=0"]
+    assert not any(parse_agent(spec, GAME).varies for spec in fixed)
 
 
 def test_players_of_one_network_share_it():
@@ -124,6 +173,12 @@ def test_self_play_noise_stays_at_home(runs):
 def test_a_command_loses_its_quotes_once():
     names = [parse_agent(f"gtp:{text}", GAME).name for text in ("a -b", '"a -b"', "'a -b'")]
     assert names == ['gtp:"a -b"'] * 3
+
+
+@pytest.mark.parametrize("text", ['"a ?b"?timeout=2.50', "a ?b?timeout=2.5", "'a ?b'?timeout=2.5"])
+def test_a_program_has_a_time_out(text):
+    assert parse_agent(f"gtp:{text}", GAME).name == 'gtp:"a ?b"?timeout=2.5'
+    assert parse_agent('gtp:"a ?b"?timeout=60', GAME).name == 'gtp:"a ?b"'
 
 
 @pytest.mark.parametrize(
@@ -161,6 +216,8 @@ def test_a_command_loses_its_quotes_once():
         ("rhea:100?mutation", "expected KEY=VALUE after ?, as in ?playouts=100"),
         ("gtp:", "expected a command"),
         ('gtp:""', "expected a command"),
+        ('gtp:"a"?timeout=0', "timeout = 0: expected more than 0"),
+        ('gtp:"a"?time=5', 'unknown setting "time"'),
         ("runs/demo@77", "has no network 77: expected one of 0, 1"),
         ("runs/demo@one", "expected a whole number after @, as in runs/demo@12"),
         ("runs/demo@-1", "expected a whole number after @"),

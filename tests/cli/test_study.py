@@ -39,7 +39,7 @@ def test_every_study_has_help(name, capsys):
     assert f"usage: zerolab study {name}" in told
     assert f"Examples:\n  zerolab study {name}" in told
     options = (field.replace("_", "-") for field in registered_studies()[name].model_fields)
-    assert all(f"--{option}" in told for option in options)
+    assert all(f"--{option} " in told or f"--no-{option} " in told for option in options)
     assert f"(default: studies/{name})" in told
 
 

@@ -122,6 +122,29 @@ def test_a_sequential_test_stops_early(capsys):
     assert "sequential test ended: the larger difference" in printed
 
 
+def test_a_sequential_test_of_agents_that_repeat_themselves_needs_openings(capsys):
+    train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
+    output(capsys, *train, "--set", "selfplay.episodes=2", "--set", "final_evaluation.games=0")
+    two = ["runs/demo@0?simulations=0", "runs/demo@0", "--sprt", "0", "50"]
+    assert main(["match", *two, "--openings", "0"]) == 2
+    assert "openings = 0: runs/demo@0?simulations=0 and runs/demo@0 play without randomness" in (
+        capsys.readouterr().err
+    )
+
+
+def test_rate_and_tournament_know_a_network_by_one_name(capsys):
+    """In the run's own file it is @1, for everybody else runs/demo@1."""
+    train = ["train", "--preset", "smoke", "--set", "iterations=1", "--set", "selfplay.episodes=2"]
+    for run in ("runs/a", "runs/b"):
+        output(capsys, *train, "--run", run)
+    first, second = (Path(run, "games.sqlite").read_bytes() for run in ("runs/a", "runs/b"))
+    assert first == second
+    rated = json.loads(output(capsys, "rate", "runs/a", "runs/b", "--json"))
+    networks = {each["player"] for each in rated["players"] if "@" in each["player"]}
+    assert networks >= {"runs/a@0", "runs/a@1", "runs/b@0", "runs/b@1"}
+    assert not any(name.startswith("@") for name in networks)
+
+
 def test_an_undecided_test_says_so(capsys):
     played = ["mcts:9", "mcts:9", "--game", "connect_four:4x4", "--games", "4"]
     printed = output(capsys, "match", *played, "--sprt", "0", "10")

@@ -145,7 +145,7 @@ def interrupt(_):
     raise KeyboardInterrupt
 
 
-def test_one_position_a_game(tmp_path):
+def test_one_position_per_game(tmp_path):
     manifest = make(tmp_path / "made.parquet", DatasetSettings(one_per_game=True), 40)
     positions, _ = read_positions(tmp_path / "made.parquet")
     assert len(set(positions.games.tolist())) == len(positions) == 40

@@ -1,4 +1,4 @@
-"""Against perfect play: what is thrown away is seen, at the ply where it happens."""
+"""Against perfect play: blunders are found at the ply where they happen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Thrower(StatelessPlayer):
         return np.where(plies == self.ply, worst, values.argmax(axis=1))
 
 
-def test_perfect_play_gives_nothing_away():
+def test_perfect_play_never_blunders():
     games, moves = play_against_perfect(
         GAME, agent_of(PerfectPlayer(ORACLE, "other")), ORACLE, 6, 0, seed=1
     )
@@ -53,7 +53,7 @@ def test_perfect_play_gives_nothing_away():
 
 
 @pytest.mark.parametrize("ply", [1, 3, 4])
-def test_a_value_thrown_away_is_seen_at_its_ply(ply):
+def test_a_blunder_is_found_at_its_ply(ply):
     games, moves = play_against_perfect(GAME, agent_of(Thrower(ply)), ORACLE, 20, 0, seed=1)
     report = perfect_play_report(games, moves)
     thrown = [move for move in moves if move.is_blunder]

@@ -79,7 +79,7 @@ def test_files_that_are_something_else(tmp_path):
 
 
 def rewritten(path, head=None, **columns):
-    """Write the file anew with another head or other columns."""
+    """Rewrite the file with another head or other columns."""
     table = pq.read_table(path)
     former = json.loads(table.schema.metadata[b"zerolab"])
     for name, values in columns.items():

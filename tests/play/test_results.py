@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.agents.interface import FORFEIT
-from zerolab.play.figure import draw_cross_table, save_figure
+from zerolab.core.figures import save_figure
+from zerolab.play.figure import draw_cross_table
 from zerolab.play.results import cross_table, overview, pair_results
 from zerolab.ratings.score import Score
 from zerolab.store.games import GameRecord

@@ -7,7 +7,7 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.play import selfplay as episodes
-from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay import merge_episodes, play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -112,3 +112,41 @@ def test_early_and_late_targets_are_chosen_apart(late):
     assert (mixed.plies.policies[early] == values.plies.policies[early]).all()
     assert (mixed.plies.policies[later] == visits.plies.policies[later]).all()
     assert (mixed.plies.policies[early] != visits.plies.policies[early]).any()
+
+
+def test_an_iteration_played_in_parts_is_the_iteration():
+    """As several workers play it, each a range of game numbers."""
+    name, settings = "othello:4x4", {"episodes": 10, "threads": 2}
+    game = parse_game(name)
+    evaluator = HashEvaluator(rules.actions(game))
+
+    def part(numbers):
+        chosen = SelfPlaySettings(**settings)
+        return play_episodes(game, chosen, SEARCH, evaluator, 3, 2, numbers=numbers, name="a@1")
+
+    whole = part(None)
+    merged = merge_episodes([part(range(6, 10)), part(range(1)), part(range(1, 6))])
+    for one, other in zip(whole.plies, merged.plies, strict=True):
+        assert (one == other).all()
+    assert whole.games == merged.games
+    assert [game.number for game in whole.games] == list(range(10))
+    assert whole.counts["simulations"] == merged.counts["simulations"]
+
+
+def test_the_records_are_the_examples():
+    episodes = play("connect_four:5x5", episodes=5)
+    for record in episodes.games:
+        mine = episodes.plies.games == record.number
+        assert tuple(episodes.plies.actions[mine]) == record.actions
+        assert episodes.plies.values[mine][0] == record.result
+        assert record.first == record.second == "self-play"
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_so_many_plies_are_sampled(count):
+    """Later moves are the most visited ones, so the first ply differs between games or does not."""
+    plies = play("connect_four:5x5", episodes=30, sampled_plies=count, late_targets="visits").plies
+    later = plies.plies >= count
+    played = plies.policies[np.arange(len(plies.actions)), plies.actions]
+    assert (played[later] == plies.policies[later].max(axis=1)).all()
+    assert (played[~later] < plies.policies[~later].max(axis=1)).any() == (count > 0)

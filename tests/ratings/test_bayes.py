@@ -82,7 +82,7 @@ def test_two_players_in_closed_form():
 
 
 def bayeselo(results, rounds=20_000):
-    """Rate by BayesElo's own algorithm, minorisation-maximisation (Hunter 2004; Coulom 2005).
+    """Rate by BayesElo's own algorithm, minorisation-maximisation [Hunter2004; BayesElo].
 
     Its prior, draws of every player with every opponent by the games with it, is added first.
     """
@@ -283,7 +283,7 @@ def test_the_columns_of_a_rating():
 
 
 def test_virtual_games_hardly_count():
-    """1,000 games a pair: the prior moves a rating by far less than its interval."""
+    """1,000 games per pair: the prior moves a rating by far less than its interval."""
     results = games("a", "b", 300, 100, 100) + games("b", "a", 100, 100, 300)
     difference = rate(results, advantage=0).model.difference("a", "b")
     expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # of 60 % wins and 20 % losses

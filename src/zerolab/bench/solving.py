@@ -1,4 +1,4 @@
-"""The exact solver on one core: positions visited a second, and seconds a solution."""
+"""The exact solver on one core: positions visited per second, and seconds per solution."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _measure(subject: _Values | _Moves, limit: RulesWalk, name: str, rounds: int
 
 
 class _Values:
-    """The value of a game's first position, without any knowledge to begin with."""
+    """The value of a game's first position, from an empty table."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -55,7 +55,7 @@ class _Values:
 
 
 class _Moves:
-    """The values of all moves in several positions, each without any knowledge to begin with."""
+    """The values of all moves in several positions, each from an empty table."""
 
     def __init__(self, game: Game, states: list[State]) -> None:
         self._game = game
@@ -74,7 +74,7 @@ class _Moves:
 
 
 def _late_states(game: Game, empty: int, count: int) -> list[State]:
-    """Play at random until so many cells are empty, as often as is needed."""
+    """Return so many ongoing states with that many empty cells, from random games."""
     random = np.random.default_rng(1)
     states: list[State] = []
     while len(states) < count:

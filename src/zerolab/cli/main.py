@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from zerolab.core.version import __version__
 
 USAGE_ERROR = 2
 
+_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # what a message quotes whole
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 COMMANDS = {
@@ -90,7 +92,8 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 def _report(message: str) -> int:
     for line in message.splitlines():
-        print(f"zerolab: {line}", file=sys.stderr)
+        shortened = _LONG_WORD.sub(r"\1...", line)
+        print(f"zerolab: {shortened}", file=sys.stderr)
     return USAGE_ERROR
 
 

@@ -45,7 +45,7 @@ def studies(
         json: Print JSON.
     """
     if name:
-        raise UserError(f"expected the name first, as in zerolab study {name} --json")
+        raise UserError("expected the name first, as in zerolab study table-5.1 --json")
     listed = {name: _headline(study) for name, study in registered_studies().items()}
     if json:
         json_format.dump(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -85,11 +86,8 @@ def field_documentation(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    try:
-        source = textwrap.dedent(inspect.getsource(kind))
-    except (OSError, TypeError):  # made by a function: its fields stand elsewhere
-        return {}
-    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    """Return the strings that stand below the fields of a class, by the field's name."""
+    body = _class_bodies(kind.__module__).get(kind.__qualname__, [])
     return {
         field.target.id: str(doc.value.value)
         for field, doc in pairwise(body)
@@ -97,6 +95,18 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
         and isinstance(field.target, ast.Name)
         and isinstance(doc, ast.Expr)
         and isinstance(doc.value, ast.Constant)
+    }
+
+
+@cache
+def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
+    """Return the statements in each class of a module; of classes made by functions, none."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):
+        return {}
+    return {
+        node.name: node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)
     }
 
 

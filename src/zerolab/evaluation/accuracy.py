@@ -57,7 +57,7 @@ class AccuracyReport(NamedTuple):
     by_ply_range: list[PlyRange]
     """The same in at most MOST_RANGES parts of about equal size."""
     value: ValueAccuracy | None
-    """None for a player that does not say what it expects."""
+    """None for a player without expected values."""
 
     @property
     def is_measured(self) -> bool:

@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from zerolab.agents.interface import Actions, Agent, Slots, StatelessPlayer
 from zerolab.core import streams
 from zerolab.core.config import Settings
 from zerolab.evaluation.boards import legal_masks
 from zerolab.evaluation.positions import Positions
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import Budget
+from zerolab.play.engine import play_schedule
+from zerolab.play.observers import Moves
+from zerolab.play.schedule import ScheduledGame
+from zerolab.play.worker import Setup
 from zerolab.rules import host
-from zerolab.rules.interface import ONGOING, Game
+from zerolab.rules.interface import Game
 from zerolab.rules.interface import actions as actions_of
 from zerolab.search.search import choose_actions
 
@@ -24,7 +29,7 @@ _PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
 
 
 class DatasetSettings(Settings):
-    """Which positions are collected; with a game and game numbers they decide everything."""
+    """Which positions are collected; a game's positions depend on them and its number alone."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """What all random streams derive from."""
@@ -86,29 +91,18 @@ def collect(game: Game, oracle: Oracle, settings: DatasetSettings, numbers: rang
     The positions of a game depend on its number alone, provided that what the oracle can solve does
     not depend on what it has solved before.
     """
-    played = _Games(game, numbers)
-    rows: list[_SolvedPosition] = []
-    all_optimal = unsolved = 0
-    for ply in range(settings.last_ply + 1):
-        if not played.running.size:
-            break
-        keys = played.keys(settings.seed, streams.DATASET_MOVE)
-        states = played.states[played.running]
-        weights = legal_masks(game, states)
-        if ply >= settings.first_ply:
-            values, solved = solve(game, oracle, states)
-            best = values == values.max(axis=1, keepdims=True)
-            informative = solved & (best != weights).any(axis=1)
-            rows += played.rows(values, informative)
-            all_optimal += int((solved & ~informative).sum())
-            unsolved += int((~solved).sum())
-            perfect = solved & (_uniform(keys) < settings.perfect)
-            weights = np.where(perfect[:, None], best, weights)
-        played.play(choose_actions(weights.astype(np.int32), keys, np.zeros(len(keys), np.bool_)))
-    if settings.one_per_game:
-        rows = _one_per_game(rows, settings.seed)
+    agent = Agent("solver", lambda: _Solver(game, oracle, settings), game=game)
+    schedule = [
+        ScheduledGame(number, agent.name, agent.name, number, plies=settings.last_ply + 1)
+        for number in numbers
+    ]
+    setup = Setup(game, [agent], settings.seed, 0, 1, len(schedule), (streams.DATASET_MOVE,))
+    found = _Collector(settings.first_ply)
+    play_schedule(setup, [schedule] if schedule else [], moves=[found])
+    rows = _one_per_game(found.rows, settings.seed) if settings.one_per_game else found.rows
     positions = _as_positions(game, sorted(rows, key=lambda row: (row.game, len(row.line))))
-    return Collection(positions, CollectionCounts(len(numbers), all_optimal, unsolved))
+    counts = CollectionCounts(len(numbers), found.all_optimal, found.unsolved)
+    return Collection(positions, counts)
 
 
 class _SolvedPosition(NamedTuple):
@@ -121,37 +115,69 @@ class _SolvedPosition(NamedTuple):
     """[actions]"""
 
 
-class _Games:
-    """Games that advance together, one ply at a time."""
+class _Solver(StatelessPlayer):
+    """Plays a best move with some probability, and a uniformly random one otherwise.
 
-    def __init__(self, game: Game, numbers: range) -> None:
-        self.game = game
-        self.numbers = np.array(numbers, np.int64)
-        self.states = np.repeat(host.start(game)[None], len(numbers), axis=0)
-        self.lines: list[tuple[int, ...]] = [()] * len(numbers)
-        self.running = np.arange(len(numbers))
-        self.ply = 0
+    What it finds out about the positions that it is asked about is there until the next ones.
+    """
 
-    def keys(self, seed: int, purpose: int) -> NDArray[np.uint64]:
-        """Return a random stream for each running game at this ply."""
-        games = self.numbers[self.running]
-        return streams.streams(seed, 0, games, np.full(len(games), self.ply), purpose)
+    name = "solver"
 
-    def rows(self, values: NDArray[np.int32], wanted: NDArray[np.bool_]) -> list[_SolvedPosition]:
-        """Return the positions of some of the running games, bool[running], with their values."""
-        return [
-            _SolvedPosition(int(self.numbers[n]), self.lines[n], self.states[n].copy(), values[at])
-            for at, n in enumerate(self.running)
-            if wanted[at]
-        ]
+    def __init__(self, game: Game, oracle: Oracle, settings: DatasetSettings) -> None:
+        self._game = game
+        self._oracle = oracle
+        self._settings = settings
 
-    def play(self, actions: NDArray[np.int64]) -> None:
-        """Play one action in every running game."""
-        outcomes = host.apply_batch(self.game, self.states, self.running, actions)
-        for n, action in zip(self.running, actions.tolist(), strict=True):
-            self.lines[n] = (*self.lines[n], action)
-        self.running = self.running[outcomes == ONGOING]
-        self.ply += 1
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self._plies = np.zeros(games, np.int64)
+
+    def reset(self, slots: Slots) -> None:
+        """See `Player.reset`."""
+        self._plies[slots] = 0
+
+    def advance(self, slots: Slots, actions: Actions) -> None:
+        """See `Player.advance`."""
+        self._plies[slots] += 1
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`; nothing is solved before the first ply of the settings."""
+        legal = legal_masks(self._game, states)
+        self.values = np.full(legal.shape, ILLEGAL, np.int32)
+        self.is_solved = self._plies[slots] >= self._settings.first_ply
+        asked = np.flatnonzero(self.is_solved)
+        if asked.size:
+            solutions = solve(self._game, self._oracle, states[asked])
+            self.values[asked], self.is_solved[asked] = solutions
+        best = self.values == self.values.max(axis=1, keepdims=True)
+        self.is_informative = self.is_solved & (best != legal).any(axis=1)
+        perfect = self.is_solved & (_uniform(keys) < self._settings.perfect)
+        weights = np.where(perfect[:, None], best, legal).astype(np.int32)
+        return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
+
+
+class _Collector:
+    """Keeps the informative positions, and counts the others; a `MoveObserver`."""
+
+    def __init__(self, first_ply: int) -> None:
+        self.rows: list[_SolvedPosition] = []
+        self.all_optimal = 0
+        self.unsolved = 0
+        self._first_ply = first_ply
+
+    def decided(self, moves: Moves) -> None:
+        """See `MoveObserver.decided`."""
+        player = moves.player
+        assert isinstance(player, _Solver)
+        self.rows += [
+            _SolvedPosition(
+                int(moves.numbers[at]), tuple(moves.histories[int(at)]), moves.states[at],
+                player.values[at],
+            )
+            for at in np.flatnonzero(player.is_informative)
+        ]  # fmt: skip
+        self.all_optimal += int((player.is_solved & ~player.is_informative).sum())
+        self.unsolved += int(((moves.plies >= self._first_ply) & ~player.is_solved).sum())
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:

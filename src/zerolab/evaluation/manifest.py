@@ -40,7 +40,7 @@ def describe(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary(path: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return lines that tell people what a manifest says."""
+    """Return a manifest as lines for people."""
     found, wanted = manifest["positions"], manifest["requested"]
     lines = [
         f"{path}: {found} positions of {manifest['games']} games;"

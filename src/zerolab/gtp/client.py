@@ -27,7 +27,7 @@ class EngineError(Exception):
 
 
 class EngineRefusedError(EngineError):
-    """An engine answered a command with an error of its own, and can go on."""
+    """An engine answered a command with an error of its own, and still runs."""
 
 
 class Client:
@@ -148,16 +148,16 @@ class Client:
 
 def _spawn(command: str) -> subprocess.Popen[bytes]:
     try:
-        words = shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError as error:
         raise EngineError(f"the command cannot be read: {error}") from None
-    if not words:
+    if not arguments:
         raise EngineError("the command is empty")
     folders = os.environ.get("PATH", os.defpath) + os.pathsep + _GAMES_FOLDER
-    words[0] = shutil.which(words[0], path=folders) or words[0]
+    arguments[0] = shutil.which(arguments[0], path=folders) or arguments[0]
     try:
         return subprocess.Popen(
-            words,
+            arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -166,7 +166,7 @@ def _spawn(command: str) -> subprocess.Popen[bytes]:
         )
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the command
         reason = getattr(error, "strerror", None) or error
-        raise EngineError(f"{words[0]} cannot be started: {reason}") from None
+        raise EngineError(f"{arguments[0]} cannot be started: {reason}") from None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

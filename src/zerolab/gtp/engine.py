@@ -110,8 +110,8 @@ class Engine:
     def _list_games(self, *_: str) -> str:
         return self._short_name
 
-    def _set_game(self, *words: str) -> str:
-        if "_".join(words).lower() != self._short_name:
+    def _set_game(self, *arguments: str) -> str:
+        if "_".join(arguments).lower() != self._short_name:
             raise RefusedError("unsupported game")
         return ""
 
@@ -122,11 +122,11 @@ class Engine:
     def _short_name(self) -> str:
         return game_name(self._position.game).partition(":")[0]
 
-    def _boardsize(self, *words: str) -> str:
+    def _boardsize(self, *arguments: str) -> str:
         """Take one number for a square, or the numbers of rows and columns."""
-        if len(words) not in (1, 2):
+        if len(arguments) not in (1, 2):
             raise RefusedError(SYNTAX_ERROR)
-        sides = [parse_number(word) for word in words]
+        sides = [parse_number(word) for word in arguments]
         game = self._position.game
         size = sides[0], sides[-1]
         if size != game[:2]:
@@ -189,13 +189,13 @@ class Engine:
             return "0"
         return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"
 
-    def _time_settings(self, *words: str) -> str:
-        _check_numbers(words, 3)
+    def _time_settings(self, *arguments: str) -> str:
+        _check_numbers(arguments, 3)
         return ""
 
-    def _time_left(self, colour: str = "", *words: str) -> str:
+    def _time_left(self, colour: str = "", *arguments: str) -> str:
         parse_colour(colour)
-        _check_numbers(words, 2)
+        _check_numbers(arguments, 2)
         return ""
 
     def _analyse(self, *colour: str) -> str:
@@ -249,10 +249,10 @@ def _mover(position: Position) -> str:
     return FIRST if position.first_to_move else SECOND
 
 
-def _check_numbers(words: tuple[str, ...], count: int) -> None:
-    if len(words) < count:
+def _check_numbers(arguments: tuple[str, ...], count: int) -> None:
+    if len(arguments) < count:
         raise RefusedError(SYNTAX_ERROR)
-    for word in words[:count]:
+    for word in arguments[:count]:
         parse_number(word)
 
 

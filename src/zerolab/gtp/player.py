@@ -18,7 +18,7 @@ from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
 
 FAILURES_IN_A_ROW = 3
-"""Engines that fail so often without a move in between are not started again."""
+"""After so many failures without a move in between an engine is not restarted."""
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class _Program:
         except EngineRefusedError:
             if not is_pass:
                 raise
-            # Some engines, gtp-rhino among them, pass by themselves and refuse to be told.
+            # Some engines, gtp-rhino among them, pass by themselves and refuse a pass from outside.
             self._takes_passes = False
 
     def _read(self, game: _Game, text: str) -> int:

@@ -46,11 +46,11 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 def parse_command(line: bytes) -> Command | None:
     """Return the command of a line; None where it is empty or only a comment (section 2.6)."""
     text = line.translate(None, _CONTROL).partition(b"#")[0]
-    words = [word.decode(errors="replace") for word in text.split()]
-    if not words:
+    parts = [word.decode(errors="replace") for word in text.split()]
+    if not parts:
         return None
-    number = words.pop(0) if _is_integer(words[0]) else ""
-    return Command(number, words[0] if words else "", tuple(words[1:]))
+    number = parts.pop(0) if _is_integer(parts[0]) else ""
+    return Command(number, parts[0] if parts else "", tuple(parts[1:]))
 
 
 def answer(command: Command, text: str, success: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""Moves in the words of the protocol: the one place that translates between vertices and actions.
+"""Moves as the protocol names them: the one place that translates between vertices and actions.
 
 A move is named by the cell on which its stone stands afterwards: a column's letter, without I, and
 a row's number. Rows are counted from the top, as zerolab prints boards and as programs for Othello

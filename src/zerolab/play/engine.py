@@ -24,7 +24,7 @@ Progress = Callable[[int, str], object]
 """Takes the games that are over and what else is worth saying, a few times per second."""
 
 _POLL_SECONDS = 0.2
-_LONG_SECONDS = 1.0  # of waiting for a program until people are told
+_LONG_SECONDS = 1.0  # of waiting for a program before people are told for whom
 _MOST_SLOTS = 1024
 _LEAST_SLOTS = 16
 _MEMORY = 1 << 30

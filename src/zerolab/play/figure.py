@@ -33,7 +33,7 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
         for i, j in zip(*np.nonzero(~np.isnan(table)), strict=True):
             dark = abs(table[i, j] - 0.5) > 0.35
             colour = "white" if dark else "black"
-            share = f"{table[i, j]:.0%}"
-            axes.text(j, i, share, ha="center", va="center", fontsize=8, color=colour)
+            points = f"{table[i, j]:.0%}"
+            axes.text(j, i, points, ha="center", va="center", fontsize=8, color=colour)
     figure.colorbar(image, label="points per game of the row's player", shrink=0.7)
     return figure

@@ -70,14 +70,14 @@ def play_match(
     schedule = with_openings(game, schedule, openings, seed, iteration)
     recorder = Recorder()
     setup = Setup(game, agents, seed, iteration, threads, slots_within_memory(agents, threads))
-    play_schedule(setup, _shares(schedule, threads), games=[recorder], progress=progress)
+    play_schedule(setup, _batches(schedule, threads), games=[recorder], progress=progress)
     return Match(first, second, recorder.games)
 
 
-def _shares(schedule: list[ScheduledGame], threads: int) -> list[list[ScheduledGame]]:
+def _batches(schedule: list[ScheduledGame], threads: int) -> list[list[ScheduledGame]]:
     """Deal games to threads, games 2j and 2j + 1 to the same one."""
-    shares = [
+    batches = [
         [game for game in schedule if game.number // 2 % threads == thread]
         for thread in range(threads)
     ]
-    return [share for share in shares if share]
+    return [batch for batch in batches if batch]

@@ -120,9 +120,9 @@ def slots_needed(
 ) -> dict[str, int]:
     """Return for each agent of some games, `slots` of them at a time, how many its player holds."""
     counts = Counter(name for game in games for name in {game.first, game.second})
-    share = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
+    fair = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
     order = {name: number for number, name in enumerate(agents)}
     return {
-        name: min(counts[name], slots, share, agents[name].max_games)
+        name: min(counts[name], slots, fair, agents[name].max_games)
         for name in sorted(counts, key=order.__getitem__)
     }

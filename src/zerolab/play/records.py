@@ -143,7 +143,7 @@ _TOKENS = re.compile(
 def _games(text: str, source: str) -> Iterator[dict[str, str]]:
     """Yield the tags of every game.
 
-    A game begins with the first tag after moves, or with one that the former game already has,
+    A game begins with the first tag after moves, or with one that the game before already has,
     for files without moves. What stands in comments is not looked at. A value may hold quotes
     without backslashes if its tag has a line of its own.
     """

@@ -204,7 +204,7 @@ class TournamentReport:
 
     def _cross_table_csv(self) -> str:
         rows = [
-            [name, *("" if math.isnan(share) else f"{share:.6g}" for share in row)]
+            [name, *("" if math.isnan(rate) else f"{rate:.6g}" for rate in row)]
             for name, row in zip(self.players, self.table.tolist(), strict=True)
         ]
         return _csv([["player", *self.players], *rows])
@@ -231,7 +231,7 @@ class TournamentReport:
         for number in range(1, len(self.players) + 1):
             table.add_column(str(number), justify="right")
         for number, row in enumerate(self.table.tolist(), start=1):
-            cells = ["" if math.isnan(share) else f"{share:.0%}" for share in row]
+            cells = ["" if math.isnan(rate) else f"{rate:.0%}" for rate in row]
             table.add_row(str(number), Text(self.players[number - 1]), *cells)
         return table
 

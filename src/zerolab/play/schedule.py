@@ -79,7 +79,7 @@ class Block(NamedTuple):
 
 
 def round_robin(agents: Iterable[str], games: int) -> list[Block]:
-    """Return all blocks in which everybody plays `games` games against everybody else."""
+    """Return all blocks in which every agent plays `games` games against every other one."""
     parts = range(-(-games // GAMES_PER_BLOCK))
     return [Block(*pair, part) for part in parts for pair in combinations(sorted(agents), 2)]
 
@@ -90,15 +90,15 @@ def batches(
     """Divide the games of some blocks into batches, each of which one thread plays.
 
     Agents are divided into teams, and the pairs of two teams are a cell, of about twice as many
-    games as a thread has `slots`. Where there are few cells, threads share each of them. Games 2j
-    and 2j + 1 of a pair stay together.
+    games as a thread has `slots`. Where there are few cells, each of them is divided among the
+    threads. Games 2j and 2j + 1 of a pair stay together.
     """
     cells: dict[tuple[int, int], list[Block]] = {}
     team = _teams(blocks, games, slots)
     for block in blocks:
         cells.setdefault((team[block.first], team[block.second]), []).append(block)
-    shares = threads if len(cells) < _CELLS_PER_THREAD * threads else 1
-    dealt = [_deal(cell, games, shares) for _, cell in sorted(cells.items())]
+    parts = threads if len(cells) < _CELLS_PER_THREAD * threads else 1
+    dealt = [_deal(cell, games, parts) for _, cell in sorted(cells.items())]
     return [batch for cell in dealt for batch in cell if batch]
 
 
@@ -110,14 +110,14 @@ def _teams(blocks: Sequence[Block], games: int, slots: int) -> dict[str, int]:
     return {agent: number // size for number, agent in enumerate(agents)}
 
 
-def _deal(cell: Sequence[Block], games: int, shares: int) -> list[list[ScheduledGame]]:
+def _deal(cell: Sequence[Block], games: int, parts: int) -> list[list[ScheduledGame]]:
     """Deal pairs of games to as many batches, all pairs of agents progressing together."""
     twos = sorted((number, block) for block in cell for number in block.numbers(games)[::2])
     return [
         [
             game
-            for number, block in twos[share::shares]
+            for number, block in twos[part::parts]
             for game in block.scheduled((number, number + 1))
         ]
-        for share in range(shares)
+        for part in range(parts)
     ]

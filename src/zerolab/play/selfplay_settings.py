@@ -14,19 +14,22 @@ class SelfPlaySettings(Settings):
     """How the games of an iteration are played."""
 
     episodes: int = Field(default=50, ge=1, le=1_000_000)
-    """E: games per iteration. W, H, L: 50 (H sweeps 10 to 100)."""
+    """E: games per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 50 ([Wang2020a] sweeps 10 to
+    100)."""
 
     sampled_plies: int = Field(default=14, ge=0)
     """Plies at the start of a game whose moves are drawn in proportion to the visits; later moves
     are the most visited ones. The papers' T' counts plies from 1 and samples while ply < T', so
-    this is T' - 1. W, H, L: 14, T' = 15 (H sweeps 9 to 19, T' = 10 to 20); C: 30."""
+    this is T' - 1. [Wang2019], [Wang2020a], [Wang2020b]: 14, T' = 15 ([Wang2020a] sweeps 9 to 19,
+    T' = 10 to 20); [Clausen2021]: 30."""
 
     early_targets: Literal["visits", "values"] = "visits"
-    """The policy target of sampled plies: the visit distribution (W, H, L), or the values
-    (Q + 1) / 2 of visited actions, normalised, as line 3 of L's Algorithm 4 may mean."""
+    """The policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
+    [Wang2020b]), or the values (Q + 1) / 2 of visited actions, normalised, as line 3 of
+    [Wang2019, Alg. 4] may mean."""
 
     late_targets: Literal["move", "visits", "values"] = "move"
-    """The policy target of later plies: the move played alone, as W's and L's code has it, or one
+    """The policy target of later plies: the move played alone, as in [WangCode] and [AZG], or one
     of those above."""
 
     parallel_games: int = Field(default=512, ge=1)

@@ -40,13 +40,13 @@ class TournamentSettings(Settings):
     """name:ROWSxCOLUMNS[:K]"""
 
     games: int = Field(default=20, ge=2, le=1_000_000)
-    """Games of every pair, half with each colour. H: 10; W, L: 20."""
+    """Games of every pair, half with each colour. [Wang2020a]: 10; [Wang2019], [Wang2020b]: 20."""
 
     openings: int = Field(default=0, ge=0, le=1000)
     """Random plies at the start of a game. Games 2j and 2j + 1 of a pair share them."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """What all random streams derive from."""
+    """Seed of all random streams."""
 
     players: Mapping[str, str] = Field(default_factory=dict)
     """Names of the agents, and their identities: a network's is made from its weights."""

@@ -28,7 +28,7 @@ class Setup(NamedTuple):
 
     game: Game
     agents: Sequence[Agent]
-    """Everybody whom the schedule names; their names are different."""
+    """All agents that the schedule names; their names are different."""
     seed: int
     iteration: int
     threads: int

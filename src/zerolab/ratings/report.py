@@ -15,9 +15,9 @@ from zerolab.ratings.bayes import Rating, Ratings
 def as_json(ratings: Ratings) -> dict[str, Any]:
     """Return what `zerolab rate --json` prints.
 
-    Everything is on the scale on which BayesElo shows Elo, but for `elo_model` of a player and what
-    stands under `model`: these are on the model's own scale, which `scale` multiplies. `los` of a
-    player is how likely it is stronger than each player, in the order of the list.
+    Everything is on the scale on which BayesElo shows Elo, except `elo_model` of a player and what
+    is under `model`: these are on the model's own scale, and `scale` is the factor between both.
+    `los` of a player has the likelihoods that it is stronger than each player of the list.
     """
     likelihoods = ratings.los().tolist()
     players = [

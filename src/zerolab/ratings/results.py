@@ -68,7 +68,7 @@ def distinct_games(games: Iterable[GameT]) -> list[GameT]:
 
 
 def identity(game: RatedGame) -> Hashable:
-    """Return what a game has in common with its repetitions alone; None where that is unknown."""
+    """Return a key that only a game and its repetitions have; None where actions are unknown."""
     return None if game.actions is None else (game.first, game.second, game.actions)
 
 

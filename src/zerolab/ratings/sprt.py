@@ -33,7 +33,7 @@ _BISECTIONS = 60
 
 
 class Verdict(NamedTuple):
-    """Where a test stands."""
+    """The state of a test."""
 
     state: State
     llr: float
@@ -67,9 +67,9 @@ class Sprt(NamedTuple):
         return self
 
     def judge(self, player: str, games: Sequence[RatedGame]) -> tuple[int, Verdict]:
-        """Return how many games the test needs, all if they are too few, and where it stands then.
+        """Return how many games the test needs, all if they are too few, and its verdict on them.
 
-        Games 2j and 2j + 1 are a pair. Pairs are looked at one by one, so that the verdict does
+        Games 2j and 2j + 1 are a pair. Pairs are judged one by one, so that the verdict does
         not depend on how many games are played at once.
         """
         counts = count_pairs(player, games)

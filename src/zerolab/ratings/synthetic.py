@@ -1,4 +1,4 @@
-"""Tournaments of players whose strengths are known, to try ratings on."""
+"""Tournaments of players whose strengths are known, to test ratings on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tournament(
     advantage: float = 35.0,
     draw_elo: float = 97.3,
 ) -> tuple[dict[str, float], list[GameResult]]:
-    """Draw normal strengths, their mean 0, and the results of an even number of games a pair.
+    """Draw normal strengths, their mean 0, and the results of an even number of games per pair.
 
     Results follow the model of `zerolab.ratings.bayes`. Returns the Elo of every player, and the
     results.

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import check_file, read_limited
 
 # Everything that the decoders of numpy, zipfile, safetensors, json and tomllib were seen to raise
@@ -45,7 +45,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; restore it from a backup") from None
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+        raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
     except _UNREADABLE as error:
         raise damaged(path, error) from error
 

@@ -23,7 +23,7 @@ def draw_comparisons(
 ) -> Figure:
     """Draw shares in percent with 95 % intervals, a panel a title and a line a name.
 
-    Names must be the same in all panels. Where both shares differ, the line is shaded and tells by
+    Names must be the same in all panels. Where both differ, the line is shaded and says by
     how many standard errors.
     """
     names = list(next(iter(panels.values())))

@@ -46,9 +46,9 @@ class Study(Settings):
     def run(self, folder: Path, meter: Meter) -> Report:
         """Do what is left to do, keep everything in `folder`, and report.
 
-        Work that was stopped or killed goes on when the same study is run again in its folder (see
-        `studies.folder`); one that is finished only reports. Raises UserError for every mistake,
-        before there is a folder where that is possible.
+        Work that was stopped or killed is resumed when the same study is run again in its folder
+        (see `studies.folder`); one that is finished only reports. Raises UserError for every
+        mistake, before there is a folder where that is possible.
         """
 
 

@@ -1,4 +1,4 @@
-"""Table 5.1 of W: Random, MCTS, RAVE and RHEA without a network (FACTS 2)."""
+"""[Wang2021b, Table 5.1]: Random, MCTS, RAVE and RHEA without a network."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PUBLISHED: Mapping[str, Mapping[tuple[str, str], float]] = {
         ("rhea", "rave"): 0.050,
     },
 }
-"""The share of points of the first player of a pair against the second one (FACTS 2, Table 5.1),
+"""The score rate of the first player of a pair against the second one [Wang2021b, Table 5.1],
 in this one orientation; the other half of the paper's matrix is the complement."""
 
 PLAYERS: Mapping[str, str] = {
@@ -71,7 +71,7 @@ PLAYERS: Mapping[str, str] = {
     "rhea": "rhea:{playouts}",
 }
 """The paper's names, and who they are here. Its MCTS has uniform priors in PUCT with c = 1, and the
-value of one random playout for every leaf (FACTS 2)."""
+value of one random playout for every leaf."""
 
 
 @register_study
@@ -80,8 +80,7 @@ class Table51(Study):
 
     Every pair of the four players, none of which has a network, plays on 6x6 Gobang, Connect Four
     and Othello. Win rates stand beside the published ones, each marked: agree, or differ. Games are
-    stored as they are finished: a study that was stopped or killed goes on when the same command is
-    given again.
+    stored as they are finished: a study that was stopped or killed is resumed by the same command.
 
     Examples:
       zerolab study table-5.1
@@ -93,13 +92,13 @@ class Table51(Study):
     name: ClassVar[str] = "table-5.1"
 
     games: int = Field(default=PUBLISHED_GAMES, ge=2, le=1_000_000)
-    """Games of every pair on each game, half with each colour. W: 500."""
+    """Games of every pair on each game, half with each colour. [Wang2021b]: 500."""
 
     playouts: int = Field(default=100, ge=1, le=1_000_000)
-    """Playouts a move of MCTS, RAVE and RHEA. W: 100."""
+    """Playouts per move of MCTS, RAVE and RHEA. [Wang2021b]: 100."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """What all draws derive from."""
+    """Seed of all random streams."""
 
     playout_moves: bool = True
     """Let RAVE count the moves of playouts, as in [Gelly2011]; without, only moves in the tree."""
@@ -156,7 +155,7 @@ class _Contest:
 
     @classmethod
     def of(cls, study: Table51, game: str) -> _Contest:
-        """Return the contest of a game; raise UserError for players that cannot be."""
+        """Return the tournament of a game; raise UserError for agents that cannot be."""
         agents = parse_agents(study.players, parse_game(game))
         chosen = {
             "game": game_name(agents[0].game),
@@ -283,7 +282,9 @@ class Results:
         }
         study = self.study
         reading = "" if study.playout_moves else ", RAVE counting moves in the tree alone"
-        title = f"Table 5.1, {study.playouts} playouts a move, {study.games} games a pair{reading}"
+        title = (
+            f"Table 5.1, {study.playouts} playouts per move, {study.games} games per pair{reading}"
+        )
         figure = draw_comparisons(panels, title, "win rate, %, with 95 % interval")
         for ending in ("png", "svg"):
             save_figure(figure, self.folder / f"{self.study.name}.{ending}")
@@ -311,7 +312,7 @@ class Results:
         agree, count = sum(pair.comparison.agrees for pair in self.pairs), len(self.pairs)
         specs = ", ".join(self.players.values())
         lines = [
-            f"{self.study.games} games a pair, colours in turns, draws half a point; seed"
+            f"{self.study.games} games per pair, colours in turn, draws half a point; seed"
             f" {self.study.seed}. Players: {specs}.",
             f"{agree} of {count} pairs agree with the published {PUBLISHED_GAMES} games: the 95 %"
             f" interval of the difference includes 0, so |z| is at most {Z:.2f}. By chance alone,"
@@ -346,11 +347,11 @@ def measured_cells(pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
 
 
 def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    """Return the paper's matrix by row and column: the share of the column against the row."""
+    """Return the paper's matrix by row and column: the score rate of the column against the row."""
     table: dict[str, dict[str, float]] = {row: {} for row in PLAYERS}
-    for (column, row), share in cells.items():
-        table[row][column] = share
-        table[column][row] = 1.0 - share
+    for (column, row), rate in cells.items():
+        table[row][column] = rate
+        table[column][row] = 1.0 - rate
     return table
 
 

@@ -1,0 +1,101 @@
+"""`zerolab settings`, and presets from files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import Field
+
+from zerolab.cli.main import main
+from zerolab.core.config import Settings
+from zerolab.core.setting_docs import describe, flattened
+from zerolab.training.configure import resolve
+from zerolab.training.presets import preset_names
+from zerolab.training.settings import TrainSettings
+
+
+class Inner(Settings):
+    rate: float = Field(default=0.5, gt=0, lt=1)
+    """How fast. Slowly. [Wang2019], [Wang2020a]: 0.1 ([Wang2020a] sweeps it). [Silver2018]: 0.2."""
+
+
+class Outer(Settings):
+    count: int = Field(default=3, ge=1, le=1000)
+    """How many, over
+    two lines."""
+
+    inner: Inner = Inner()
+
+
+def test_a_setting_is_described_by_its_field_and_its_docstring():
+    count, rate = describe(Outer)
+    assert count == (
+        "count",
+        "",
+        "whole number",
+        "from 1 to 1,000",
+        3,
+        "How many, over two lines.",
+        "",
+    )
+    assert rate.key == "inner.rate"
+    assert rate.bounds == "more than 0, less than 1"
+    assert rate.description == "How fast. Slowly."
+    assert rate.papers.startswith("[Wang2019], [Wang2020a]: 0.1")
+    assert rate.papers.endswith("[Silver2018]: 0.2.")
+
+
+def test_every_key_of_every_preset_is_listed(capsys):
+    assert main(["settings", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    keys = {each["key"] for each in listed}
+    for preset in preset_names():
+        saved = dict(flattened(resolve(None, preset).model_dump()))
+        assert saved.keys() <= keys
+        for each in listed:
+            if preset in each["presets"]:
+                assert each["presets"][preset] == json.loads(json.dumps(saved[each["key"]]))
+
+
+def test_every_setting_says_what_it_does():
+    undocumented = {each.key for each in describe(TrainSettings) if not each.description}
+    assert not {key for key in undocumented if not key.startswith("search.")} - {"network"}
+
+
+def test_a_choice_brings_the_settings_of_its_members(capsys):
+    assert main(["settings", "search.selection"]) == 0
+    text = capsys.readouterr().out
+    assert "search.selection: puct | rave | uct; default puct" in text
+    assert "search.selection.c (with puct): number, at least 0; default 1.0" in text
+    assert "search.selection.equivalence (with rave)" in text
+
+
+@pytest.mark.parametrize("pattern", ["learn.epochs", "EPOCHS", "learn.e*s", "*.epochs"])
+def test_patterns(pattern, capsys):
+    assert main(["settings", pattern]) == 0
+    assert capsys.readouterr().out.startswith("learn.epochs: whole number")
+
+
+def test_a_pattern_that_fits_nothing_gets_the_nearest_spelling(capsys):
+    assert main(["settings", "epohcs"]) == 2
+    assert 'did you mean "epochs"?' in capsys.readouterr().err
+
+
+def test_a_preset_may_be_a_file(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text('game = "gobang:3x3:3"\niterations = 7\n[learn]\nepochs = 3\n')
+    settings = resolve(None, str(file), ["learn.epochs=4"])
+    assert (settings.iterations, settings.learn.epochs) == (7, 4)
+    assert settings.preset == "own"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [("iterations = ", "is not a TOML file"), ("itertions = 3", 'did you mean "iterations"?')],
+)
+def test_mistakes_in_a_preset_file(content, expected, tmp_path, capsys):
+    file = tmp_path / "own.toml"
+    file.write_text(content)
+    assert main(["train", "--preset", str(file), "--run", str(tmp_path / "run")]) == 2
+    assert expected in capsys.readouterr().err
