@@ -16,7 +16,7 @@ by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relat
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
-_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/(?:[\w-]+\.(?:py|md|toml|json))?)`")
+_PATH = re.compile(r"`((?!\.|runs/)[\w.-]+(?:/[\w.-]+)*/(?:[\w-]+\.(?:py|md|toml|json))?)`")
 _CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)[\],;]")
 
 
@@ -68,3 +68,12 @@ def test_keys_cited_in_docstrings_are_defined() -> None:
     for file in (ROOT / "src").rglob("*.py"):
         for key in _CITED.findall(file.read_text("utf-8")):
             assert key.lower() in known, f"{file.relative_to(ROOT)} cites {key}"
+
+
+def test_papers_are_cited_by_key() -> None:
+    shorthand = re.compile(r"\b[WHLCT]'s\b|\b[WHLCT](?:, [WHLCT])+\b|\b(?:FACTS|DESIGN) \d")
+    folders = [ROOT / name for name in ("src", "docs", "examples", "benchmarks")]
+    for file in (file for folder in folders for file in folder.rglob("*")):
+        if file.suffix in {".py", ".md", ".toml"}:
+            found = shorthand.search(file.read_text("utf-8"))
+            assert not found, f"{file.relative_to(ROOT)}: {found}"
