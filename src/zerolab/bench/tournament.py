@@ -1,4 +1,4 @@
-"""A tournament of networks beside plain self-play of one of them, by simulations a second."""
+"""A tournament of networks beside plain self-play of one of them, by simulations per second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.search.settings import SearchSettings
 _NAME = "connect_four:6x7"
 _NETWORK = {"blocks": 4, "filters": 32}
 _NETWORKS = 4
-_GAMES_A_PAIR = 340
+_GAMES_PER_PAIR = 340
 _SIMULATIONS = 8
 _SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games are alike
 
@@ -56,7 +56,7 @@ class _Tournament:
         self._agents = [self._agent(n, each, search) for n, each in enumerate(evaluators)]
         self._settings = TournamentSettings(
             game=_NAME,
-            games=_GAMES_A_PAIR,
+            games=_GAMES_PER_PAIR,
             players={agent.name: "" for agent in self._agents},
         )
 
@@ -89,7 +89,7 @@ class _SelfPlay:
         self._game = parse_game(_NAME)
         self._evaluator = evaluator
         self._search = search
-        episodes = _GAMES_A_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
+        episodes = _GAMES_PER_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
         self._settings = SelfPlaySettings(episodes=episodes, threads=available_cores())
         self._iteration = 0
 
