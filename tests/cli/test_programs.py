@@ -6,15 +6,17 @@ import pytest
 
 from zerolab.agents.kinds import perfect
 from zerolab.cli.main import main
-from zerolab.cli.tournament import _require_programs_named
 from zerolab.core.errors import UserError
 from zerolab.oracles.solver import Budget
+from zerolab.play.tournament import gather_agents
+from zerolab.rules.catalogue import parse_game
 
 
-def test_a_folder_starts_no_program_by_itself():
+def test_a_folder_starts_no_program_by_itself(tmp_path):
+    kept = ["random", f'gtp:"touch {tmp_path / "started"}"']
     with pytest.raises(UserError, match="the folder names the program"):
-        _require_programs_named(["random", 'gtp:"touch here"'], ["random"])
-    _require_programs_named(["random", 'gtp:"touch here"'], ['gtp:"touch here"'])
+        gather_agents(kept, ["mcts:2"], parse_game("gobang:3x3:3"))
+    assert not (tmp_path / "started").exists()
 
 
 def test_perfect_play_gives_up_where_it_is_too_hard(monkeypatch, capsys):
