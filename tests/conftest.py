@@ -32,6 +32,13 @@ def pytest_configure() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
+# Each process of pytest-xdist has a core of its own: threads of two processes that share cores
+# spend their time waiting for each other.
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if _worker and hasattr(os, "sched_setaffinity"):
+    _cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {_cores[int(_worker.removeprefix("gw")) % len(_cores)]})
+
 # A shell lets programs in its background ignore Ctrl-C, and those that tests start would, too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
