@@ -39,6 +39,9 @@ if _worker and hasattr(os, "sched_setaffinity"):
     _cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {_cores[int(_worker.removeprefix("gw")) % len(_cores)]})
 
-# A shell lets programs in its background ignore Ctrl-C, and those that tests start would, too.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell lets programs in its background ignore Ctrl-C, and nohup the end of a terminal; those
+# that tests start would ignore them, too.
+for _signal in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_signal) == signal.SIG_IGN:
+        _handler = signal.default_int_handler if _signal == signal.SIGINT else signal.SIG_DFL
+        signal.signal(_signal, _handler)

@@ -32,8 +32,8 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["train", "--preset", "smoke", "--run", "runs/demo"]) == 0
-        smaller = ["--set", "iterations=1", "--set", "selfplay.episodes=2"]
+        smaller = ["--set", "iterations=1", "--set", "final_evaluation.games=0"]
+        assert main(["train", "--preset", "smoke", "--run", "runs/demo", *smaller]) == 0
         train = ["train", "connect_four:4x4", "--preset", "smoke", "--run", "runs/other"]
         assert main([*train, *smaller]) == 0
         yield folder

@@ -22,25 +22,32 @@ def start(arguments, **streams):
     return subprocess.Popen([*ZEROLAB, *arguments], env=UNBUFFERED, text=True, **streams)
 
 
+def finish(process):
+    """Return what a process prints to its end, which must come soon; leave none behind."""
+    try:
+        return process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_kernel_that_computes(number):
-    process = start(LONG)
-    process.stdout.readline()
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    with start(LONG) as process:
+        process.stdout.readline()
+        process.send_signal(number)
+        _, errors = finish(process)
     assert process.returncode == 128 + number
     assert errors == "zerolab: interrupted\n"
 
 
 def test_a_second_signal_ends_it_at_once():
-    process = start(LONG)
-    process.stdout.readline()
-    began = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    with start(LONG) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        finish(process)
     assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("module", ["zerolab.core.errors", "tyro", "numpy.linalg", "numba"])

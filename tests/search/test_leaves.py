@@ -20,8 +20,6 @@ from zerolab.search.leaf_evaluators.mixed import Mixed
 from zerolab.search.leaf_evaluators.random_playout import RandomPlayout
 from zerolab.search.settings import SearchSettings
 
-GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
-
 
 def searched(positions, evaluator, leaf, selection="puct", simulations=60):
     settings = {"simulations": simulations, "selection": selection, "leaf_evaluator": leaf}
@@ -33,13 +31,14 @@ def require_same_trees(one, other):
         assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
 
 
-@pytest.mark.parametrize(
-    ("name", "selection"), [*((name, "puct") for name in GAMES), (GAMES[0], "rave")]
-)
+@pytest.mark.parametrize("name", ["connect_four:5x5"])
+@pytest.mark.parametrize("selection", ["puct", "rave"])
 @pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
 def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(name, selection, weight, plain):
     positions = some_positions(name, 3)
     evaluator = HashEvaluator(rules.actions(positions[0].game))
+    if selection == "rave":  # which would count the moves of the mixture's playouts
+        selection = {"name": "rave", "playout_moves": False}
     mixed = searched(positions, evaluator, {"name": "mixed", "weight": weight}, selection)
     require_same_trees(mixed, searched(positions, evaluator, plain, selection))
 
