@@ -264,9 +264,9 @@ def test_options_of_an_evolution_reach_it():
 
 
 def test_two_games_do_not_meet():
-    with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo is of"):
+    with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo plays"):
         parse_agents(["random", "runs/demo", "runs/other"])
-    with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but --game is of"):
+    with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but the game asked for is"):
         parse_agent("runs/demo", parse_game("othello:6x6"))
 
 

@@ -28,6 +28,7 @@ load_plugins("agents")
 
 _RUNS = Path("runs")
 _MOST_DIGITS = 10
+_GAME_EXAMPLE = "--game, as in --game othello:6x6"
 _ORDINAL = " #"
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
@@ -50,15 +51,24 @@ def parse_agent(spec: str, game: Game | None = None) -> Agent:
     return parse_agents([spec], game)[0]
 
 
-def parse_agents(specs: Sequence[str], game: Game | None = None) -> list[Agent]:
+def parse_agents(
+    specs: Sequence[str], game: Game | None = None, *, game_example: str = _GAME_EXAMPLE
+) -> list[Agent]:
     """Return the agents that specs name, all of one game, with different names.
 
-    A run brings its game; where none of the agents does, `game` is needed. An agent that is named
-    twice takes part twice, as "NAME" and "NAME #2". Raises UserError for every mistake.
+    A run brings its game; where none of the agents does, `game` is needed, and the error asks for
+    it with `game_example`. An agent that is named twice takes part twice, as "NAME" and "NAME #2".
+    Raises UserError for every mistake.
     """
     found = [_find(spec.strip()) for spec in specs]
-    chosen = _common_game(found, game)
+    chosen = _common_game(found, game, game_example)
     return with_different_names([_agent(each, chosen) for each in found])
+
+
+def own_game(spec: str) -> Game | None:
+    """Return the game that the agent of a spec brings, as runs do; None where it plays any."""
+    found = _find(spec.strip())
+    return found.kind.game(found.argument)
 
 
 def agent_of_game(name: str, game: str) -> Agent:
@@ -112,23 +122,23 @@ def _known_runs() -> list[str]:
     return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
 
 
-def _common_game(found: Sequence[_Spec], game: Game | None) -> Game:
+def _common_game(found: Sequence[_Spec], game: Game | None, game_example: str) -> Game:
     """Return the game of all agents; raise UserError where there are two or none."""
-    chosen, origin = game, "--game"
+    chosen, other = game, "the game asked for is"
     for each in found:
         own = each.kind.game(each.argument)
         if own is None:
             continue
         if chosen is not None and game_name(own) != game_name(chosen):
             raise UserError(
-                f"{each.text} plays {game_name(own)}, but {origin} is of {game_name(chosen)}:"
-                " expected players of one game"
+                f"{each.text} plays {game_name(own)}, but {other} {game_name(chosen)}:"
+                " expected agents of one game"
             )
         if chosen is None:
-            chosen, origin = own, each.text
+            chosen, other = own, f"{each.text} plays"
     if chosen is None:
         one = found[0].text if found else "no agent"
-        raise UserError(f"{one} plays any game: expected --game, as in --game othello:6x6")
+        raise UserError(f"{one} plays any game: expected {game_example}")
     return chosen
 
 

@@ -7,7 +7,8 @@ Agents are named as on the command line (``"mcts:100"``, ``"runs/demo@12"``), ga
 from __future__ import annotations
 
 from zerolab.api.analysis import Analysis, MoveAnalysis, analyse, solve
-from zerolab.api.contests import (
+from zerolab.api.games import list_games, read_positions
+from zerolab.api.matches import (
     Match,
     Ratings,
     TournamentReport,
@@ -15,11 +16,11 @@ from zerolab.api.contests import (
     play_tournament,
     rate,
 )
-from zerolab.api.games import list_games, read_positions
 from zerolab.api.networks import Network, load_network
 from zerolab.api.runs import Record, Run, open_run, train
 from zerolab.core.errors import UserError
 from zerolab.evaluation.positions import Positions
+from zerolab.oracles.interface import NotSolvedError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -28,6 +29,7 @@ __all__ = [
     "Match",
     "MoveAnalysis",
     "Network",
+    "NotSolvedError",
     "Position",
     "Positions",
     "Ratings",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from zerolab.api.arguments import require_path
 from zerolab.evaluation.positions import Positions
 from zerolab.evaluation.positions import read_positions as read_positions_and_metadata
 from zerolab.rules.catalogue import parse_game, registered_games
@@ -21,6 +22,7 @@ def read_positions(path: Path | str, game: str | None = None) -> Positions:
     moves that led to each. Every position is replayed and checked. Raises UserError for a file that
     is missing, damaged, newer, or of another game than `game`.
     """
+    require_path("path", path)
     chosen = None if game is None else parse_game(game)
     positions, _ = read_positions_and_metadata(Path(path), chosen)
     return positions

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.specs import parse_agent
-from zerolab.core.errors import UserError
+from zerolab.agents.specs import own_game, parse_agent
+from zerolab.api.arguments import require_position
+from zerolab.core.errors import UserError, quoted, require
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
@@ -33,20 +34,29 @@ class Network:
         [-1, 1] and are the outcome that the player to move expects. Raises UserError for a
         position of another game.
         """
+        require("positions", positions, Sequence, "a list of positions")
         for position in positions:
+            require_position(position)
             if game_name(position.game) != game_name(self.game):
                 raise UserError(
                     f"{self.name} plays {game_name(self.game)}: expected its positions,"
                     f" not one of {game_name(position.game)}"
                 )
-        words = positions[0].state.shape[0] if positions else 0
         states = np.array([position.state for position in positions], np.uint64)
-        return self.evaluate_states(states.reshape(len(positions), words))
+        return self.evaluate_states(states.reshape(len(positions), rules.words(self.game)))
 
     def evaluate_states(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Do as `evaluate`, for states uint64[N, words] such as those of `read_positions`."""
+        """Do as `evaluate`, for states uint64[N, words] such as those of `read_positions`.
+
+        Raises UserError for anything but such an array.
+        """
+        words = rules.words(self.game)
+        is_array = isinstance(states, np.ndarray)
+        if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
+            found = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
+            raise UserError(f"states = {found}: expected an array uint64[N, {words}]")
         if not len(states):
             return np.empty((0, rules.actions(self.game)), np.float32), np.empty(0, np.float32)
         return self._evaluator.evaluate(states)
@@ -60,7 +70,10 @@ def load_network(spec: str) -> Network:
 
     Raises UserError where there is no such run or network, or its file is damaged.
     """
+    missing = UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
+    if not isinstance(spec, str) or own_game(spec) is None:
+        raise missing
     agent = parse_agent(spec)
     if agent.evaluator is None:
-        raise UserError(f'"{spec}" has no network: expected a run, such as runs/demo@12')
+        raise missing
     return Network(agent.name, agent.game, agent.evaluator())

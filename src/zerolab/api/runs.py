@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from zerolab.api.arguments import require_function, require_path
 from zerolab.api.networks import Network, load_network
+from zerolab.core.errors import UserError, quoted, require
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.records import Record
@@ -47,6 +49,7 @@ class Run:
 
 def open_run(path: Path | str) -> Run:
     """Return the run in a folder; raise UserError where there is none or it is damaged."""
+    require_path("path", path)
     RunFolder.open(Path(path))
     return Run(path)
 
@@ -68,6 +71,11 @@ def train(
     for wrong settings, for other settings than the run's (only iterations may grow), and where
     another process trains the run.
     """
+    require("game", game, str | None, 'a name, such as "othello:6x6"')
+    require_path("run", run)
+    require("preset", preset, str, 'a name or a .toml file, such as "mini"')
+    require("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
+    require_function("on_stage", on_stage)
     folder = Path(run)
     assignments = list(_assignments(settings or {}))
     if is_run(folder):
@@ -89,4 +97,11 @@ def _assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]
         if isinstance(value, Mapping):
             yield from _assignments(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}={json.dumps(value)}"
+            yield f"{prefix}{key}={_as_toml(f'{prefix}{key}', value)}"
+
+
+def _as_toml(key: str, value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        raise UserError(f"{key} = {quoted(value)}: expected numbers, texts or lists") from None

@@ -7,6 +7,7 @@ import math
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _LONGEST_QUOTE = 80
 _LONGEST_NEAR = 100
@@ -38,6 +39,12 @@ def quoted(value: object) -> str:
         return f"a number of about {digits:,} digits"
     text = str(value) if isinstance(value, int | float) else _Brief().repr(value)
     return _printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+
+
+def require(name: str, value: object, kinds: Any, expected: str) -> None:
+    """Raise UserError unless the argument `name` is an instance of one of `kinds`."""
+    if not isinstance(value, kinds):
+        raise UserError(f"{name} = {quoted(value)}: expected {expected}")
 
 
 def one_line(message: object) -> str:

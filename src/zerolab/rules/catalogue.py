@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from zerolab.core.config import choice_from, validate
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError, quoted, require
 from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.rules.encoding import ENCODINGS, Encoding
 from zerolab.rules.hints import HINTS, SolverHints
@@ -66,6 +66,7 @@ def registered_games() -> Registry[Registration]:
 
 def parse_game(text: str) -> Game:
     """Return the game that ``name:ROWSxCOLUMNS[:OTHER]`` names; raise UserError for any mistake."""
+    require("game", text, str, 'a name, such as "othello:6x6"')
     name, _, sizes = text.strip().partition(":")
     registration = registered_games()[name]
     fields = registration.kind._fields
@@ -95,6 +96,11 @@ def game_name(game: Game) -> str:
     defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
     tail = "" if others == defaults else "".join(f":{value}" for value in others)
     return f"{name}:{rows}x{columns}{tail}"
+
+
+def is_game(value: object) -> bool:
+    """Return whether a value is of a registered game's type."""
+    return any(registration.kind is type(value) for registration in registered_games().values())
 
 
 def notation_of(game: Game) -> type[Notation]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, nearest, quoted, require
 from zerolab.rules import host
 from zerolab.rules import interface as rules
-from zerolab.rules.catalogue import game_name, notation_of, parse_game
+from zerolab.rules.catalogue import game_name, is_game, notation_of, parse_game
 from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.rules.notation import COLOURED, PLAIN
 
@@ -33,9 +33,9 @@ class Position:
     def start(cls, game: Game | str) -> Position:
         """Return the first position of a game, given by its name or as a value.
 
-        Raises UserError for a name that names no game.
+        Raises UserError for what is neither.
         """
-        chosen = parse_game(game) if isinstance(game, str) else game
+        chosen = game if is_game(game) else parse_game(game)
         return cls(chosen, host.start(chosen))
 
     @property
@@ -83,6 +83,7 @@ class Position:
 
     def parse(self, text: str) -> int:
         """Return the legal action that a text names; raise UserError otherwise."""
+        require("move", text, str, 'a name, such as "c2"')
         action = notation_of(self.game).parse_action(self.game, text.strip())
         if action in self.legal_actions:
             return action

@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError
+from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Symmetries
@@ -71,7 +72,7 @@ class FinalEvaluationSettings(Settings):
     openings: int = Field(default=4, ge=0, le=1000)
     """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
-    baselines: tuple[str, ...] = ("random", "mcts:100?tie_break=random", "@0")
+    baselines: tuple[str, ...] = (*BASELINES, "@0")
     """The opponents' specs. ``@0`` is network 0 of this run, the untrained one. Plain MCTS breaks
     ties at random: one that prefers low actions overlooks moves, and would flatter the network."""
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from typing import cast
 
 import torch
 
-from zerolab.agents.specs import parse_agents
-from zerolab.core.config import require_even
-from zerolab.core.errors import UserError
+from zerolab.agents.interface import Agent
+from zerolab.api.arguments import agents_of, require_function, require_path
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError, quoted, require
 from zerolab.play.match import Match
 from zerolab.play.match import play_match as play_match_of
 from zerolab.play.report import TournamentReport
@@ -20,7 +22,7 @@ from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
 from zerolab.ratings.results import GameResult, RatedGame
-from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.catalogue import game_name
 
 __all__ = [
     "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
@@ -40,18 +42,16 @@ def play_match(
     """Play a match between two agents, half of the games with each colour, on all cores.
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is needed where neither
-    agent is a run. `progress` is told how many games are over. Raises UserError for wrong specs, an
-    odd number of games, and openings longer than games.
+    agent is a run. `progress` is called with the number of finished games. Raises UserError for
+    wrong specs, an odd number of games, and openings longer than games.
     """
-    try:
-        require_even(games)
-    except ValueError as error:
-        raise UserError(f"games: {error}") from None
-    first, second = parse_agents([a, b], parse_game(game) if game is not None else None)
+    require_function("progress", progress)
+    first, second = agents_of([a, b], game)
+    settings = _settings([first, second], games, openings, seed)
     with _one_core_per_thread():
         return play_match_of(
-            first.game, first, second, games, seed, progress=lambda done, _: progress(done),
-            openings=openings,
+            first.game, first, second, settings.games, settings.seed,
+            progress=lambda done, _: progress(done), openings=settings.openings,
         )  # fmt: skip
 
 
@@ -65,20 +65,21 @@ def play_tournament(
     folder: Path | str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> TournamentReport:
-    """Let everybody play everybody, `games` games per pair; return ratings and tables.
+    """Let every agent play every other, `games` games per pair; return ratings and tables.
 
     With a `folder` the games are kept there, a stopped tournament is resumed, and agents may be
     added later. Raises UserError for wrong specs, fewer than two agents, and a folder that holds
     something else.
     """
+    if isinstance(agents, str) or not isinstance(agents, Sequence):
+        raise UserError(f'agents = {quoted(agents)}: expected a list, as in ["random", "mcts:10"]')
     if len(agents) < 2:
         raise UserError(f"{len(agents)} agents: expected at least two")
-    parsed = parse_agents(agents, parse_game(game) if game is not None else None)
-    name = game_name(parsed[0].game)
-    identities = {agent.name: agent.identity for agent in parsed}
-    settings = TournamentSettings(
-        game=name, games=games, openings=openings, seed=seed, players=identities
-    )
+    if folder is not None:
+        require_path("folder", folder)
+    require_function("progress", progress)
+    parsed = agents_of(agents, game)
+    settings = _settings(parsed, games, openings, seed)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary, _one_core_per_thread():
         place = Path(temporary) / "tournament" if folder is None else Path(folder)
         with Tournament.locked(place, settings) as tournament:
@@ -96,15 +97,35 @@ def rate(
 
     A game may also be (first player, second player, result), the result being 1, 0 or -1 for the
     first player. Repeated games count once where their moves are known. `advantage` and `draw_elo`
-    are fitted unless given. Raises UserError without games, and where groups of players never met.
+    are fitted unless given. Raises UserError for wrong games, without games, and where groups of
+    players never met.
     """
+    if isinstance(games, str) or not isinstance(games, Iterable):
+        raise UserError(f"games = {quoted(games)}: expected a list of games")
+    require("advantage", advantage, Real | None, "a number of Elo")
+    require("draw_elo", draw_elo, Real | None, "a number of Elo")
     found = [_as_rated(game) for game in games]
     return rate_games(found, advantage=advantage, draw_elo=draw_elo)
 
 
-def _as_rated(game: RatedGame | tuple[str, str, int]) -> RatedGame:
-    if isinstance(game, tuple) and not hasattr(game, "result"):
-        return GameResult(*game)
+def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> TournamentSettings:
+    """Check the settings that matches and tournaments share; raise UserError for any mistake."""
+    data = {"game": game_name(agents[0].game), "games": games, "openings": openings, "seed": seed}
+    players = {agent.name: agent.identity for agent in agents}
+    return validate(TournamentSettings, {**data, "players": players})
+
+
+def _as_rated(game: object) -> RatedGame:
+    """Return a game with fields; raise UserError for what is not a finished game."""
+    if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
+        game = GameResult(*game)
+    names = [getattr(game, each, None) for each in ("first", "second")]
+    has_names = all(isinstance(name, str) for name in names)
+    if not has_names or getattr(game, "result", None) not in (1, 0, -1):
+        raise UserError(
+            f"{quoted(game)} is not a finished game: expected (first player, second player, result)"
+            " with the result 1, 0 or -1 for the first player"
+        )
     return cast(RatedGame, game)
 
 

@@ -1,0 +1,57 @@
+"""Checks of arguments, so that each mistake is one line and none reaches the code below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import index
+from pathlib import Path
+
+from zerolab.agents.interface import Agent
+from zerolab.agents.specs import parse_agents
+from zerolab.core.errors import UserError, quoted, require
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+_GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
+_AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """Return a whole number of at least `least` and less than 2**63; raise UserError otherwise."""
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UserError(f"{name} = {quoted(value)}: expected a whole number") from None
+    if not least <= number < 1 << 63:
+        raise UserError(f"{name} = {quoted(number)}: expected at least {least} and less than 2**63")
+    return number
+
+
+def require_spec(value: object) -> None:
+    """Raise UserError unless the value is text, as an agent's spec is."""
+    require("agent", value, str, _AGENT)
+
+
+def require_function(name: str, value: object) -> None:
+    """Raise UserError unless the value can be called."""
+    require(name, value, Callable, "a function")
+
+
+def require_path(name: str, value: object) -> None:
+    """Raise UserError unless the value is a path."""
+    require(name, value, (str, Path), "a path")
+
+
+def require_position(value: object) -> None:
+    """Raise UserError unless the value is a position."""
+    require("position", value, Position, "a zerolab.Position")
+
+
+def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
+    """Return the agents that specs name, all of one game; raise UserError for any mistake."""
+    named = []
+    for spec in specs:
+        require_spec(spec)
+        named.append(str(spec))
+    chosen = None if game is None else parse_game(game)
+    return parse_agents(named, chosen, game_example=_GAME_EXAMPLE)
