@@ -40,8 +40,8 @@ def test_rate_agents():
     assert ranked[-1] == "random"
 
 
-def test_own_selection_rule():
-    assert "MoveAnalysis" in run_example("own_selection_rule.py")
+def test_custom_selection_rule():
+    assert "MoveAnalysis" in run_example("custom_selection_rule.py")
 
 
 def test_train_then_evaluate(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from pydantic import Field
 
 from zerolab.cli.main import main
+from zerolab.cli.settings import all_settings, by_preset, preset_values
 from zerolab.core.config import Settings
 from zerolab.core.setting_docs import describe, flattened
 from zerolab.training.configure import resolve
@@ -27,9 +28,15 @@ class Outer(Settings):
 
     inner: Inner = Inner()
 
+    names: tuple[str, ...] = ("a",)
+    """Some names."""
+
+    workers: int = Field(default_factory=lambda: 7, json_schema_extra={"default": "one per core"})
+    """How many workers."""
+
 
 def test_a_setting_is_described_by_its_field_and_its_docstring():
-    count, rate = describe(Outer)
+    count, rate, names, workers = describe(Outer)
     assert count == (
         "count",
         "",
@@ -44,6 +51,20 @@ def test_a_setting_is_described_by_its_field_and_its_docstring():
     assert rate.description == "How fast. Slowly."
     assert rate.papers.startswith("[Wang2019], [Wang2020a]: 0.1")
     assert rate.papers.endswith("[Silver2018]: 0.2.")
+    assert names.type == "list of texts"
+    assert workers.default == "one per core"
+
+
+def test_every_documented_choice_says_what_its_fields_are():
+    described = {(each.key, each.choice): each.description for each in describe(TrainSettings)}
+    assert described["search.fpu.value", "fixed"].startswith("Q of unvisited children")
+    assert described["gate.threshold", "win_rate"].startswith("u: the least share")
+
+
+def test_listed_defaults_do_not_depend_on_the_machine():
+    threads = next(each for each in all_settings() if each.key == "selfplay.threads")
+    assert threads.default == "one per core"
+    assert by_preset(preset_values(), threads) == "default in all"
 
 
 def test_every_key_of_every_preset_is_listed(capsys):
@@ -55,7 +76,8 @@ def test_every_key_of_every_preset_is_listed(capsys):
         assert saved.keys() <= keys
         for each in listed:
             if preset in each["presets"]:
-                assert each["presets"][preset] == json.loads(json.dumps(saved[each["key"]]))
+                value = json.loads(json.dumps(saved[each["key"]]))
+                assert each["presets"][preset] in (value, each["default"])
 
 
 def test_every_setting_says_what_it_does():

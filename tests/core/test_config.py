@@ -90,6 +90,12 @@ def complaints(data: dict[str, Any]) -> list[str]:
         ({"rule": {"c": 2}}, "rule.name is missing: expected one of puct, rave"),
         ({"rule": {"name": "puct", "c": -1}}, "rule.c = -1: expected more than 0.0"),
         ({"rule": {"name": "rave"}}, "rule.equivalence is missing"),
+        (
+            {"rule": {"name": "puct", "equivalence": 9}},
+            'rule.equivalence belongs to rule = "rave", but rule = "puct" here: expected rule=rave'
+            " first",
+        ),
+        ({"rule": 7}, "rule = 7: expected one of puct, rave"),
         ({"title": "impossible"}, "title and learn contradict each other"),
     ],
 )

@@ -19,6 +19,7 @@ from zerolab.core.errors import UserError
 from zerolab.store import arrays, state
 from zerolab.store import examples as examples_module
 from zerolab.store import games as games_module
+from zerolab.store.checks import reading
 from zerolab.store.run_folder import RunFolder
 
 
@@ -102,6 +103,12 @@ def test_a_changed_byte_is_told_or_does_not_matter(folder, kind):
             assert len(str(error).splitlines()) == 1
             assert path.read_bytes() == changed
     assert told == len(places) if kind.guarded else told > 0
+
+
+def test_a_seek_to_an_offset_that_a_damaged_file_names_is_told(tmp_path):
+    expected = r"file\.npz is damaged \(.*Invalid argument"
+    with pytest.raises(UserError, match=expected), reading(tmp_path / "file.npz"):
+        raise OSError(22, "Invalid argument")
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.99])

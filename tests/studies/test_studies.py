@@ -20,7 +20,7 @@ class Small(Study):
     name: ClassVar[str] = "small"
     games: int = 4
 
-    def run(self, folder, meter):
+    def run(self, folder, progress_bar):
         raise NotImplementedError
 
 

@@ -29,7 +29,7 @@ _SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games ar
 
 
 def measure_tournament(rounds: int) -> Iterator[Measurement]:
-    """Measure a tournament without and with merging and cache."""
+    """Measure a tournament without and with deduplication and cache."""
     evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}

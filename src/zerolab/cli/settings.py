@@ -74,12 +74,24 @@ def all_settings() -> list[Setting]:
 
 
 def preset_values() -> dict[str, dict[str, Any]]:
-    """Return the settings of every preset that comes with the package, by dotted key."""
+    """Return the settings of every preset that comes with the package, by dotted key.
+
+    Where a preset keeps a default, it is the one that `all_settings` describes.
+    """
     from zerolab.core.setting_docs import flattened
     from zerolab.training.configure import resolve
     from zerolab.training.presets import preset_names
 
-    return {name: dict(flattened(resolve(None, name).model_dump())) for name in preset_names()}
+    defaults = {each.key: each.default for each in all_settings() if not each.choice}
+    found = {}
+    for name in preset_names():
+        preset = resolve(None, name)
+        chosen = dict(flattened(preset.model_dump(exclude_unset=True)))
+        found[name] = {
+            key: value if key in chosen else defaults.get(key, value)
+            for key, value in flattened(preset.model_dump())
+        }
+    return found
 
 
 def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:

@@ -230,15 +230,28 @@ def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[B
     }
 
 
+def _explain_unknown(model: type[BaseModel], location: Sequence[int | str]) -> str:
+    """Explain a key that its table does not have; it may be one of a choice not taken."""
+    spot, name = _locate(model, location[:-1]), str(location[-1])
+    prefix = f"{spot.key}." if spot.key else ""
+    siblings = _choices_at(spot.key.split("."), model)
+    owners = [choice for choice, kind in siblings.items() if name in kind.model_fields]
+    if owners and spot.model:
+        chosen = spot.model.model_fields["name"].default
+        named = " or ".join(map(quoted, owners))
+        return (
+            f"{prefix}{name} belongs to {spot.key} = {named}, but {spot.key} = {quoted(chosen)}"
+            f" here: expected {spot.key}={owners[0]} first"
+        )
+    known = [prefix + field for field in spot.model.model_fields] if spot.model else []
+    return f"unknown setting {quoted(prefix + name)}{nearest(prefix + name, known)}"
+
+
 def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
     kind, context = mistake["type"], mistake.get("ctx", {})
     location = mistake["loc"]
     if kind == "extra_forbidden":
-        spot = _locate(model, location[:-1])
-        prefix = f"{spot.key}." if spot.key else ""
-        known = [prefix + field for field in spot.model.model_fields] if spot.model else []
-        unknown = f"{prefix}{location[-1]}"
-        return f"unknown setting {quoted(unknown)}{nearest(unknown, known)}"
+        return _explain_unknown(model, location)
     key = _locate(model, location).key
     if kind == "missing":
         return f"{key} is missing"
@@ -254,6 +267,8 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f"{key}.name = {quoted(tag)}: {expected}"
     expectation = _EXPECTATIONS.get(kind)
     wanted = expectation.format(**context) if expectation else one_line(mistake["msg"])
+    if kind == "model_attributes_type" and (choices := _choices_at(key.split("."), model)):
+        wanted = f"one of {', '.join(choices)}"
     hint = ""
     if kind == "literal_error" and isinstance(mistake["input"], str):
         hint = nearest(mistake["input"], wanted.split("'")[1::2])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST_QUOTE = 80
+_LONGEST_PATH = 250
 _LONGEST_NEAR = 100
 """Nobody misspells a name so badly; comparing longer texts takes long."""
 
@@ -24,8 +25,9 @@ class UserError(Exception):
 def quoted(value: object) -> str:
     """Return a value as messages quote it: on one line, at most about a hundred characters long.
 
-    Text is put in quotation marks. What cannot be printed, such as a line break or a byte of a file
-    name that is not UTF-8, is escaped. Long text keeps its beginning, long paths keep their end.
+    Paths may have 250 characters. Text is put in quotation marks. What cannot be printed, such as a
+    line break or a byte of a file name that is not UTF-8, is escaped. Long text keeps its
+    beginning, long paths keep their end.
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
@@ -33,7 +35,7 @@ def quoted(value: object) -> str:
         return f'"{_printable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
     if isinstance(value, Path):
         text = str(value)
-        return _printable(text if len(text) <= _LONGEST_QUOTE else "..." + text[-_LONGEST_QUOTE:])
+        return _printable(text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:])
     if isinstance(value, int) and value.bit_length() > 3 * _LONGEST_QUOTE:
         digits = int(value.bit_length() * math.log10(2)) + 1
         return f"a number of about {digits:,} digits"

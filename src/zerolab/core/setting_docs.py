@@ -34,7 +34,7 @@ class Setting(NamedTuple):
     bounds: str
     """Such as "from 1 to 64"; empty if there are none."""
     default: Any
-    """None where unset."""
+    """None where unset; in words where it depends on the machine."""
     description: str
     """What it does; one paragraph."""
     papers: str
@@ -121,9 +121,24 @@ def _listed_fields(kind: type) -> dict[str, str]:
 
 def _setting(key: str, choice: str, field: FieldInfo, text: str) -> Setting:
     description, papers = _split_papers(text)
-    default = None if field.is_required() else field.get_default(call_default_factory=True)
-    bounds = _bounds(field.metadata)
+    bounds, default = _bounds(field.metadata), _default(field)
     return Setting(key, choice, _type(field.annotation), bounds, default, description, papers)
+
+
+def _default(field: FieldInfo) -> Any:
+    """Return a field's default, in words where its value depends on the machine."""
+    if field.is_required():
+        return None
+    extra = field.json_schema_extra
+    words = extra.get("default") if isinstance(extra, dict) else None
+    return words or field.get_default(call_default_factory=True)
+
+
+def _tuple_type(members: Sequence[Any]) -> str:
+    if members[1:] != (...,):
+        return " and ".join(_type(each) for each in members)
+    noun, comma, bounds = _type(members[0]).partition(",")
+    return f"list of {noun}s{comma}{bounds}"
 
 
 def _choosing(
@@ -157,7 +172,7 @@ def _type(annotation: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_type(each) for each in arguments if each is not NoneType)
     if origin is tuple:
-        return " and ".join(_type(each) for each in arguments)
+        return _tuple_type(arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "table"
     if hasattr(annotation, "__metadata__"):

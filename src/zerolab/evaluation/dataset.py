@@ -97,10 +97,10 @@ def make_dataset(
     chunks = (_Chunk(game_name(game), settings, number, folder, make_oracle) for number in count())
     with _PARTS.locked(folder):
         _keep_settings(folder, game, settings)
-        merge = _merged(game, positions, chunks, processes, report)
-    collection = merge.collection()
+        collector = _collected(game, positions, chunks, processes, report)
+    collection = collector.collection()
     if len(collection.positions):
-        about = {**wanted, **collection.counts._asdict(), "duplicates": merge.duplicates}
+        about = {**wanted, **collection.counts._asdict(), "duplicates": collector.duplicates}
         write_positions(path, collection.positions, about)
         manifest = _write_manifest(path, collection.positions, about)
         shutil.rmtree(folder)
@@ -131,33 +131,33 @@ def collect_in_memory(
     Raises NotSolvedError where the oracle's budget is too small from the first ply on.
     """
     _probe(game, settings, oracle)
-    merge = _Merge(game, positions)
+    collector = _Collector(game, positions)
     for number in count():
-        merge.add(collect(game, oracle, settings, _games_of(number)))
-        if merge.is_over:
+        collector.add(collect(game, oracle, settings, _games_of(number)))
+        if collector.is_over:
             break
-    return merge.collection()
+    return collector.collection()
 
 
-def _merged(
+def _collected(
     game: Game,
     positions: int,
     chunks: Iterator[_Chunk],
     processes: int,
     report: Callable[[CollectionProgress], None],
-) -> _Merge:
+) -> _Collector:
     """Play chunks until there are enough positions or no new ones."""
-    merge = _Merge(game, positions)
+    collector = _Collector(game, positions)
     with in_order(_play_chunk, chunks, processes) as parts:
         for part in parts:
-            merge.add(part)
-            report(merge.progress)
-            if merge.is_over:
+            collector.add(part)
+            report(collector.progress)
+            if collector.is_over:
                 break
-    return merge
+    return collector
 
 
-class _Merge:
+class _Collector:
     """Takes parts in the order of their games and leaves out what is there already."""
 
     def __init__(self, game: Game, wanted: int) -> None:

@@ -2,8 +2,8 @@
 
 Matches, tournaments, gates, self-play and "decide one move in each of these positions" are
 schedules; what they make of the games are observers. A game occupies a slot of the engine, and one
-of each of its players; a game that ends makes room for the next one. Players that search are asked
-about new games while they still think about others, so that the batches of networks stay large.
+of each of its players; a game that ends makes room for the next one. Players that search take new
+games while others are still pending, so that the batches of networks stay large.
 """
 
 from __future__ import annotations

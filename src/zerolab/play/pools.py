@@ -19,7 +19,7 @@ _FREE = -1
 _SPARE = 2
 """A player gets this times the slots it needs if all have equally many games in progress."""
 _PATIENCE = 4
-"""A group's turn to search ends when another has more than this times its games to think about."""
+"""A group's turn to search ends when another has more than this times its pending games."""
 
 
 class Decision(NamedTuple):
@@ -37,7 +37,7 @@ class PlayerPool:
     def __init__(self, agent: str, player: Player, slots: int) -> None:
         self.agent = agent
         self.player = player
-        self.thinking = 0
+        self.pending = 0
         """Games that were submitted and are not decided."""
         self._engine_slots = np.full(slots, _FREE, np.int64)
         self._free = list(range(slots))
@@ -77,18 +77,18 @@ class SearchGroups:
     def step(self) -> Iterator[Decision]:
         """Let one group search one step; yield what its players have decided.
 
-        It is the one with most games to think about, and stays so for a while. Meanwhile games
+        It is the one with the most pending games, and stays so for a while. Meanwhile games
         gather at the others: if all took turns, their batches would be half as large.
         """
         if not self._groups:
             return
-        thinking = [sum(pool.thinking for pool in group) for group in self._groups]
-        fullest = max(range(len(thinking)), key=thinking.__getitem__)
-        if self._current is None or _PATIENCE * thinking[self._current] < thinking[fullest]:
+        pending = [sum(pool.pending for pool in group) for group in self._groups]
+        fullest = max(range(len(pending)), key=pending.__getitem__)
+        if self._current is None or _PATIENCE * pending[self._current] < pending[fullest]:
             self._current = fullest
-        busy = [pool for pool in self._groups[self._current] if pool.thinking]
+        busy = [pool for pool in self._groups[self._current] if pool.pending]
         for pool, (slots, actions) in zip(busy, _poll(busy), strict=True):
-            pool.thinking -= len(slots)
+            pool.pending -= len(slots)
             if len(slots):
                 yield Decision(pool, slots, actions)
 

@@ -55,7 +55,7 @@ class Episodes(NamedTuple):
     """Thread time by part of the search."""
 
 
-class Progress(NamedTuple):
+class SelfPlayProgress(NamedTuple):
     """How far self-play has come."""
 
     games: int
@@ -69,7 +69,7 @@ def play_episodes(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    report: Callable[[Progress], None] = lambda _: None,
+    report: Callable[[SelfPlayProgress], None] = lambda _: None,
     *,
     numbers: range | None = None,
     name: str = "self-play",
@@ -101,7 +101,7 @@ def play_episodes(
     examples, recorder = _Examples(), Recorder()
     play_schedule(
         setup, batches, moves=[examples], games=[recorder],
-        progress=lambda done, note: report(Progress(done, examples.count)),
+        progress=lambda done, note: report(SelfPlayProgress(done, examples.count)),
     )  # fmt: skip
     counts = _total(player.search.counts for player in players)
     seconds = _total(player.search.seconds for player in players)
@@ -137,10 +137,10 @@ def _visit_targets(searched: _Searched) -> NDArray[np.float64]:
 
 def _value_targets(searched: _Searched) -> NDArray[np.float64]:
     """Return (Q + 1) / 2 normalised, or the visits where every visited action loses."""
-    hopes = np.where(searched.visits > 0, (searched.values.astype(np.float64) + 1) / 2, 0)
-    total = hopes.sum(axis=1, keepdims=True)
-    hopeless = total <= 0
-    return np.where(hopeless, _visit_targets(searched), hopes / np.where(hopeless, 1, total))
+    weights = np.where(searched.visits > 0, (searched.values.astype(np.float64) + 1) / 2, 0)
+    total = weights.sum(axis=1, keepdims=True)
+    all_lost = total <= 0
+    return np.where(all_lost, _visit_targets(searched), weights / np.where(all_lost, 1, total))
 
 
 def _move_targets(searched: _Searched) -> NDArray[np.float64]:

@@ -9,6 +9,8 @@ from pydantic import Field
 from zerolab.core.config import Settings
 from zerolab.core.threads import available_cores
 
+_MOST_THREADS = 64
+
 
 class SelfPlaySettings(Settings):
     """How the games of an iteration are played."""
@@ -34,9 +36,14 @@ class SelfPlaySettings(Settings):
 
     parallel_games: int = Field(default=512, ge=1)
     """Games in progress at once, in all threads together. Does not change what is played where the
-    network answers a position equally in every batch (docs/decisions/0002: in bfloat16 it does
-    not)."""
+    network answers a position equally in every batch: in bfloat16, but not in float32
+    (docs/decisions/0002)."""
 
-    threads: int = Field(default_factory=available_cores, ge=1, le=64)
-    """Threads that play, so that search and network overlap; by default as many as there are cores
-    for this process."""
+    threads: int = Field(
+        default_factory=lambda: min(_MOST_THREADS, available_cores()),
+        ge=1,
+        le=_MOST_THREADS,
+        json_schema_extra={"default": "one per core"},
+    )
+    """Threads that play, so that search and network overlap; by default one for each core that this
+    process may use, at most 64."""

@@ -169,7 +169,7 @@ class Worker:
             question = taken[mine], self._states[asked[mine]], keys[mine]
             if isinstance(pool.player, AsyncPlayer):
                 pool.player.submit(*question)
-                pool.thinking += len(question[0])
+                pool.pending += len(question[0])
             else:
                 with self._asking(pool):
                     actions = pool.player.choose(*question)

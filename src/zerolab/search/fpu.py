@@ -45,9 +45,10 @@ class ParentRule:
 
 
 class Fixed(NamedTuple):
-    """Q(s, a) = value, in [-1, 1], for every unvisited child.
+    """Q(s, a) = value for every unvisited child.
 
-    [Clausen2021]: 0.709, published as 0.8545 on a scale [0, 1] (2 * 0.8545 - 1); range [-1, 1].
+    value: Q of unvisited children, from -1 (lost) to 1 (won). [Clausen2021]: 0.8545 on a scale
+    [0, 1], which is 2 * 0.8545 - 1 = 0.709 here.
     """
 
     value: Annotated[float, Field(ge=-1, le=1)] = 0.0

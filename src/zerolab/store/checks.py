@@ -45,6 +45,8 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; restore it from a backup") from None
     except OSError as error:
+        if error.filename is None:  # from a decoder: zipfile seeks to offsets that a file names
+            raise damaged(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
     except _UNREADABLE as error:
         raise damaged(path, error) from error

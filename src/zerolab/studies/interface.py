@@ -19,9 +19,9 @@ from rich.console import Console
 from zerolab.core.config import Settings
 from zerolab.core.registry import Registry, import_modules, load_plugins
 
-Meter = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Shows progress: takes a title, the units in all and what a unit is; gives a function that takes
-the units done and what else is worth saying."""
+ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+"""Shows progress: takes a title, the number of units in all and their name; its context gives a
+function that takes the units done so far and a note to show beside them."""
 
 
 class Report(Protocol):
@@ -43,7 +43,7 @@ class Study(Settings):
     """What the study is called on the command line."""
 
     @abstractmethod
-    def run(self, folder: Path, meter: Meter) -> Report:
+    def run(self, folder: Path, progress_bar: ProgressBar) -> Report:
         """Do what is left to do, keep everything in `folder`, and report.
 
         Work that was stopped or killed is resumed when the same study is run again in its folder

@@ -27,7 +27,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.studies import folder as study_folder
 from zerolab.studies.comparison import Comparison, Z
 from zerolab.studies.figures import draw_comparisons
-from zerolab.studies.interface import Meter, Study, register_study
+from zerolab.studies.interface import ProgressBar, Study, register_study
 from zerolab.studies.tables import Table
 
 SCHEMA = 1
@@ -110,18 +110,20 @@ class Table51(Study):
         specs = {**PLAYERS, "rave": rave}
         return [spec.format(playouts=self.playouts) for spec in specs.values()]
 
-    def run(self, folder: Path, meter: Meter) -> Results:
+    def run(self, folder: Path, progress_bar: ProgressBar) -> Results:
         """See `Study.run`."""
-        contests = [_Contest.of(self, game) for game in PUBLISHED]
+        planned = [_GameTournament.of(self, game) for game in PUBLISHED]
         with study_folder.locked(folder, self), ExitStack() as stack:
-            tournaments = [stack.enter_context(each.tournament(folder)) for each in contests]
-            played = _play(contests, tournaments, meter, str(folder)) or _formerly_played(folder)
+            tournaments = [stack.enter_context(each.tournament(folder)) for each in planned]
+            played = _play(planned, tournaments, progress_bar, str(folder)) or _played_before(
+                folder
+            )
             found = {
                 each.game: each.compare(pair_results(tournament.games()))
-                for each, tournament in zip(contests, tournaments, strict=True)
+                for each, tournament in zip(planned, tournaments, strict=True)
             }
             players = {
-                role: agent.name for role, agent in zip(PLAYERS, contests[0].agents, strict=True)
+                role: agent.name for role, agent in zip(PLAYERS, planned[0].agents, strict=True)
             }
             results = Results(folder, self, players, found, played)
             results.save()
@@ -145,7 +147,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Contest:
+class _GameTournament:
     """The tournament of one game."""
 
     game: str
@@ -154,7 +156,7 @@ class _Contest:
     """In the order of PLAYERS."""
 
     @classmethod
-    def of(cls, study: Table51, game: str) -> _Contest:
+    def of(cls, study: Table51, game: str) -> _GameTournament:
         """Return the tournament of a game; raise UserError for agents that cannot be."""
         agents = parse_agents(study.players, parse_game(game))
         chosen = {
@@ -199,20 +201,23 @@ class Played(NamedTuple):
 
 
 def _play(
-    contests: Sequence[_Contest], tournaments: Sequence[Tournament], meter: Meter, title: str
+    planned: Sequence[_GameTournament],
+    tournaments: Sequence[Tournament],
+    progress_bar: ProgressBar,
+    title: str,
 ) -> Played | None:
     """Play what is left of all tournaments; return None if that is nothing."""
     total = sum(tournament.games_left() for tournament in tournaments)
     if not total:
         return None
     began, done = time.monotonic(), 0
-    with meter(title, total, "games") as update:
-        for contest, tournament in zip(contests, tournaments, strict=True):
+    with progress_bar(title, total, "games") as update:
+        for plan, tournament in zip(planned, tournaments, strict=True):
             left, before = tournament.games_left(), done
             if left:
                 tournament.play(
-                    contest.agents[0].game, contest.agents,
-                    lambda over, note, before=before, game=contest.game: update(  # type: ignore[misc]
+                    plan.agents[0].game, plan.agents,
+                    lambda over, note, before=before, game=plan.game: update(  # type: ignore[misc]
                         before + over, note or game
                     ),
                 )  # fmt: skip
@@ -223,8 +228,8 @@ def _play(
 _RESULTS = "results.json"
 
 
-def _formerly_played(folder: Path) -> Played | None:
-    """Return what the results that are there say; None where they cannot be read."""
+def _played_before(folder: Path) -> Played | None:
+    """Return what the results of an earlier command say; None where they cannot be read."""
     try:
         return Played(**json.loads((folder / _RESULTS).read_text("utf-8"))["played"])
     except (OSError, ValueError, LookupError, TypeError):

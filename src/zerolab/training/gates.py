@@ -1,4 +1,4 @@
-"""When a trained candidate replaces the best network: gates, a type each.
+"""When a trained candidate replaces the best network: one type per criterion.
 
 Another package adds one by registering it in `GATES` from a module that the entry-point group
 ``zerolab.training`` names.
@@ -53,7 +53,8 @@ class WinRate(Gate):
     name: Literal["win_rate"] = "win_rate"
 
     threshold: float = Field(default=0.6, ge=0, le=1)
-    """u. [Wang2019], [Wang2020a], [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7);
+    """u: the least share of the decisive games that a candidate has to win. [Wang2019],
+    [Wang2020a], [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7);
     [Hongcharoen2018]: 0.55."""
 
     def accepts(self, score: Score, los: float) -> bool:

@@ -17,7 +17,8 @@ class Uct(NamedTuple):
     U of an unvisited child is infinite: all children are visited once before any is visited twice,
     and first-play urgency has no effect.
 
-    c: exploration constant. [Kocsis2006]: 2 * C_p, with C_p = 1 / sqrt(2) for Q in [0, 1].
+    c: exploration constant. [Kocsis2006]: 2 * C_p = 1.41, with C_p = 1 / sqrt(2), for Q in [0, 1],
+    which is 2.83 on the scale [-1, 1] used here.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0

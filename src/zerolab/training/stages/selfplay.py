@@ -7,7 +7,7 @@ from time import perf_counter
 
 import torch
 
-from zerolab.play.selfplay import Episodes, Progress, play_episodes
+from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord
@@ -48,10 +48,10 @@ class SelfPlay(Stage):
         return [SelfPlayRecord.model_validate(fields)]
 
 
-def _reporting(context: TrainingContext) -> Callable[[Progress], None]:
+def _reporting(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
     began = perf_counter()
 
-    def report(progress: Progress) -> None:
+    def report(progress: SelfPlayProgress) -> None:
         rate = progress.plies / max(perf_counter() - began, 1e-9)
         context.reporter.progress(progress.games, f"{rate:,.0f} positions/s")
 
