@@ -45,7 +45,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; restore it from a backup") from None
     except OSError as error:
-        if error.filename is None:  # from a decoder: zipfile seeks to offsets that a file names
+        if error.filename is None and not isinstance(error, PermissionError):  # from a decoder
             raise damaged(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
     except _UNREADABLE as error:
