@@ -74,7 +74,7 @@ class _Moves:
 
 
 def _late_states(game: Game, empty: int, count: int) -> list[State]:
-    """Return so many ongoing states with that many empty cells, from random games."""
+    """Return `count` ongoing states with that many empty cells, from random games."""
     random = np.random.default_rng(1)
     states: list[State] = []
     while len(states) < count:

@@ -48,8 +48,8 @@ def solve(
     Args:
         game: What to play, such as othello:6x6 or connect_four:5x5.
         moves: Moves that lead to the position, separated by commas or spaces.
-        nodes: Give up after so many positions.
-        seconds: Give up after so many seconds.
+        nodes: Give up after this many positions.
+        seconds: Give up after this many seconds.
         memory: Mebibytes for positions already searched.
         generic: Use the built-in solver for connect_four:6x7, too, instead of BitBully.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.

@@ -41,7 +41,7 @@ def studies(
       zerolab study table-5.1 --games 500
 
     Args:
-        name: Which study; its options stand after it.
+        name: Which study; its options follow the name.
         json: Print JSON.
     """
     if name:
@@ -49,7 +49,7 @@ def studies(
     listed = {name: _headline(study) for name, study in registered_studies().items()}
     if json:
         json_format.dump(
-            [{"name": name, "help": told} for name, told in listed.items()], sys.stdout
+            [{"name": name, "help": text} for name, text in listed.items()], sys.stdout
         )
         print()
         return

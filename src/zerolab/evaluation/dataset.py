@@ -126,7 +126,7 @@ def _beside(path: Path, ending: str) -> Path:
 def collect_in_memory(
     game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
 ) -> Collection:
-    """Return so many solved positions, fewer if no more are found; see `make_dataset`.
+    """Return `positions` solved positions, or fewer if no more are found; see `make_dataset`.
 
     Raises NotSolvedError where the oracle's budget is too small from the first ply on.
     """

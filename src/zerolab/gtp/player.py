@@ -18,7 +18,7 @@ from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
 
 FAILURES_IN_A_ROW = 3
-"""After so many failures without a move in between an engine is not restarted."""
+"""After this many failures without a move in between, an engine is not restarted."""
 
 logger = logging.getLogger(__name__)
 

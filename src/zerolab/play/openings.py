@@ -45,10 +45,10 @@ def _draw_openings(game, keys, openings):
 def with_openings(
     game: Game, games: Sequence[ScheduledGame], plies: int, seed: int, iteration: int = 0
 ) -> list[ScheduledGame]:
-    """Return the games with random openings of so many plies.
+    """Return the games with random openings of `plies` plies each.
 
     Games of the streams 2j and 2j + 1 have the same one, which (seed, iteration, j) decide. Raises
-    UserError where games are too short for so many random plies.
+    UserError where games are too short for `plies` random plies.
     """
     if not plies:
         return list(games)
@@ -63,7 +63,7 @@ def with_openings(
 def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return int64[n, plies]: for each stream uint64[n] the actions that lead to an ongoing game.
 
-    Raises UserError where games are too short for so many random plies.
+    Raises UserError where games are too short for `plies` random plies.
     """
     openings = np.empty((len(keys), plies), np.int64)
     if not _draw_openings(game, keys, openings):

@@ -172,7 +172,10 @@ _LEAST_VARIANCE = 1e-12
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
-    """Return mean and variance of the points of a first player so much stronger, one game."""
+    """Return mean and variance of the first player's points in one game.
+
+    `difference` is its lead in Elo.
+    """
     lead = difference + ratings.model.advantage
     win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO))
     loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO))

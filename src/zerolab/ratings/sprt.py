@@ -119,7 +119,7 @@ def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
 
 
 def expected_score(elo: float) -> float:
-    """Return points per game of a player so much stronger than its opponent."""
+    """Return the expected points per game of a player `elo` points stronger than its opponent."""
     return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
 
 

@@ -1,1 +1,1 @@
-"""What the papers measured, measured again: one file a study."""
+"""What the papers measured, measured again: one file per study."""

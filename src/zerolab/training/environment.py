@@ -105,6 +105,6 @@ def _message(former: Environment, now: Environment) -> str:
         for name in _differences(former, now)
     )
     return (
-        f"resumed in another environment, so results may differ from those of an undisturbed run:"
+        f"resumed in another environment, so results may differ from those of an uninterrupted run:"
         f" {changes}"
     )

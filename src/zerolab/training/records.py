@@ -2,8 +2,9 @@
 
 A record class stands for one kind of line; its name in the file is the default of `stage`. Fields
 named ``wall_...`` were read off a clock; all others are equal in every run with the same settings.
-docs/metrics.md, the reporter, curves and TensorBoard are made from these classes alone, so that a
-new metric is a new field here and a value in its stage.
+docs/metrics.md and TensorBoard are made from these classes alone, so that a new metric is a new
+field here and a value in its stage. The console shows `Record.summary`, and training/curves.py
+draws chosen fields in panels of its own.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class GateRecord(Record):
     losses: Games | None = None
     """Games lost."""
     distinct_games: Games | None = None
-    """Different games among them, colours told apart."""
+    """Different games among them; the same moves with colours exchanged count separately."""
     candidate_elo: Elo | None = None
     """Training Elo of the candidate: that of the best network, plus the difference estimated."""
     candidate_elo_low: Elo | None = None
@@ -192,7 +193,7 @@ class WarmStartMatchRecord(Record):
     losses: Games
     """Games lost."""
     distinct_games: Games
-    """Different games among them, colours told apart."""
+    """Different games among them; the same moves with colours exchanged count separately."""
     los: Probability
     """Likelihood that plain search is stronger, from distinct games."""
     over: bool
@@ -264,7 +265,7 @@ class BaselineRecord(Record):
     losses: Games
     """Games lost."""
     distinct_games: Games
-    """Different games among them, colours told apart."""
+    """Different games among them; the same moves with colours exchanged count separately."""
     score_rate: Share
     """Points per game, a draw counting half."""
     low: Share

@@ -1,1 +1,1 @@
-"""One file a kind of player; each module here is found and registered by itself."""
+"""One file per kind of player; the modules in this folder are found and imported automatically."""
