@@ -11,15 +11,19 @@ Usage: python docs/generate_tables.py
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import zerolab.agents.specs  # noqa: F401  (registers the kinds of agents)
+import zerolab
+import zerolab.agents.specs
 from zerolab.agents.interface import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
@@ -39,6 +43,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _CITED = re.compile(r"(\[|, |; )([A-Z][A-Za-z]+\d{4}[a-z]?)(?=[\],;])")
 """A key in a citation such as [Wang2020a, Eq. 2] or [Wang2019; Wang2020b]."""
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+_WIDEST = 100
+"""Characters of a line in a block of code."""
 
 Rows = Iterable[Sequence[str]]
 
@@ -112,6 +119,92 @@ def agents() -> str:
         module = sys.modules[type(kind).__module__]
         rows.append([f"`{name}`", kind.form, summary(module), source(type(kind))])
     return markdown(["kind", "written as", "what it is", "file"], rows)
+
+
+def api() -> str:
+    """Return the public names, each with its signature and the first paragraph of its docstring."""
+    values = [(name, getattr(zerolab, name)) for name in zerolab.__all__]
+    functions = [each for each in values if not inspect.isclass(each[1])]
+    classes = [each for each in values if inspect.isclass(each[1])]
+    sections = {"Functions": functions, "Classes": classes}
+    return "\n".join(
+        f"## {title}\n\n" + "\n".join(_documented(name, value) for name, value in members)
+        for title, members in sections.items()
+    )
+
+
+def _documented(name: str, value: Any) -> str:
+    """Return the entry of a function, or of a class with its public members."""
+    heading = f"### `{name}`\n\n"
+    if not inspect.isclass(value):
+        return f"{heading}```python\n{signature(name, value)}\n```\n\n{summary(value)}\n"
+    members = [_fields_of(value)]
+    members += [_member(each, found) for each, found in vars(value).items() if each[0] != "_"]
+    listed = "".join(f"- {member}\n" for member in members if member)
+    return f"{heading}{summary(value)}\n" + (f"\n{listed}" if listed else "")
+
+
+def _fields_of(kind: type[Any]) -> str:
+    """Return the line of the fields of a named tuple or dataclass."""
+    if not is_dataclass(kind) and not issubclass(kind, tuple):
+        return ""
+    fields = ", ".join(f"`{name}: {_type(text)}`" for name, text in kind.__annotations__.items())
+    return f"fields: {fields}"
+
+
+def _type(annotation: Any) -> str:
+    """Return an annotation as it is written; a named tuple wraps it."""
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def _member(name: str, found: Any) -> str:
+    """Return the line of a method or property; nothing for what has no docstring of its own."""
+    if isinstance(found, property):
+        return f"`{name}`: {summary(found)}"
+    function = getattr(found, "__func__", found)
+    if not inspect.isfunction(function):
+        return ""
+    return f"`{_one_line(signature(name, function))}`: {summary(function)}"
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """Return a function's name and signature, a line per parameter where one is too long."""
+    found = inspect.signature(function)
+    shown = []
+    for key, parameter in found.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        if key not in ("self", "cls"):
+            shown.append(f"{key}: {parameter.annotation}{_default(parameter)}")
+    line = f"{name}({', '.join(shown)}) -> {found.return_annotation}"
+    if len(line) <= _WIDEST:
+        return line
+    lines = "".join(f"    {each},\n" for each in shown)
+    return f"{name}(\n{lines}) -> {found.return_annotation}"
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    """Return `` = DEFAULT``; a function is ``...``, for its address changes."""
+    if parameter.default is parameter.empty:
+        return ""
+    if inspect.isfunction(parameter.default):
+        return " = ..."
+    is_text = isinstance(parameter.default, str)
+    return f" = {json.dumps(parameter.default) if is_text else parameter.default}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def examples() -> str:
+    """Return the list of examples/, each with the first paragraph of its docstring."""
+    lines = []
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        documented = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        text = _one_line(documented.split("\n\n")[0])
+        lines.append(f"- [`{path.name}`](/examples/{path.name}): {text}\n")
+    return "".join(lines)
 
 
 def games() -> str:
@@ -222,7 +315,9 @@ def _number(value: float) -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "agents": agents,
+    "api": api,
     "benchmarks": benchmarks,
+    "examples": examples,
     "fpu": lambda: choices(FPU_SETTINGS),
     "gates": lambda: choices(GATES),
     "games": games,

@@ -43,11 +43,29 @@ def test_help_shows_names_and_lists(capsys):
             main([command, "--help"])
     text = capsys.readouterr().out
     assert "usage: zerolab train [-h] [GAME] [--preset PRESET] [--run PATH]" in text
-    assert "mini, small, smoke, wang2019" in text
+    assert "  small      An evening on two cores\n" in text
+    assert "--sprt ELO0 ELO1" in text
     assert "The suites are tree, playout," in text
-    assert "[--games N]" in text
+    assert "--games N " in text
     assert not re.search(r"\{\w+\}", text)
     assert "None" not in text
+
+
+@pytest.mark.parametrize("command", ["play", "evaluate", "gtp", "tournament"])
+def test_help_names_every_kind_of_agent(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "AGENT" in text.partition("positional")[0]
+    for kind in ("perfect", "mcts:N", "rave:N", "random", "rhea:N", 'gtp:"COMMAND"'):
+        assert kind in text.partition("positional")[2]
+
+
+@pytest.mark.parametrize("command", ["settings", "study"])
+def test_help_shows_no_empty_default(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "(default: '')" not in capsys.readouterr().out
 
 
 def test_help_imports_little():

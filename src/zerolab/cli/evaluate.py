@@ -1,4 +1,4 @@
-"""`zerolab evaluate`: how good a player is."""
+"""`zerolab evaluate`: how good an agent is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
-from zerolab.cli.parse import call
+from zerolab.cli.parse import AgentSpec, call
 from zerolab.cli.progress_bar import progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.figures import check_ending
@@ -46,7 +44,7 @@ _PLAIN_WIDTH = 140  # of tables in a file or a pipe
 
 
 def evaluate(
-    player: tyro.conf.Positional[str],
+    player: AgentSpec,
     *,
     positions: Path | None = None,
     against: Literal["perfect"] | None = None,
@@ -58,7 +56,7 @@ def evaluate(
     figure: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Measure how often a player errs, or how it does against other players.
+    """Measure how often an agent errs, or how it does against others.
 
     With --positions, its moves in solved positions are compared with the exact value of every move.
     With --against perfect, it plays against perfect play. With neither, it plays against baseline
@@ -70,11 +68,10 @@ def evaluate(
       zerolab evaluate mcts:400 --game othello:6x6 --against perfect --openings 20
 
     Args:
-        player: A run such as runs/demo or runs/demo@12, or random, mcts:N, rave:N, rhea:N,
-            gtp:"COMMAND".
+        player: A run such as runs/demo or runs/demo@12, or one of {agents}.
         positions: A file written by zerolab dataset.
         against: Play against perfect play, and count blunders.
-        game: What to play, for a player that plays any game.
+        game: What to play, for an agent that plays any game.
         games: Games to play, half of them as first player.
         openings: Random plies at the beginning of every game, the same ones for both colours.
         nodes: Nodes that perfect play may search per position before it gives up.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import tyro
 
@@ -19,6 +20,9 @@ from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import game_name, parse_game
 
 _TEST_OPENINGS = 4
+_EloBounds = Annotated[
+    tuple[float, float] | None, tyro.conf.arg(metavar="ELO0 ELO1", help_behavior_hint="")
+]
 
 
 def match(
@@ -26,7 +30,7 @@ def match(
     b: tyro.conf.Positional[str],
     *,
     games: int = 100,
-    sprt: tuple[float, float] | None = None,
+    sprt: _EloBounds = None,
     openings: int | None = None,
     seed: int = 0,
     game: str | None = None,

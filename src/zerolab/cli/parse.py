@@ -28,6 +28,9 @@ Assignments = Annotated[
 ]
 """A repeatable --set option."""
 
+AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
+"""A positional argument that names an agent."""
+
 _POSITIONAL: Any = tyro.conf.Positional
 _LONGEST_WORD = 80  # in the messages of tyro, which quote values whole
 
@@ -82,7 +85,7 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     ]
     bind.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     bind.__annotations__ = {each.name: each.annotation for each in parameters}
-    bind.__doc__ = text
+    bind.__doc__ = re.sub(r"\n {8,}", " ", text)  # tyro keeps some line breaks in long helps
     return bind
 
 
@@ -95,7 +98,7 @@ def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
     if any(hasattr(each, "metavar") for each in metadata):
         return hint
     options: dict[str, Any] = {}
-    if any(parameter.default is each for each in (None, False, (), parameter.empty)):
+    if any(parameter.default is each for each in (None, False, (), "", parameter.empty)):
         options["help_behavior_hint"] = ""  # the help says what happens by default
     if _POSITIONAL in metadata:
         options["metavar"] = _positional_label(parameter, hint)
@@ -185,9 +188,12 @@ def _agents() -> list[str]:
 
 
 def _presets() -> list[str]:
-    from zerolab.training.presets import preset_names
+    """Return one text: the presets with their titles, a line each, for an indented section."""
+    from zerolab.training.presets import preset_names, preset_title
 
-    return preset_names()
+    names = preset_names()
+    width = max(map(len, names))
+    return ["\n  ".join(f"{name:{width}}  {preset_title(name)}" for name in names)]
 
 
 def _games() -> list[str]:
@@ -210,14 +216,17 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 }
 
 
-def _description(text: str) -> str:
-    """Return a docstring up to its arguments, one paragraph per line, and its examples.
+_SECTIONS = ("Examples:", "Presets:")
 
-    Left to itself, tyro leaves out what stands under "Examples:".
+
+def _description(text: str) -> str:
+    """Return a docstring up to its arguments, one paragraph per line, its sections as they are.
+
+    Left to itself, tyro leaves out what stands under headings such as "Examples:".
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
     return "\n\n".join(
-        each if each.startswith("Examples:") else each.replace("\n", " ") for each in paragraphs
+        each if each.startswith(_SECTIONS) else each.replace("\n", " ") for each in paragraphs
     )
 
 

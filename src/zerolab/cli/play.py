@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import tyro
 from rich.table import Table
 
 from zerolab.agents.interface import FORFEIT, Player
 from zerolab.agents.search_player import SearchPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
-from zerolab.cli.parse import call
+from zerolab.cli.parse import AgentSpec, call
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
@@ -26,13 +25,13 @@ _HINTS = 8
 
 
 def play(
-    opponent: tyro.conf.Positional[str],
+    opponent: AgentSpec,
     *,
     side: Literal["first", "second"] = "first",
     game: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Play in the terminal against a run's agent or another player.
+    """Play in the terminal against a run's agent or another one.
 
     Type moves such as c2 or 3; hint shows what the agent thinks, undo takes back your last move.
 
@@ -43,8 +42,7 @@ def play(
       zerolab play perfect --game connect_four:4x4
 
     Args:
-        opponent: A run such as runs/demo or runs/demo@12, random, mcts:N, rave:N, rhea:N,
-            perfect, gtp:"COMMAND".
+        opponent: A run such as runs/demo or runs/demo@12, or one of {agents}.
         side: Which player you are.
         game: What to play; a run brings its own game.
         seed: Decides equal moves of the opponent, and Random's.

@@ -25,16 +25,17 @@ from zerolab.studies.interface import Study, registered_studies
 
 _FOLDERS = Path("studies")
 _WIDTH = 160
+_Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 
 
 def studies(
-    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]] = "",
+    name: tyro.conf.Positional[_Name] = "",
     *,
     json: bool = False,
 ) -> None:
     """Reproduce a study of a paper; without a name, list the studies.
 
-    `zerolab study NAME --help` explains the options of a study.
+    The help of a study, zerolab study NAME --help, explains its options.
 
     Examples:
       zerolab study

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -22,10 +22,13 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import digest
 
 _FOLDERS = Path("tournaments")
+_Agents = tyro.conf.Positional[
+    Annotated[tuple[str, ...], tyro.conf.arg(metavar="[AGENT ...]", help_behavior_hint="")]
+]
 
 
 def tournament(
-    players: tyro.conf.Positional[tuple[str, ...]] = (),
+    players: _Agents = (),
     *,
     game: str | None = None,
     games: int | None = None,
@@ -58,7 +61,7 @@ def tournament(
     saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
     if folder is not None and saved is None and not players:
         raise UserError(
-            f"{folder} holds no tournament to resume: expected players, as in"
+            f"{folder} holds no tournament to resume: expected agents, as in"
             f" zerolab tournament random mcts:100 --game othello:6x6 --folder {folder}"
         )
     former = saved.settings.model_dump() if saved else {}

@@ -43,10 +43,12 @@ def train(
       zerolab train --run runs/demo
       zerolab train --run runs/demo --set iterations=40
 
+    Presets:
+      {presets}
+
     Args:
         game: What to learn, such as othello:6x6; the preset's own game by default.
-        preset: The settings to start from: {presets}, or a file that ends in .toml; mini by
-            default.
+        preset: The settings to start from, or a file that ends in .toml; mini by default.
         run: The folder of the run, runs/GAME-PRESET by default.
         set: A setting to change, such as learn.epochs=5; may be repeated.
     """
