@@ -229,6 +229,9 @@ class Worker:
 
     def _by_pool(self, slots: Ints) -> Iterator[tuple[PlayerPool, Ints, Ints]]:
         """Yield pools with their players' slots in some games, and those games' places."""
+        if len(self._pools) == 1:  # an agent that plays both sides has one slot for them
+            yield self._pools[0], self._taken[slots, 0], np.arange(len(slots))
+            return
         sides, taken = self._sides[slots], self._taken[slots]
         for number in np.unique(sides):
             mine = sides == number
