@@ -129,9 +129,12 @@ def test_extreme_logits_give_finite_losses_and_gradients():
         ({"name": "weighted", "balance": 1.5}, "loss.balance = 1.5: expected at most 1"),
         ({"name": "weighted", "balance": -0.1}, "loss.balance = -0.1: expected at least 0"),
         ({"name": "weighted", "balance": math.nan}, "loss.balance = nan: expected a finite number"),
-        ({"name": "sum", "balance": 0.5}, 'unknown setting "loss.balance"; did you mean'),
+        (
+            {"name": "sum", "balance": 0.5},
+            'loss.balance belongs to loss = "weighted", but loss = "sum" here',
+        ),
         ("prodct", 'loss.name = "prodct": expected one of'),
-        (3, "loss = 3: expected a table of settings"),
+        (3, "loss = 3: expected one of policy, value, sum, product, weighted"),
     ],
 )
 def test_mistakes_are_told_in_one_line(given, message):

@@ -53,7 +53,10 @@ MISTAKES = [
     (["--set", "gate.games=0"], "gate.games = 0: expected at least 2"),
     (["--set", "gate=loss"], 'did you mean "los"?'),
     (["--set", "gate=los", "--set", "gate.openings=0"], "gate.openings = 0: expected at least 1"),
-    (["--set", "gate=los", "--set", "gate.threshold=0.6"], 'unknown setting "gate.threshold"'),
+    (
+        ["--set", "gate=los", "--set", "gate.threshold=0.6"],
+        'gate.threshold belongs to gate = "win_rate"',
+    ),
     (["--preset", "nowhere.toml"], "nowhere.toml"),
     (["--set", "network.name=resnot"], 'did you mean "resnet"?'),
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),

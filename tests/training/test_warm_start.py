@@ -241,7 +241,7 @@ MISTAKES = [
     ),
     (
         ["warm_start.variant=custom", "warm_start.search.leaf_evaluator=5"],
-        "leaf_evaluator = 5: expected a table",
+        "leaf_evaluator = 5: expected one of mixed, network, playout",
     ),
     (
         ["warm_start.variant=custom", "warm_start.search.leaf_evaluator=mixd"],
