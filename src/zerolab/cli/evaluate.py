@@ -85,9 +85,6 @@ def evaluate(
         check_target(figure)
     solved = None if positions is None else _read(positions, player, game)
     agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
-    import torch
-
-    torch.set_num_threads(1)  # each thread that plays has a core of its own
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = _console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")

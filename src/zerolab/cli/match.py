@@ -57,14 +57,11 @@ def match(
         game: What to play, where no run brings its game.
         json: Print JSON.
     """
-    import torch
-
     one, other = parse_agents([a, b], parse_game(game) if game is not None else None)
     if openings is None:
         openings = 0 if sprt is None else _TEST_OPENINGS
     settings = {"game": game_name(one.game), "games": games, "openings": openings, "seed": seed}
     validate(TournamentSettings, settings)
-    torch.set_num_threads(1)  # each thread that plays has a core of its own
     verdict = None
     with progress_bar(f"{one.name} against {other.name}", games, "games") as update:
         if sprt is None:

@@ -91,9 +91,6 @@ def _default_folder(settings: TournamentSettings) -> Path:
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play what is left, and write the results."""
-    import torch
-
-    torch.set_num_threads(1)  # each thread that plays has a core of its own
     again = f"zerolab tournament --folder {folder}"
     with resumable("finished games are stored", again), Tournament.locked(folder, settings) as held:
         if total := held.games_left():

@@ -34,13 +34,16 @@ class MoveChoices(NamedTuple):
 
 def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
     """Return the legal moves of the highest prior, and the network's values."""
+    from zerolab.networks.threads import torch_threads  # noqa: PLC0415  it takes seconds to load
+
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)
     legal = positions.legal
-    for begin in range(0, len(positions), _NETWORK_BATCH):
-        rows = slice(begin, begin + _NETWORK_BATCH)
-        priors, values[rows] = evaluator.evaluate(positions.states[rows])
-        actions[rows] = np.where(legal[rows], priors, -1.0).argmax(axis=1)
+    with torch_threads(1):  # as in games: on several cores last bits may differ
+        for begin in range(0, len(positions), _NETWORK_BATCH):
+            rows = slice(begin, begin + _NETWORK_BATCH)
+            priors, values[rows] = evaluator.evaluate(positions.states[rows])
+            actions[rows] = np.where(legal[rows], priors, -1.0).argmax(axis=1)
     return MoveChoices(actions, values)
 
 

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 
 from zerolab.agents.interface import Agent
 from zerolab.play.observers import GameObserver, MoveObserver
@@ -58,7 +59,8 @@ def play_schedule(
     stop = threading.Event()
     workers = [Worker(setup, batch, moves, finished.append, stop) for batch in batches]
     done = 0
-    with ThreadPoolExecutor(setup.threads, thread_name_prefix="play") as pool:
+    executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
+    with _one_core_per_thread(setup.agents), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:
@@ -75,6 +77,18 @@ def play_schedule(
             for worker in workers:
                 worker.interrupt()
             pool.shutdown(cancel_futures=True)
+
+
+def _one_core_per_thread(agents: Iterable[Agent]) -> AbstractContextManager[None]:
+    """Keep the networks of several threads from competing for cores.
+
+    Agents without a network do without torch, which takes seconds to load.
+    """
+    if not any(agent.evaluator for agent in agents):
+        return nullcontext()
+    from zerolab.networks.threads import torch_threads  # noqa: PLC0415
+
+    return torch_threads(1)
 
 
 def _waiting(workers: Iterable[Worker]) -> str:

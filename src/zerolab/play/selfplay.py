@@ -94,8 +94,9 @@ def play_episodes(
         [ScheduledGame(number, name, name, number) for number in numbers[thread::threads]]
         for thread in range(threads)
     ]
+    agent = Agent(name, new_player, game=game, evaluator=lambda: evaluator)
     setup = Setup(
-        game, [Agent(name, new_player, game=game)], seed, iteration, max(1, threads),
+        game, [agent], seed, iteration, max(1, threads),
         max(1, settings.parallel_games // settings.threads), _PURPOSES,
     )  # fmt: skip
     examples, recorder = _Examples(), Recorder()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import AccuracyReport, accuracy_report
 from zerolab.evaluation.choices import network_choices, player_choices
@@ -37,7 +35,6 @@ class Accuracy(Stage):
         positions, best = context.solved, context.progress.best
         assert positions is not None  # otherwise it would not be due
         seconds = context.begin("accuracy", len(positions), "positions")
-        torch.set_num_threads(1)
         choices = network_choices(context.evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
         choices = player_choices(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from zerolab.agents.interface import Agent
 from zerolab.play.results import pair_result
 from zerolab.training.context import TrainingContext
@@ -22,7 +20,6 @@ class FinalEvaluation(Stage):
         """See `Stage.run`."""
         if not context.settings.final_evaluation.games:
             return []
-        torch.set_num_threads(1)
         return [_against(context, opponent) for opponent in context.baselines()]
 
 

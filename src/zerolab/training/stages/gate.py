@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import GateRecord, Record
 from zerolab.training.stages.interface import Stage
@@ -30,7 +28,6 @@ class GateStage(Stage):
 def _play(context: TrainingContext) -> dict[str, float]:
     """Return the verdict and what it rests on, as fields of the record."""
     gate, progress = context.settings.gate, context.progress
-    torch.set_num_threads(1)
     candidate, best = (context.network_agent(n) for n in (progress.iteration, progress.best))
     match = context.play_match(candidate, best, gate.games, GateStage.name, openings=gate.openings)
     gained = match.difference()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from zerolab.core.threads import available_cores
+from zerolab.networks.threads import torch_threads
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import LearnRecord, Record
 from zerolab.training.stages.interface import Stage
@@ -26,12 +25,12 @@ class Learn(Stage):
         settings, progress = context.settings.learn, context.progress
         batches = context.window.batches_per_epoch(settings.batch_size, settings.symmetries)
         seconds = context.begin("learn", batches * settings.epochs, "batches")
-        torch.set_num_threads(available_cores())
         best = progress.best
         context.learner.load(context.run.load_weights(best), context.run.load_optimizer(best))
-        learned = context.learner.learn(
-            context.window, context.settings.seed, progress.iteration, context.reporter.progress
-        )
+        with torch_threads(available_cores()):
+            learned = context.learner.learn(
+                context.window, context.settings.seed, progress.iteration, context.reporter.progress
+            )
         context.save_network(progress.iteration)
         return [
             LearnRecord(

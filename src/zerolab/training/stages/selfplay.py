@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-import torch
-
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
 from zerolab.store.examples import Examples
 from zerolab.training.context import TrainingContext
@@ -25,7 +23,6 @@ class SelfPlay(Stage):
         settings, progress = context.settings, context.progress
         weight = warm_start_weight(settings.warm_start, progress)
         seconds = context.begin("self-play", settings.selfplay.episodes, "games")
-        torch.set_num_threads(1)
         episodes = play_episodes(
             context.game, settings.selfplay,
             warm_start_search(settings.search, settings.warm_start, weight),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from zerolab.agents.options import NetworkOptions
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, WarmStartMatchRecord
@@ -31,7 +29,6 @@ class WarmStartMatch(Stage):
         assert schedule.match is not None  # otherwise it would not be due
         games, openings = schedule.match
         seconds = context.begin("warm-start match", games, "games")
-        torch.set_num_threads(1)
         weight = warm_start_weight(settings.warm_start, progress)
         search = warm_start_search(settings.search, settings.warm_start, weight)
         plain = context.network_agent(progress.best)
