@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zerolab.agents.interface import FORFEIT, Agent, Player
+from zerolab.agents.interface import FORFEIT, Agent, Player, ProgramPlayer
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.policy_player import PolicyPlayer
 from zerolab.agents.search_player import SearchPlayer
@@ -14,6 +15,7 @@ from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
+from zerolab.search.result import SearchResult
 
 _SLOT = np.zeros(1, np.int64)
 
@@ -62,62 +64,80 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
         )
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
-    player = agent.new_player()
-    player.start(1)
-    for action in position.history:
-        player.advance(_SLOT, np.array([action]))
     keys = np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
-    chosen = int(player.choose(_SLOT, position.state[None], keys)[0])
+    player = agent.new_player()
+    try:
+        player.start(1)
+        for action in position.history:
+            player.advance(_SLOT, np.array([action]))
+        return describe(player, position, keys)
+    finally:
+        if isinstance(player, ProgramPlayer):
+            player.close()
+
+
+def describe(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
+    """Return what a player makes of an ongoing position.
+
+    The player has seen the moves that led there in its slot 0; `keys` is the random stream,
+    uint64[1]. Raises UserError where it gives up.
+    """
+    chosen, moves, value, line = _look(player, position, keys)
     if chosen == FORFEIT:
-        raise UserError(f"{agent.name} gave up")
-    return describe(agent.name, player, position, chosen)
-
-
-def describe(name: str, player: Player, position: Position, chosen: int) -> Analysis:
-    """Return what a player that has just chosen a move in slot 0 knows about the position."""
-    moves, value, line = _known_to(player, position)
-    if not moves:
-        moves = [MoveAnalysis(action, position.name(action)) for action in position.legal_actions]
-        moves.sort(key=lambda move: move.action != chosen)
+        raise UserError(f"{player.name} gave up")
     best = next(move for move in moves if move.action == chosen)
-    return Analysis(name, position, best, moves, value, line)
+    return Analysis(player.name, position, best, moves, value, line)
 
 
-def _known_to(
-    player: Player, position: Position
-) -> tuple[list[MoveAnalysis], float | None, tuple[str, ...]]:
-    """Return moves from best to worst, the position's value and the principal variation."""
-    if isinstance(player, SearchPlayer):
-        return _search(player, position)
+class _View(NamedTuple):
+    """The fields of an analysis that depend on the kind of player."""
+
+    chosen: int
+    moves: list[MoveAnalysis]
+    value: float | None = None
+    line: tuple[str, ...] = ()
+
+
+def _look(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View:
+    states = position.state[None]
     if isinstance(player, PerfectPlayer):
-        exact = player.oracle.action_values(position.state[None])[0]
-        moves = [
-            MoveAnalysis(action, position.name(action), value=int(exact[action]))
-            for action in sorted(position.legal_actions, key=lambda action: -exact[action])
-        ]
-        return moves, moves[0].value, ()
+        exact = player.oracle.action_values(states)
+        moves = [_move(position, a, value=int(exact[0, a])) for a in _ranked(position, exact[0])]
+        return _View(int(player.choose_by(exact, keys)[0]), moves, moves[0].value)
     if isinstance(player, PolicyPlayer):
-        priors, values = player.evaluator.evaluate(position.state[None])
+        priors, values = player.evaluator.evaluate(states)
+        chosen = int(player.choose_by(priors, _SLOT, states, keys)[0])
         moves = [
-            MoveAnalysis(action, position.name(action), prior=float(priors[0, action]))
-            for action in sorted(position.legal_actions, key=lambda action: -priors[0, action])
+            _move(position, a, prior=float(priors[0, a])) for a in _ranked(position, priors[0])
         ]
-        return moves, float(values[0]), ()
-    return [], None, ()
+        return _View(chosen, moves, float(values[0]))
+    chosen = int(player.choose(_SLOT, states, keys)[0])
+    if isinstance(player, SearchPlayer):
+        return _searched(chosen, player.search.result(0), position)
+    legal = sorted(position.legal_actions, key=lambda action: action != chosen)
+    return _View(chosen, [_move(position, action) for action in legal])
 
 
-def _search(
-    player: SearchPlayer, position: Position
-) -> tuple[list[MoveAnalysis], float | None, tuple[str, ...]]:
-    found = player.search.result(0)
-
-    def about(action: int) -> MoveAnalysis:
-        visits, value, prior = found.visits[action], found.values[action], found.priors[action]
-        return MoveAnalysis(action, position.name(action), int(visits), float(value), float(prior))
-
-    ranked = sorted(position.legal_actions, key=lambda action: -found.visits[action])
+def _searched(chosen: int, found: SearchResult, position: Position) -> _View:
+    moves = []
+    for action in _ranked(position, found.visits):
+        known = {
+            "visits": found.visits[action].item(),
+            "value": found.values[action].item(),
+            "prior": found.priors[action].item(),
+        }
+        moves.append(_move(position, action, **known))
     line, at = [], position
     for action in found.principal_variation:
         line.append(at.name(action))
         at = at.play(action)
-    return [about(action) for action in ranked], float(found.value), tuple(line)
+    return _View(chosen, moves, float(found.value), tuple(line))
+
+
+def _move(position: Position, action: int, **known: Any) -> MoveAnalysis:
+    return MoveAnalysis(action, position.name(action), **known)
+
+
+def _ranked(position: Position, worth: NDArray[Any]) -> list[int]:
+    """Return the legal actions, those of the highest worth[action] first."""
+    return sorted(position.legal_actions, key=lambda action: -worth[action])

@@ -37,6 +37,16 @@ class PolicyPlayer:
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         priors, _ = self.evaluator.evaluate(states)
+        return self.choose_by(priors, slots, states, keys)
+
+    def choose_by(
+        self,
+        priors: NDArray[np.float32],
+        slots: Slots,
+        states: NDArray[np.uint64],
+        keys: NDArray[np.uint64],
+    ) -> Actions:
+        """Choose by the priors float32[n, actions] that the network has given."""
         chosen = np.empty(len(slots), np.int64)
         sample = self._plies[slots] < self._sampled_plies
         _choose(self._game, states, priors, keys, sample, chosen)

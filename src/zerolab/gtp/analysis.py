@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.agents.analysis import MoveAnalysis, describe
 from zerolab.agents.interface import Player
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.search_player import SearchPlayer
 from zerolab.gtp.protocol import RefusedError
 from zerolab.gtp.vertices import vertex
 from zerolab.rules.position import Position
-
-_SLOT = np.zeros(1, np.int64)
 
 
 def analyse(player: Player, position: Position, keys: NDArray[np.uint64]) -> list[str]:
@@ -22,22 +21,13 @@ def analyse(player: Player, position: Position, keys: NDArray[np.uint64]) -> lis
     (see `oracles.interface.Oracle`). Raises RefusedError for other players. `keys` is the random
     stream of the search, uint64[1].
     """
-    if isinstance(player, SearchPlayer):
-        player.choose(_SLOT, position.state[None], keys)
-        return _search_lines(player, position)
-    if not isinstance(player, PerfectPlayer):
+    if not isinstance(player, SearchPlayer | PerfectPlayer):
         raise RefusedError(f"{player.name} neither searches nor solves")
-    values = player.oracle.action_values(position.state[None])[0]
-    best_first = sorted(position.legal_actions, key=lambda action: -values[action])
-    return [f"{vertex(position, action)} value {values[action]}" for action in best_first]
+    found = describe(player, position, keys)
+    return [f"{vertex(position, move.action)} {_numbers(move)}" for move in found.moves]
 
 
-def _search_lines(player: SearchPlayer, position: Position) -> list[str]:
-    visits, values = (column[0] for column in player.search.root_actions(_SLOT))
-    priors = player.search.root_priors(_SLOT)[0]
-    best_first = sorted(position.legal_actions, key=lambda action: -visits[action])
-    return [
-        f"{vertex(position, action)} visits {visits[action]} prior {priors[action]:.4f}"
-        f" value {values[action]:+.4f}"
-        for action in best_first
-    ]
+def _numbers(move: MoveAnalysis) -> str:
+    if move.visits is None:
+        return f"value {move.value}"
+    return f"visits {move.visits} prior {move.prior:.4f} value {move.value:+.4f}"

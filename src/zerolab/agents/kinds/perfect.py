@@ -32,9 +32,12 @@ class PerfectPlayer(StatelessPlayer):
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
-        values = self.oracle.action_values(states)
+        return self.choose_by(self.oracle.action_values(states), keys)
+
+    def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
+        """Choose by the values int32[n, actions] that the oracle has given."""
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
-        return choose_actions(best, keys, np.zeros(len(slots), np.bool_))
+        return choose_actions(best, keys, np.zeros(len(keys), np.bool_))
 
 
 class _Perfect:
