@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 import zerolab
-from zerolab.search.interface import Selection, fpu_value, register_selection
+from zerolab.search.interface import fpu_value, register_selection
+from zerolab.search.selections.puct import PuctRule
 
 
 class LogPuct(NamedTuple):
@@ -23,8 +24,8 @@ class LogPuct(NamedTuple):
 
 
 @register_selection("log_puct", LogPuct)
-class LogPuctRule(Selection):
-    """Compiled into the kernels like the built-in rules."""
+class LogPuctRule(PuctRule):
+    """PUCT's score with another exploration term, compiled like the built-in rules."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
@@ -32,14 +33,6 @@ class LogPuctRule(Selection):
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits) * math.log(2.0 + visits))
         return exploration, np.float32(fpu_value(fpu, tree, b, node))
-
-    @staticmethod
-    def score(rule, tree, b, child, shared):
-        """Return a child's score; the search descends to the highest."""
-        exploration, unvisited = shared
-        visits = tree.visits[b, child]
-        value = -tree.value[b, child] if visits > 0 else unvisited
-        return value + exploration * tree.prior[b, child] / np.float32(1 + visits)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """zerolab: a laboratory for AlphaZero-like self-play on small board games.
 
-The names below are the public interface for notebooks and scripts; `zerolab.api` documents them.
-They are imported when they are first used, so that ``import zerolab`` and the command line stay
-fast.
+The names below are the public interface for notebooks and scripts (docs/api.md). Agents are named
+as on the command line (``"mcts:100"``, ``"runs/demo@12"``), games too (``"othello:6x6"``). Wrong
+arguments raise `UserError`, whose text is one clear line. Modules are imported when one of their
+names is first used, so that ``import zerolab`` and the command line stay fast.
 """
 
 from __future__ import annotations
@@ -14,31 +15,23 @@ from typing import TYPE_CHECKING, Any
 from zerolab.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zerolab.api import (
-        Analysis,
+    from zerolab.api.analysis import Analysis, MoveAnalysis, analyse, solve
+    from zerolab.api.games import list_games, read_positions
+    from zerolab.api.matches import (
         Match,
-        MoveAnalysis,
-        Network,
-        NotSolvedError,
-        Position,
-        Positions,
         Ratings,
-        Record,
-        Run,
         TournamentReport,
-        UserError,
-        analyse,
-        list_games,
-        load_network,
-        open_run,
-        parse_game,
         play_match,
         play_tournament,
         rate,
-        read_positions,
-        solve,
-        train,
     )
+    from zerolab.api.networks import Network, load_network
+    from zerolab.api.runs import Record, Run, open_run, train
+    from zerolab.core.errors import UserError
+    from zerolab.evaluation.positions import Positions
+    from zerolab.oracles.interface import NotSolvedError
+    from zerolab.rules.catalogue import parse_game
+    from zerolab.rules.position import Position
 
 __all__ = [
     "Analysis",
@@ -66,8 +59,26 @@ __all__ = [
     "train",
 ]
 
-_LIGHT = {"Position": "zerolab.rules.position", "UserError": "zerolab.core.errors"}
-"""Names that do not need the rest of the interface, which imports torch."""
+_NAMES = {
+    "zerolab.api.analysis": ("Analysis", "MoveAnalysis", "analyse", "solve"),
+    "zerolab.api.games": ("list_games", "read_positions"),
+    "zerolab.api.matches": (
+        "Match",
+        "Ratings",
+        "TournamentReport",
+        "play_match",
+        "play_tournament",
+        "rate",
+    ),
+    "zerolab.api.networks": ("Network", "load_network"),
+    "zerolab.api.runs": ("Record", "Run", "open_run", "train"),
+    "zerolab.core.errors": ("UserError",),
+    "zerolab.evaluation.positions": ("Positions",),
+    "zerolab.oracles.interface": ("NotSolvedError",),
+    "zerolab.rules.catalogue": ("parse_game",),
+    "zerolab.rules.position": ("Position",),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 # Threads that wait for each other in torch spin first. On a machine that does other things too,
 # the default number of spins makes learning many times slower; it is read when torch is loaded.
@@ -76,9 +87,9 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module 'zerolab' has no attribute {name!r}")
-    return getattr(import_module(_LIGHT.get(name, "zerolab.api")), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

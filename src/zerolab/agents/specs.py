@@ -28,7 +28,7 @@ load_plugins("agents")
 
 _RUNS = Path("runs")
 _MOST_DIGITS = 10
-_GAME_EXAMPLE = "--game, as in --game othello:6x6"
+GAME_EXAMPLE = "--game, as in --game othello:6x6"
 _ORDINAL = " #"
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
@@ -52,7 +52,7 @@ def parse_agent(spec: str, game: Game | None = None) -> Agent:
 
 
 def parse_agents(
-    specs: Sequence[str], game: Game | None = None, *, game_example: str = _GAME_EXAMPLE
+    specs: Sequence[str], game: Game | None = None, *, game_example: str = GAME_EXAMPLE
 ) -> list[Agent]:
     """Return the agents that specs name, all of one game, with different names.
 

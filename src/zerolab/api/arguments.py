@@ -10,9 +10,10 @@ from zerolab.agents.interface import Agent
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
 
-_GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
+GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
 _AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
 
 
@@ -25,11 +26,6 @@ def whole_number(name: str, value: object, least: int) -> int:
     if not least <= number < 1 << 63:
         raise UserError(f"{name} = {quoted(number)}: expected at least {least} and less than 2**63")
     return number
-
-
-def require_spec(value: object) -> None:
-    """Raise UserError unless the value is text, as an agent's spec is."""
-    require("agent", value, str, _AGENT)
 
 
 def require_function(name: str, value: object) -> None:
@@ -49,9 +45,17 @@ def require_position(value: object) -> None:
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
     """Return the agents that specs name, all of one game; raise UserError for any mistake."""
-    named = []
-    for spec in specs:
-        require_spec(spec)
-        named.append(str(spec))
-    chosen = None if game is None else parse_game(game)
-    return parse_agents(named, chosen, game_example=_GAME_EXAMPLE)
+    return parse_agents(specs_of(specs), game_of(game), game_example=GAME_EXAMPLE)
+
+
+def specs_of(values: Iterable[object]) -> list[str]:
+    """Return values that are all specs; raise UserError for one that is not text."""
+    listed = list(values)
+    for value in listed:
+        require("agent", value, str, _AGENT)
+    return [str(value) for value in listed]
+
+
+def game_of(name: str | None) -> Game | None:
+    """Return the game of a name, None for none; raise UserError for a wrong one."""
+    return None if name is None else parse_game(name)

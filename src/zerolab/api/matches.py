@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import cast
 
-import torch
-
 from zerolab.agents.interface import Agent
-from zerolab.api.arguments import agents_of, require_function, require_path
+from zerolab.api.arguments import (
+    GAME_EXAMPLE,
+    agents_of,
+    game_of,
+    require_function,
+    require_path,
+    specs_of,
+)
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.play.match import Match
 from zerolab.play.match import play_match as play_match_of
 from zerolab.play.report import TournamentReport
-from zerolab.play.tournament import Tournament, TournamentSettings
+from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
 from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
 from zerolab.ratings.results import GameResult, RatedGame
@@ -48,11 +52,10 @@ def play_match(
     require_function("progress", progress)
     first, second = agents_of([a, b], game)
     settings = _settings([first, second], games, openings, seed)
-    with _one_core_per_thread():
-        return play_match_of(
-            first.game, first, second, settings.games, settings.seed,
-            progress=lambda done, _: progress(done), openings=settings.openings,
-        )  # fmt: skip
+    return play_match_of(
+        first.game, first, second, settings.games, settings.seed,
+        progress=lambda done, _: progress(done), openings=settings.openings,
+    )  # fmt: skip
 
 
 def play_tournament(
@@ -68,19 +71,20 @@ def play_tournament(
     """Let every agent play every other, `games` games per pair; return ratings and tables.
 
     With a `folder` the games are kept there, a stopped tournament is resumed, and agents may be
-    added later. Raises UserError for wrong specs, fewer than two agents, and a folder that holds
-    something else.
+    added: those of the folder take part again without being named. Raises UserError for wrong
+    specs, fewer than two agents, and a folder that holds something else.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list, as in ["random", "mcts:10"]')
-    if len(agents) < 2:
-        raise UserError(f"{len(agents)} agents: expected at least two")
     if folder is not None:
         require_path("folder", folder)
     require_function("progress", progress)
-    parsed = agents_of(agents, game)
+    kept = Tournament.saved(Path(folder)) if folder is not None else None
+    names = [] if kept is None else list(kept.settings.players)
+    chosen = game_of(kept.settings.game if game is None and kept is not None else game)
+    parsed = gather_agents(names, specs_of(agents), chosen, game_example=GAME_EXAMPLE)
     settings = _settings(parsed, games, openings, seed)
-    with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary, _one_core_per_thread():
+    with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
         place = Path(temporary) / "tournament" if folder is None else Path(folder)
         with Tournament.locked(place, settings) as tournament:
             tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
@@ -127,14 +131,3 @@ def _as_rated(game: object) -> RatedGame:
             " with the result 1, 0 or -1 for the first player"
         )
     return cast(RatedGame, game)
-
-
-@contextmanager
-def _one_core_per_thread() -> Iterator[None]:
-    """Let torch compute on one core per thread: games are played by as many threads as cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

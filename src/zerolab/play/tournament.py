@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from pydantic import Field, field_validator
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import parse_agents
+from zerolab.agents.specs import GAME_EXAMPLE, parse_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.threads import available_cores
@@ -139,7 +140,13 @@ class Tournament:
             play_schedule(setup, schedule, games=[recorder], progress=progress)
 
 
-def gather_agents(kept: Sequence[str], specs: Sequence[str], game: Game | None) -> list[Agent]:
+def gather_agents(
+    kept: Sequence[str],
+    specs: Sequence[str],
+    game: Game | None,
+    *,
+    game_example: str = GAME_EXAMPLE,
+) -> list[Agent]:
     """Return the agents whose names a folder keeps, and those named now.
 
     Raises UserError for fewer than two, and for a program that only the folder names: it, perhaps
@@ -151,9 +158,10 @@ def gather_agents(kept: Sequence[str], specs: Sequence[str], game: Game | None) 
                 f"the folder names the program {name}: expected it on the command line too before"
                 f" it is run, as in zerolab tournament '{name}' --folder FOLDER"
             )
+    parse = partial(parse_agents, game_example=game_example)
     agents: dict[str, Agent] = {}
     for some in (kept, specs):
-        agents |= {agent.name: agent for agent in parse_agents(some, game)} if some else {}
+        agents |= {agent.name: agent for agent in parse(some, game)} if some else {}
         game = next(iter(agents.values())).game if agents else game
     if len(agents) < 2:
         raise UserError(
