@@ -1,0 +1,1 @@
+"""How much the window keeps: one file for each kind."""

@@ -1,0 +1,167 @@
+"""Merged rows: equal to a plain dictionary, whatever is added and removed, and in what parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zerolab.replay import table
+from zerolab.replay.merging import MERGINGS, Mean, Merger, Newest
+from zerolab.replay.rows import Rows
+
+
+def some_rows(ids, seed=0, wide=np.float16):
+    """Return random rows whose states are made from `ids`; some of what they say is not known."""
+    random = np.random.default_rng(seed)
+    ids = np.array(ids, np.uint64)
+    replies = random.random((len(ids), 3)).astype(wide)
+    replies[random.random(len(ids)) < 0.3] = np.nan
+    searched = random.uniform(-1, 1, (len(ids), 3)).astype(wide)
+    searched[random.random((len(ids), 3)) < 0.3] = np.nan
+    return {
+        "states": np.stack([ids * 7, ids // 2], axis=1),
+        "replies": replies,
+        "action_values": searched,
+        "values": random.uniform(-1, 1, len(ids)).astype(np.float32),
+    }
+
+
+class Dictionary:
+    """Merging as one would write it down: a dictionary from states to rows, in float64."""
+
+    def __init__(self, share):
+        self.share = share
+        self.rows, self.counts = {}, {}
+
+    def add(self, rows):
+        for number in range(len(rows["states"])):
+            key = tuple(rows["states"][number].tolist())
+            new = {name: np.array(rows[name][number], np.float64) for name in rows}
+            self.counts[key] = count = self.counts.get(key, 0) + 1
+            old = self.rows.get(key, new)
+            self.rows[key] = {
+                name: self._merged(old[name], new[name], count) if count > 1 else new[name]
+                for name in new
+            }
+
+    def _merged(self, old, new, count):
+        mean = (1 - self.share(count)) * old + self.share(count) * new
+        return np.where(np.isnan(old), new, np.where(np.isnan(new), old, mean))
+
+    def remove(self, key):
+        del self.rows[key], self.counts[key]
+
+
+def held(rows, slots):
+    """Return what a store holds in some slots, by state."""
+    return {
+        tuple(rows.columns["states"][slot].tolist()): {
+            name: column[slot] for name, column in rows.columns.items()
+        }
+        for slot in slots
+    }
+
+
+MERGERS = {
+    "newest": (Newest(), lambda _: 0.8),
+    "half": (Newest(weight=0.5), lambda _: 0.5),
+    "only the newest": (Newest(weight=1), lambda _: 1),
+    "mean": (Mean(), lambda count: 1 / count),
+}
+
+
+@pytest.mark.parametrize("name", MERGERS)
+@given(
+    parts=st.lists(st.lists(st.integers(0, 12), max_size=20), min_size=1, max_size=5),
+    removed=st.lists(st.sets(st.integers(0, 12)), min_size=5, max_size=5),
+)
+def test_merged_rows_equal_a_plain_dictionary(name, parts, removed):
+    merging, share = MERGERS[name]
+    rows, naive, live = Rows(), Dictionary(share), set()
+    merger = Merger(merging, rows)
+    for seed, (part, leaving) in enumerate(zip(parts, removed, strict=False)):
+        new = some_rows(part, seed, np.float32)
+        slots = merger.add(new)
+        naive.add(new)
+        live |= set(slots.tolist())
+        found = held(rows, live)
+        assert found.keys() == naive.rows.keys()
+        assert len(live) == len(found)
+        for state, row in found.items():
+            for column, value in row.items():
+                np.testing.assert_allclose(value, naive.rows[state][column], atol=1e-5)
+        gone = [slot for slot in live if rows.columns["states"][slot][1] in leaving]
+        for slot in gone:
+            naive.remove(tuple(rows.columns["states"][slot].tolist()))
+        merger.remove(np.array(gone, np.int32))
+        rows.give_back(np.array(gone, np.int32))
+        live -= set(gone)
+
+
+def test_a_merged_row_is_rounded_once():
+    """Ten equal rows at once give the nearest float16 to the exact mean, not ten roundings."""
+    rows = Rows()
+    values = np.linspace(0, 1, 10, dtype=np.float16)
+    states = np.zeros((10, 1), np.uint64)
+    slots = Merger(Mean(), rows).add({"states": states, "values": values})
+    assert set(slots.tolist()) == {slots[0]}
+    assert rows.columns["values"][slots[0]] == np.float16(values.astype(np.float64).mean())
+
+
+def test_weights_by_hand():
+    rows = Rows()
+    merger = Merger(Newest(weight=0.75), rows)
+    states = np.zeros((1, 1), np.uint64)
+    for value in (1, -1, 1):
+        (slot,) = merger.add({"states": states, "values": np.array([value], np.float32)})
+    assert rows.columns["values"][slot] == 0.25 * (0.25 * 1 - 0.75) + 0.75
+
+
+def test_every_merging_is_registered_once():
+    assert list(MERGINGS) == ["none", "newest", "mean"]
+    assert [kind().is_on for kind in MERGINGS.values()] == [False, True, True]
+
+
+@pytest.mark.parametrize("weight", [0, -0.1, 1.5, float("nan")])
+def test_a_weight_outside_its_range_is_refused(weight):
+    with pytest.raises(ValueError, match="weight"):
+        Newest(weight=weight)
+
+
+@given(
+    ids=st.lists(st.integers(0, 30), unique=True, max_size=30),
+    gone=st.sets(st.integers(0, 30)),
+)
+def test_what_stays_in_a_table_is_found_after_the_rest_was_removed(ids, gone):
+    """In a table as small as this one nearly every state collides with others."""
+    states = np.array(ids, np.uint64).reshape(-1, 1)
+    small = np.full(32, -1, np.int32)
+    slots = np.arange(len(ids), dtype=np.int32)
+    table.insert(small, states, slots)
+    leaving = np.array([n for n, each in enumerate(ids) if each in gone], np.int32)
+    table.remove(small, states, leaving)
+    staying = np.setdiff1d(slots, leaving)
+    owners = np.empty(len(staying), np.int32)
+    assert table.find_or_insert(small, states, states[staying], leaving, owners) == 0
+    assert owners.tolist() == staying.tolist()
+    assert (small >= 0).sum() == len(staying)
+
+
+def test_slots_are_used_again_and_rows_stay_where_they_are():
+    rows = Rows()
+    ids = np.arange(3000)
+    first = rows.take(3000, {"ids": ids})
+    rows.write(first, {"ids": ids})
+    assert first.tolist() == ids.tolist()
+    rows.give_back(first[100:200])
+    capacity = rows.capacity
+    second = rows.take(capacity - 2900, {"ids": ids})
+    assert rows.capacity == capacity
+    assert set(first[100:200].tolist()) <= set(second.tolist())
+    third = rows.take(1, {"ids": ids})
+    assert rows.capacity > capacity
+    assert third[0] >= capacity
+    assert (rows.columns["ids"][first[:100]] == ids[:100]).all()
+    assert (rows.columns["ids"][first[200:]] == ids[200:]).all()

@@ -1,0 +1,95 @@
+"""How much a window keeps: the published tables, and the iterations that a restart needs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.replay.windows.iterations import Iterations
+from zerolab.replay.windows.power_law import PowerLaw
+from zerolab.replay.windows.slow import Slow
+
+
+def test_the_slow_window_is_that_of_the_paper():
+    """From 500,000 positions, growing to 2,000,000 over iterations 5 to 15 [Clausen2021]."""
+    kept = [Slow().positions(iteration, 10**9) for iteration in range(1, 18)]
+    assert kept[:5] == [500_000] * 5
+    assert kept[5:15] == [500_000 + 150_000 * step for step in range(1, 11)]
+    assert kept[15:] == [2_000_000] * 2
+    assert Slow().last == 15
+
+
+def test_the_window_of_katago_has_its_published_size():
+    """About 22 million after the 241 million positions of its main run [Wu2019]."""
+    window = PowerLaw()
+    assert window.positions(1, 10) == window.positions(1, 250_000) == 250_000
+    assert window.positions(1, 241_000_000) == pytest.approx(22e6, rel=0.1)
+    slope = (window.positions(1, 251_000) - window.positions(1, 250_000)) / 1000
+    assert slope == pytest.approx(0.4, abs=0.01)
+
+
+def test_a_power_law_with_exponent_1_is_a_constant_share():
+    window = PowerLaw(c=100, alpha=1, beta=0.25)
+    assert [window.positions(1, total) for total in (50, 100, 104, 500)] == [100, 100, 101, 200]
+
+
+def test_iterations_are_counted_from_the_latest():
+    window = Iterations(iterations=3)
+    assert [window.oldest(iteration) for iteration in (1, 3, 4, 9)] == [1, 1, 2, 7]
+    assert window.positions(9, 10**9) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (Slow, {"first": 20, "final": 10}, "final = 10 positions are fewer than first = 20"),
+        (Slow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
+        (Slow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
+        (PowerLaw, {"alpha": 0}, "alpha = 0: expected more than 0"),
+        (PowerLaw, {"beta": 1.5}, "beta = 1.5: expected at most 1"),
+        (Iterations, {"iterations": 0}, "iterations = 0: expected at least 1"),
+    ],
+)
+def test_impossible_windows_are_refused_in_one_line(kind, values, message):
+    with pytest.raises(UserError) as caught:
+        validate(kind, values)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+_WINDOWS = st.one_of(
+    st.builds(Iterations, iterations=st.integers(1, 5)),
+    st.builds(PowerLaw, c=st.integers(1, 40), alpha=st.floats(0.1, 1), beta=st.floats(0.1, 1)),
+    st.tuples(*[st.integers(1, 30)] * 2, *[st.integers(1, 6)] * 2).map(
+        lambda t: Slow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])
+    ),
+)
+
+
+def _kept(window, played, first):
+    """Return (iteration, number) of the positions left of iterations `first` and later."""
+    kept = []
+    for iteration in range(first, len(played) + 1):
+        kept += [(iteration, number) for number in range(played[iteration - 1])]
+        kept = [each for each in kept if each[0] >= window.oldest(iteration)]
+        limit = window.positions(iteration, sum(played[:iteration]))
+        kept = kept if limit is None else kept[-limit:]
+    return kept
+
+
+@given(_WINDOWS, st.lists(st.integers(1, 30), min_size=1, max_size=12))
+def test_a_restart_loads_what_it_needs_and_no_more(window, played):
+    asked = []
+
+    def count(iteration):
+        asked.append(iteration)
+        return played[iteration - 1]
+
+    first = window.first_needed(len(played), sum(played), count)
+    whole = _kept(window, played, 1)
+    assert _kept(window, played, first) == whole
+    assert first == whole[0][0]
+    assert asked == list(range(len(played), first - 1, -1))
