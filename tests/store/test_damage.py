@@ -237,6 +237,7 @@ def test_newer_and_foreign_games_are_told(folder):
     ]
     for pragma, expected in (
         ("user_version = 99", "schema version 99, newer"),
+        ("user_version = 1", "schema version 1, older"),
         ("application_id = 7", "was not written by zerolab"),
     ):
         with closing(sqlite3.connect(store.path)) as connection:
@@ -246,7 +247,7 @@ def test_newer_and_foreign_games_are_told(folder):
             with pytest.raises(UserError, match=expected):
                 work()
         assert everything(folder) == before
-    assert games_module.SCHEMA == 1
+    assert games_module.SCHEMA == 2
 
 
 def test_foreign_arrays_and_examples_are_told(folder):

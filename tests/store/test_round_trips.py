@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from store.toy import CONFIG, examples, games
+from zerolab.store.agent_names import network_name
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.examples import Examples, load_examples, save_examples
 from zerolab.store.games import GameRecord, GameStore
@@ -88,6 +89,7 @@ _GAMES = st.lists(
         second=_WORDS,
         actions=st.lists(st.integers(0, 64), max_size=8).map(tuple),
         result=st.sampled_from([-1, 0, 1]),
+        movers=st.lists(st.tuples(st.integers(0, 99), _WORDS), max_size=3).map(tuple),
     ),
     unique_by=lambda game: game.number,
     max_size=6,
@@ -121,6 +123,22 @@ def test_games_made_of_numpy_integers(tmp_path):
     numbers = np.arange(3)
     store.record(1, "gate", [GameRecord(numbers[0], "a", "b", tuple(numbers), numbers[1])])
     assert store.games(1, "gate") == [GameRecord(0, "a", "b", (0, 1, 2), 1)]
+
+
+def test_movers_are_named_relative_to_the_run(tmp_path):
+    """And tell who made which move; without them, first and second took turns."""
+    run = tmp_path / "run"
+    run.mkdir()
+    names = [network_name(run, number) for number in (3, 4)]
+    game = GameRecord(7, names[1], names[1], (1, 2, 3, 4), 0, ((0, names[0]), (3, names[1])))
+    GameStore(run / "games.sqlite", run).record(1, "selfplay", [game])
+    assert GameStore(run / "games.sqlite", run).games(1, "selfplay") == [game]
+    (inside,) = GameStore(run / "games.sqlite").games(1, "selfplay")
+    assert inside.movers == ((0, "@3"), (3, "@4"))
+    assert [inside.mover(ply) for ply in range(4)] == ["@3", "@3", "@3", "@4"]
+    assert inside.last_mover == "@4"
+    plain = GameRecord(0, "a", "b", (1, 2, 3), 0)
+    assert [plain.mover(ply) for ply in range(3)] == ["a", "b", "a"]
 
 
 def test_a_store_without_games_is_empty_and_leaves_no_file(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -12,7 +13,7 @@ from zerolab.core.errors import UserError, one_line
 from zerolab.store.agent_names import inside_run, outside_run
 from zerolab.store.checks import check_schema, damaged, digest
 
-SCHEMA = 1
+SCHEMA = 2
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 
 _CREATE = (
@@ -27,6 +28,7 @@ _CREATE = (
         second TEXT NOT NULL,
         actions TEXT NOT NULL,
         result INTEGER NOT NULL,
+        movers TEXT NOT NULL,
         PRIMARY KEY (iteration, stage, number)
     ) WITHOUT ROWID
     """,
@@ -53,11 +55,21 @@ class GameRecord(NamedTuple):
     """All moves, an opening included; -1 at the end where the mover gave up."""
     result: int
     """The outcome for the first player: 1, 0 or -1."""
+    movers: tuple[tuple[int, str], ...] = ()
+    """Who made which moves where agents took turns at both sides, as in self-play that outlives an
+    iteration: (first ply, agent) of every stretch of moves, the last one up to the end. Empty where
+    `first` and `second` made them all."""
 
     @property
     def last_mover(self) -> str:
         """Who made the last move, or gave up in its place."""
-        return self.first if len(self.actions) % 2 == 1 else self.second
+        return self.mover(len(self.actions) - 1)
+
+    def mover(self, ply: int) -> str:
+        """Return who made the move of a ply, counted from 0, or gave up in its place."""
+        if not self.movers:
+            return self.second if ply % 2 else self.first
+        return max(stretch for stretch in self.movers if stretch[0] <= ply)[1]
 
 
 class GameStore:
@@ -101,16 +113,13 @@ class GameStore:
                 "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
             ).fetchone()
             rows = connection.execute(
-                "SELECT number, first, second, actions, result FROM games"
+                "SELECT number, first, second, actions, result, movers FROM games"
                 " WHERE iteration = ? AND stage = ? ORDER BY number",
                 (iteration, stage),
             ).fetchall()
         try:
-            games = [
-                GameRecord(number, first, second, tuple(map(int, actions.split())), result)
-                for number, first, second, actions, result in rows
-            ]
-        except (ValueError, AttributeError) as error:
+            games = [_game(row) for row in rows]
+        except (ValueError, TypeError, AttributeError) as error:
             raise damaged(self.path, error) from error
         if _digest(games) != (recorded[0] if recorded else _digest(())):
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
@@ -120,7 +129,8 @@ class GameStore:
         if self._run is None:
             return game
         first, second = (rename(name, self._run) for name in (game.first, game.second))
-        return game._replace(first=first, second=second)
+        movers = tuple((ply, rename(name, self._run)) for ply, name in game.movers)
+        return game._replace(first=first, second=second, movers=movers)
 
     def distinct(self, iteration: int, stage: str) -> int:
         """Return how many different sequences of moves a stage has."""
@@ -213,16 +223,23 @@ def _write_stage(
     (latest,) = connection.execute("SELECT count(*) FROM stages").fetchone()
     sequence = former[0] if former else latest + 1
     connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
-    connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     connection.execute(
         "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
         (sequence, iteration, stage, _digest(games)),
     )
 
 
-def _row(game: GameRecord) -> tuple[int, str, str, str, int]:
+def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
     actions = " ".join(map(str, game.actions))
-    return int(game.number), game.first, game.second, actions, int(game.result)
+    movers = json.dumps([(int(ply), name) for ply, name in game.movers]) if game.movers else ""
+    return int(game.number), game.first, game.second, actions, int(game.result), movers
+
+
+def _game(row: tuple[int, str, str, str, int, str]) -> GameRecord:
+    number, first, second, actions, result, movers = row
+    stretches = tuple((int(ply), str(name)) for ply, name in json.loads(movers or "[]"))
+    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, stretches)
 
 
 def _digest(games: Iterable[GameRecord]) -> str:
