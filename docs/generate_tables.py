@@ -33,7 +33,10 @@ from zerolab.rules.catalogue import registered_games
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.studies.interface import registered_studies
 from zerolab.training.gates import GATES
+from zerolab.training.optimizers import OPTIMIZERS
 from zerolab.training.records import Record, Unit
+from zerolab.training.schedules import RATE_SCHEDULES
+from zerolab.training.stopping import STOP_RULES
 from zerolab.training.warm_start.schedules import SCHEDULES
 from zerolab.training.warm_start.settings import VARIANTS
 
@@ -325,9 +328,12 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "losses": lambda: choices(LOSSES),
     "metrics": metrics,
     "networks": lambda: choices(NETWORKS),
+    "optimizers": lambda: choices(OPTIMIZERS),
+    "rate-schedules": lambda: choices(RATE_SCHEDULES),
     "schedules": lambda: choices(SCHEDULES),
     "settings": settings,
     "selections": lambda: choices(SELECTION_SETTINGS),
+    "stop-rules": lambda: choices(STOP_RULES),
     "studies": studies,
     "variants": variants,
 }

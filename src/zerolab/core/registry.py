@@ -13,7 +13,7 @@ games      games (``rules.catalogue.register_game``)
 search     selection rules, first-play urgency rules, leaf evaluators (`search.interface`)
 networks   architectures
 agents     agent kinds
-training   losses and what else the iteration loop chooses from
+training   losses, optimisers, schedules, gates and what else the iteration loop chooses from
 studies    studies
 ========== ============================================================================
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zerolab.core.config import assign, parse_assignments, validate
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.presets import read_preset
@@ -73,6 +73,11 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
     if wanted.iterations < settings.iterations:
         raise UserError(
             f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
+        )
+    if wanted != settings and settings.learn.schedule.spans_run:
+        raise UserError(
+            f"iterations = {wanted.iterations}: expected the run's {settings.iterations}, over"
+            f" which learn.schedule = {quoted(settings.learn.schedule.name)} extends"
         )
     return wanted
 

@@ -26,6 +26,9 @@ from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
 
+FINAL_STAGE = "final_evaluation"
+"""What follows the last iteration, as state.json names it."""
+
 _MOST_DIGITS = 10
 
 
@@ -50,7 +53,7 @@ class TrainingContext:
     @property
     def iteration(self) -> int:
         """The iteration under way, counted from 1; during the final evaluation, the last one."""
-        return min(self.progress.iteration, self.settings.iterations)
+        return self.progress.iteration - (self.progress.stage == FINAL_STAGE)
 
     def update(self, **changes: Any) -> None:
         """Change fields of `progress`."""

@@ -1,9 +1,9 @@
-"""One learning stage: Adam over batches from the window of examples."""
+"""One learning stage: steps of an optimiser over batches from the window of examples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,22 +17,19 @@ from zerolab.networks.losses import Errors, cross_entropy, squared_error
 from zerolab.networks.settings import POLICY, VALUE
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
+from zerolab.training.averaging import WeightAverage
+from zerolab.training.learning_log import Learned, LearningLog
+from zerolab.training.schedules import Moment
 from zerolab.training.settings import LearnSettings
 
 Arrays = dict[str, NDArray[Any]]
 
 
-class Learned(NamedTuple):
-    """What a learning stage did."""
-
-    losses: dict[str, float]
-    """Means over the last epoch of what the loss logs (see `networks.losses.Loss.logged`)."""
-    samples: int
-    """Examples seen, repetitions included."""
-
-
 class Learner:
-    """A network and Adam [Kingma2015], whose state is kept and saved along with the weights.
+    """A network and its optimiser, whose state is kept and saved along with the weights.
+
+    Where weights are averaged, the average is the network that others see and save; the weights of
+    the latest step are saved with the state of the optimiser.
 
     Weights and losses are float32. Where the device multiplies bfloat16 natively the layers
     between compute in it (autocast), about twice as fast.
@@ -45,9 +42,9 @@ class Learner:
         self.device = device
         self.precision = best_precision(device)
         self._autocast = self.precision == torch.bfloat16
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=settings.learning_rate, foreach=True
-        )
+        parameters = self.network.parameters()
+        self.optimizer = settings.optimizer.optimizer(parameters, settings.learning_rate)
+        self._average = WeightAverage(network, settings.average) if settings.average else None
 
     def learn(
         self,
@@ -55,38 +52,49 @@ class Learner:
         seed: int,
         iteration: int,
         report: Callable[[int], None] = lambda _: None,
+        *,
+        iterations: int = 0,
     ) -> Learned:
         """Train for the configured epochs; the result depends on (seed, iteration) and the data.
 
-        `report` is called with the number of batches done. Raises UserError where a loss is not
-        finite any more.
+        `report` is called with the number of batches done. `iterations` are those of the run, for
+        schedules that depend on them: by default, those so far. Raises UserError where a loss is
+        not finite any more.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.generator(seed, iteration, streams.LEARNING)
-        last_epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
-        first_of_last = last_epoch * (settings.epochs - 1)
-        totals: dict[str, torch.Tensor] = {}
-        samples = 0
+        steps_per_epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
+        steps = steps_per_epoch * settings.epochs
+        log = LearningLog(steps_per_epoch)
         self.network.train()
         batches = window.batches(random, settings.batch_size, settings.epochs, settings.symmetries)
         for number, batch in enumerate(batches):
-            errors = self._step(batch)
-            if number >= first_of_last:
-                for name, value in settings.loss.logged(errors).items():
-                    totals[name] = totals[name] + value if name in totals else value
-            samples += len(batch.values)
+            rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
+            errors, norm = self._step(batch)
+            log.add(settings.loss.logged(errors), len(batch.values), rate, norm)
             report(number + 1)
-        means = {name: float(total / last_epoch) for name, total in totals.items()}
-        if not np.isfinite(list(means.values())).all():
+        learned = log.learned()
+        if not learned.is_finite:
             raise UserError(
                 f"learning diverged in iteration {iteration}: a loss is not finite; start another"
                 f" run with a learn.learning_rate under {settings.learning_rate}"
             )
-        return Learned(means, samples)
+        return learned
 
-    def _step(self, batch: Batch) -> Errors:
-        """Take one step; return the errors that it was computed from."""
+    def _set_rates(self, moment: Moment) -> float:
+        """Set learning rate and momentum of the next step; return the learning rate."""
+        rates = self.settings.schedule.rates(moment)
+        learning_rate: float = self.settings.learning_rate * rates.factor
+        options = {"lr": learning_rate}
+        if rates.momentum is not None:
+            options |= self.settings.optimizer.momentum_option(rates.momentum)
+        for group in self.optimizer.param_groups:
+            group.update(options)
+        return learning_rate
+
+    def _step(self, batch: Batch) -> tuple[Errors, torch.Tensor | None]:
+        """Take one step; return its errors, and the gradient's norm where it is clipped."""
         planes, policies, values = (self._tensor(array) for array in batch)
         with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
             outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
@@ -96,8 +104,16 @@ class Learner:
         }
         self.optimizer.zero_grad(set_to_none=True)
         self.settings.loss(errors).backward()
+        norm = self._clip()
         self.optimizer.step()
-        return {name: error.detach() for name, error in errors.items()}
+        if self._average:
+            self._average.update()
+        return {name: error.detach() for name, error in errors.items()}, norm
+
+    def _clip(self) -> torch.Tensor | None:
+        """Scale the gradients of all parameters down together; return their norm before."""
+        limit = self.settings.clip_norm
+        return nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
 
     def _tensor(self, array: NDArray[np.float32]) -> torch.Tensor:
         tensor = torch.from_numpy(array)
@@ -106,16 +122,23 @@ class Learner:
         return tensor
 
     def optimizer_arrays(self) -> Arrays:
-        """Return Adam's state as arrays named PARAMETER/QUANTITY; empty before the first step."""
-        arrays: Arrays = {}
+        """Return the optimiser's state as arrays named PARAMETER/QUANTITY.
+
+        Also what else learning goes on with; empty before the first step.
+        """
+        arrays: Arrays = self._average.state() if self._average else {}
         for name, parameter in self.network.named_parameters():
             for quantity, value in self.optimizer.state.get(parameter, {}).items():
-                arrays[f"{name}/{quantity}"] = value.cpu().numpy()
+                if value is not None:
+                    arrays[f"{name}/{quantity}"] = value.cpu().numpy()
         return arrays
 
     def load(self, weights: Arrays, optimizer: Arrays) -> None:
-        """Restore weights and Adam's state; raise UserError where they do not fit."""
-        load_weights(self.network, weights)
+        """Restore weights and the optimiser's state; raise UserError where they do not fit."""
+        if self._average:
+            self._average.load(weights, optimizer)
+        else:
+            load_weights(self.network, weights)
         self.optimizer.state.clear()
         for name, parameter in self.network.named_parameters():
             state = {
@@ -128,8 +151,8 @@ class Learner:
                 self.optimizer.state[parameter][quantity] = _like(moment, parameter)
 
     def weight_arrays(self) -> Arrays:
-        """Return the network's weights as arrays."""
-        return weights_to_arrays(self.network)
+        """Return the network's weights as arrays: their average where they are averaged."""
+        return self._average.arrays() if self._average else weights_to_arrays(self.network)
 
 
 def _like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

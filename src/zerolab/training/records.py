@@ -129,6 +129,14 @@ class LearnRecord(Record):
     """Examples in the window, before symmetries."""
     loss: dict[str, float]
     """Means over the last epoch, by name: policy and value and what is made from them."""
+    epoch_losses: list[dict[str, float]] | None = None
+    """The same means for every epoch, in order; absent where there is one epoch."""
+    learning_rate: float | None = None
+    """The learning rate of the last step; absent, as the next one, where it is constant."""
+    peak_learning_rate: float | None = None
+    """The highest learning rate of a step."""
+    gradient_norm: float | None = None
+    """Mean norm of the gradients before clipping; absent where they are not clipped."""
 
     def summary(self) -> str:
         """See `Record.summary`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Settings, choice_among, require_even
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -13,6 +13,9 @@ from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.training.gates import GATES
+from zerolab.training.optimizers import OPTIMIZERS
+from zerolab.training.schedules import RATE_SCHEDULES
+from zerolab.training.stopping import STOP_RULES
 from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
 
 
@@ -32,8 +35,27 @@ class LearnSettings(Settings):
     96); [Clausen2021]: 256; [Hongcharoen2018]: 4096."""
 
     learning_rate: float = Field(default=0.005, gt=0, lt=1)
-    """lr: step size of Adam [Kingma2015]. [Wang2019], [Wang2020a], [Wang2020b]: 0.005 ([Wang2020a]
-    sweeps 0.001 to 0.01); [Hongcharoen2018]: 0.001."""
+    """lr: step size of the optimiser, before the schedule lowers it. [Wang2019], [Wang2020a],
+    [Wang2020b]: 0.005 with Adam ([Wang2020a] sweeps 0.001 to 0.01); [Clausen2021]: 0.2 with SGD;
+    [Hongcharoen2018]: 0.001 with Adam."""
+
+    optimizer: choice_among(OPTIMIZERS) = Field(default_factory=OPTIMIZERS["adam"])  # type: ignore[valid-type]
+    """What takes the steps. [Wang2019], [Wang2020a], [Wang2020b], [Hongcharoen2018]: adam;
+    [Clausen2021]: sgd."""
+
+    schedule: choice_among(RATE_SCHEDULES) = Field(default_factory=RATE_SCHEDULES["constant"])  # type: ignore[valid-type]
+    """How learning rate and momentum change over the run. [Wang2019], [Wang2020a], [Wang2020b],
+    [Hongcharoen2018]: constant; [Clausen2021]: steps, extended: cycle."""
+
+    clip_norm: float = Field(default=0.0, ge=0)
+    """Norm of all gradients of a step together that they are scaled down to where it is larger
+    [Pascanu2013]; 0 for none. [Clausen2021]: 1."""
+
+    average: float = Field(default=0.0, ge=0, lt=1)
+    """Decay per step of an exponential moving average of weights and batch norms' statistics, which
+    becomes the network that plays, while learning goes on with the weights themselves; 0 for none.
+    The average covers about 1 / (1 - average) steps. [Wu2019]: 0.75 per 250,000 samples, which for
+    batches of 256 is 0.9997 per step."""
 
     symmetries: Symmetries = "all"
     """Every example under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under a random one
@@ -113,6 +135,8 @@ class TrainSettings(Settings):
     [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
     accuracy: AccuracySettings = AccuracySettings()
     """When accuracy is measured."""
+    stop: choice_among(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
+    """When a run ends before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents."""
 
@@ -137,4 +161,24 @@ class TrainSettings(Settings):
             warm_start_search(self.search, self.warm_start, 1.0)
         except UserError as error:
             raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> TrainSettings:
+        last = self.learn.schedule.last
+        if last is not None and last > self.iterations:
+            raise ValueError(
+                f"learn.schedule = {quoted(self.learn.schedule.name)} goes on until iteration"
+                f" {last}, beyond the {self.iterations} iterations of the run: expected a shorter"
+                " one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stop_can_be_measured(self) -> TrainSettings:
+        if self.stop.needs_accuracy and not self.accuracy.every:
+            raise ValueError(
+                f"stop = {quoted(self.stop.name)} looks at accuracy, which is never measured:"
+                " expected accuracy.every of at least 1"
+            )
         return self

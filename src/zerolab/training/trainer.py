@@ -18,11 +18,12 @@ from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
 from zerolab.training.environment import remember_environment
 from zerolab.training.learner import Learner
-from zerolab.training.records import Record
+from zerolab.training.records import Record, read_records
 from zerolab.training.reporting import NullReporter, Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import FINAL, ITERATION, Stage
 from zerolab.training.stages.accuracy import solved_positions
+from zerolab.training.stopping import StopRule
 from zerolab.training.tensorboard import EventFile
 
 
@@ -89,7 +90,7 @@ class Trainer:
         # Last, so that a finished run whose files are damaged stays finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
-        if run.progress.iteration <= context.settings.iterations and self._next_stage() is FINAL:
+        if self._next_stage() is FINAL and not self._is_over():
             context.update(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
 
@@ -97,7 +98,7 @@ class Trainer:
         """Run a stage, make it durable, and report it."""
         context = self.context
         records = stage.run(context)
-        self._advance(stage)
+        self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL.name):
             context.run.prune_checkpoints()
@@ -106,7 +107,7 @@ class Trainer:
             context.reporter.stage_finished(record)
             self._on_record(record)
 
-    def _advance(self, stage: Stage) -> None:
+    def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
         """Set the next stage: one of this iteration that is due, or the first of the next one."""
         context = self.context
         if stage is FINAL:
@@ -117,11 +118,17 @@ class Trainer:
         if due is not None:
             context.update(stage=due.name)
             return
-        is_last = context.progress.iteration == context.settings.iterations
-        context.update(
-            iteration=context.progress.iteration + 1,
-            stage=FINAL.name if is_last else self.stages[0].name,
-        )
+        context.update(iteration=context.progress.iteration + 1)
+        context.update(stage=FINAL.name if self._is_over(records) else self.stages[0].name)
+
+    def _is_over(self, uncommitted: Sequence[Record] = ()) -> bool:
+        """Return whether no iteration follows those whose records are in the metrics or given."""
+        context = self.context
+        if context.progress.iteration > context.settings.iterations:
+            return True
+        records = [*read_records(context.run), *uncommitted]
+        rule: StopRule = context.settings.stop
+        return rule.is_met([each for each in records if each.stage != FINAL.name])
 
 
 def check_inputs(settings: TrainSettings) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zerolab.agents.interface import Agent
 from zerolab.play.results import pair_result
-from zerolab.training.context import TrainingContext
+from zerolab.training.context import FINAL_STAGE, TrainingContext
 from zerolab.training.records import BaselineRecord, Record
 from zerolab.training.stages.interface import Stage
 
@@ -14,7 +14,7 @@ from zerolab.training.stages.interface import Stage
 class FinalEvaluation(Stage):
     """Plays every baseline from paired random openings, so that games differ fairly."""
 
-    name = "final_evaluation"
+    name = FINAL_STAGE
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""

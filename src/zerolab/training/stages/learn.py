@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from zerolab.core.threads import available_cores
 from zerolab.networks.threads import torch_threads
 from zerolab.training.context import TrainingContext
+from zerolab.training.learning_log import Learned
 from zerolab.training.records import LearnRecord, Record
+from zerolab.training.settings import LearnSettings
 from zerolab.training.stages.interface import Stage
 
 
@@ -15,7 +18,8 @@ class Learn(Stage):
     """Trains a candidate on the window.
 
     Learning continues from the weights and the optimiser state of the best network, not from those
-    of a candidate that was rejected.
+    of a candidate that was rejected. Where weights are averaged these are the weights behind the
+    best network, of its latest step.
     """
 
     name = "learn"
@@ -29,7 +33,11 @@ class Learn(Stage):
         context.learner.load(context.run.load_weights(best), context.run.load_optimizer(best))
         with torch_threads(available_cores()):
             learned = context.learner.learn(
-                context.window, context.settings.seed, progress.iteration, context.reporter.progress
+                context.window,
+                context.settings.seed,
+                progress.iteration,
+                context.reporter.progress,
+                iterations=context.settings.iterations,
             )
         context.save_network(progress.iteration)
         return [
@@ -39,5 +47,17 @@ class Learn(Stage):
                 samples=learned.samples,
                 window=len(context.window),
                 loss=learned.losses,
+                **_details(context.settings.learn, learned),
             )
         ]
+
+
+def _details(settings: LearnSettings, learned: Learned) -> dict[str, Any]:
+    """Return what is worth a field only where settings let it differ from what others say."""
+    details: dict[str, Any] = {"gradient_norm": learned.gradient_norm}
+    if len(learned.epoch_losses) > 1:
+        details["epoch_losses"] = learned.epoch_losses
+    if settings.schedule.name != "constant":
+        rates = learned.learning_rates
+        details |= {"learning_rate": rates[-1], "peak_learning_rate": max(rates)}
+    return details

@@ -1,0 +1,138 @@
+"""The average of weights: its formula, what is saved, and runs that are killed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_resume import contents
+from torch import nn
+
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.averaging import WeightAverage
+from zerolab.training.configure import resolve
+from zerolab.training.gates import WinRate
+from zerolab.training.reporting import NullReporter
+from zerolab.training.trainer import Trainer
+
+
+def test_the_average_of_weights_and_batch_norms_is_its_formula():
+    """The plain mean of the first 1 / (1 - decay) steps, an exponential one from there."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    average, expected = WeightAverage(network, 0.75), {}
+    for step in range(1, 9):
+        network.train()(torch.randn(5, 3))
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        average.update()
+        share = max(1 - 0.75, 1 / step)
+        for name, latest in network.state_dict().items():
+            former = expected.get(name, torch.zeros_like(latest))
+            expected[name] = former + share * (latest - former)
+    for name, array in average.arrays().items():
+        if not name.endswith("num_batches_tracked"):
+            np.testing.assert_allclose(array, expected[name].numpy(), rtol=1e-5, atol=1e-6)
+    assert average.arrays()["1.num_batches_tracked"] == 8
+    assert (average.arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
+
+
+LEARNING = [
+    "final_evaluation.games=2",
+    "selfplay.episodes=4",
+    "iterations=3",
+    "learn.average=0.9",
+    "learn.clip_norm=1",
+    "learn.optimizer=sgd",
+    "learn.schedule={name='cycle', anneal_iterations=2}",
+]
+
+
+def train(folder, reporter=None, assignments=LEARNING):
+    settings = resolve(None, "smoke", assignments)
+    if folder.exists():
+        run = RunFolder.open(folder)
+    else:
+        run = RunFolder.create(folder, settings.model_dump(mode="json"))
+    with run.locked():
+        Trainer(run, settings, reporter).train()
+    return run
+
+
+class KilledError(Exception):
+    pass
+
+
+class Killing(NullReporter):
+    """Stops training in the middle of a stage."""
+
+    def __init__(self, iteration, stage):
+        self._moment, self._here = (iteration, stage), None
+
+    def stage_started(self, iteration, title, total, unit):
+        self._here = (iteration, title)
+
+    def progress(self, done, note=""):
+        if self._here == self._moment:
+            raise KilledError
+
+
+@pytest.fixture
+def second_is_rejected(monkeypatch):
+    """Let the gate accept every candidate but the second one, whoever asks and how often."""
+    verdicts = {1: True, 2: False, 3: True}
+    run = Trainer._run
+
+    def remember(trainer, stage):
+        monkeypatch.setattr(
+            WinRate, "accepts", lambda *_: verdicts[trainer.context.progress.iteration]
+        )
+        run(trainer, stage)
+
+    monkeypatch.setattr(Trainer, "_run", remember)
+
+
+def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_is_rejected):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    train(undisturbed)
+    for moment in ((1, "learn"), (2, "learn"), (2, "gate"), (3, "self-play"), (3, "learn")):
+        with pytest.raises(KilledError):
+            train(killed, Killing(*moment))
+    run = train(killed)
+    assert contents(killed) == contents(undisturbed)
+    assert run.networks() == [0, 1, 3]
+
+
+def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights(tmp_path):
+    run = train(tmp_path / "run", assignments=[*LEARNING, "gate=always"])
+    weights, state = run.load_weights(3), run.load_optimizer(3)
+    prefix = "average/latest/"
+    latest = {k.removeprefix(prefix): x for k, x in state.items() if k.startswith(prefix)}
+    assert latest.keys() == weights.keys()
+    assert any((weights[name] != latest[name]).any() for name in weights)
+    steps = sum(line["samples"] for line in learn_lines(run)) // 16
+    assert state["average/steps"] == steps
+
+
+def learn_lines(run):
+    return [line for line in run.metrics() if line["stage"] == "learn"]
+
+
+def test_metrics_say_how_the_network_was_trained(tmp_path):
+    run = train(tmp_path / "run", assignments=[*LEARNING, "learn.learning_rate=0.1"])
+    for line in learn_lines(run):
+        assert len(line["epoch_losses"]) == 2
+        assert line["epoch_losses"][1] == line["loss"]
+        assert line["learning_rate"] < 0.01 < line["peak_learning_rate"] <= 0.1
+        assert line["gradient_norm"] > 0
+
+
+def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
+    plain = ["selfplay.episodes=4", "iterations=1", "warm_start.schedule.iterations=1"]
+    run = train(tmp_path / "run", assignments=[*plain, "learn.epochs=1"])
+    (line,) = learn_lines(run)
+    assert set(line) == {
+        "stage", "iteration", "wall_seconds", "samples", "window", "loss",
+    }  # fmt: skip
+    assert not any(name.startswith("average/") for name in run.load_optimizer(run.progress.best))
