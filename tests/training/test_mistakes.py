@@ -62,6 +62,11 @@ MISTAKES = [
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
     (["--set", "learn.loss=prodct"], 'did you mean "product"?'),
+    (["--set", "learn.schedule=steps"], "until iteration 14, beyond the 2 iterations"),
+    (["--set", "learn.schedule={name='steps', iterations=[3, 2]}"], "2 after 3"),
+    (["--set", "learn.optimizer=sdg"], 'did you mean "sgd"?'),
+    (["--set", "learn.average=1"], "learn.average = 1: expected less than 1"),
+    (["--set", "stop=no_gain"], "expected accuracy.every of at least 1"),
     (["--set", "learn.epochs.x=3"], '"learn.epochs" is a value'),
     (["--set", "learning"], "expected KEY=VALUE"),
 ]

@@ -8,7 +8,8 @@ import pytest
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.training.configure import resolve
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import amend, resolve
 from zerolab.training.schedules import RATE_SCHEDULES, Moment
 from zerolab.training.settings import LearnSettings
 
@@ -113,3 +114,11 @@ def test_a_cycle_that_does_not_shrink_has_any_length():
     given = ["learn.schedule.name=cycle", "learn.schedule.annealed=1", "iterations=2"]
     schedule = resolve("connect_four:4x4", "smoke", given).learn.schedule
     assert {at(schedule, i, 0.35).factor for i in (1, 2)} == {1.0}
+
+
+def test_a_run_along_a_cosine_cannot_be_given_more_iterations(tmp_path):
+    settings = resolve(None, "smoke", ["learn.schedule=cosine"])
+    run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
+    assert amend(run, ["iterations=2"]) == settings
+    with pytest.raises(UserError, match=r"expected the run's 2, over which learn\.schedule"):
+        amend(run, ["iterations=3"])
