@@ -36,7 +36,7 @@ class Node:
         self.children: dict[int, Node] = {}
 
 
-def simulate(root: Node, evaluator: HashEvaluator, c: float, fpu_value) -> None:
+def simulate(root: Node, evaluator: HashEvaluator, c: float, fpu_value, discount=1.0) -> None:
     """Run one simulation of PUCT from `root`; a bare root is only evaluated."""
     path = [root]
     while path[-1].children:
@@ -45,7 +45,7 @@ def simulate(root: Node, evaluator: HashEvaluator, c: float, fpu_value) -> None:
         unvisited = np.float32(fpu_value(node))
 
         def score(child, exploration=exploration, unvisited=unvisited):
-            value = -child.value if child.visits else unvisited
+            value = -np.float32(discount) * child.value if child.visits else unvisited
             return value + exploration * child.prior / np.float32(1 + child.visits)
 
         path.append(max(node.children.values(), key=score))
@@ -64,12 +64,12 @@ def simulate(root: Node, evaluator: HashEvaluator, c: float, fpu_value) -> None:
     for node in reversed(path):
         node.visits += 1
         node.value += (value - node.value) / np.float32(node.visits)
-        value = -value
+        value = -np.float32(discount) * value
 
 
-def search(position: Position, evaluator: HashEvaluator, simulations: int, c: float, fpu_value):
+def search(position: Position, evaluator, simulations: int, c: float, fpu_value, discount=1.0):
     root = Node(position, np.float32(1))
-    simulate(root, evaluator, c, fpu_value)
+    simulate(root, evaluator, c, fpu_value, discount)
     for _ in range(simulations):
-        simulate(root, evaluator, c, fpu_value)
+        simulate(root, evaluator, c, fpu_value, discount)
     return root

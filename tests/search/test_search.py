@@ -202,7 +202,8 @@ def test_search_blocks_a_win():
 
 
 def tree_of(made, b):
-    return {name: getattr(made._tree, name)[b] for name in made._tree._fields if name != "used"}
+    columns = made._tree._asdict().items()
+    return {name: column[b] for name, column in columns if np.ndim(column) > 1}
 
 
 def check_tree(made, b):

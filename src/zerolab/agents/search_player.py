@@ -10,7 +10,7 @@ from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator, statistics
-from zerolab.search.search import Search, choose_actions
+from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import empty_tree
 
@@ -91,7 +91,7 @@ class SearchPlayer:
         """Return the actions for finished searches."""
         if not slots.size:
             return slots
-        return choose_actions(self.search.visits(slots), self._keys[slots], self.sampled(slots))
+        return self.search.choose(slots, self._keys[slots], self.sampled(slots))
 
     def sampled(self, slots: Slots) -> NDArray[np.bool_]:
         """Return bool[n]: whether the next move is drawn in proportion to the visits."""

@@ -19,7 +19,6 @@ from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.worker import Setup
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
-from zerolab.search.search import choose_actions
 from zerolab.search.settings import SearchSettings
 from zerolab.store.games import GameRecord
 
@@ -184,7 +183,7 @@ class _SelfPlayer(SearchPlayer):
             return slots
         visits, values = self.search.root_actions(slots)
         sampled = self.sampled(slots)
-        actions = choose_actions(visits, self._keys[slots], sampled)
+        actions = self.search.choose(slots, self._keys[slots], sampled)
         searched = _Searched(visits, values, sampled, actions)
         early, late = (targets(searched) for targets in self._targets)
         self.policies = np.where(sampled[:, None], early, late).astype(np.float16)

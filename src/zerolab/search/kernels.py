@@ -22,11 +22,14 @@ from zerolab.rules.interface import ONGOING
 from zerolab.search.cache import NO_SLOT, find, reserve
 from zerolab.search.interface import leaf_value, prepare, score, takes_tie, update
 from zerolab.search.tree import UNSEEN
+from zerolab.search.utility import seen_from_parent
 
 NO_LEAF = -1
 
 _TIES = 1 << 40
 """The part of a playout stream that breaks ties; simulations, which have the others, are fewer."""
+_EXTENSION = 1 << 41
+"""The part of a playout stream that a search goes on with when it is extended."""
 
 
 class Methods(NamedTuple):
@@ -160,7 +163,7 @@ def _expand(game, tree, b, node, priors, mask):
 
 @inlined
 def _backup(methods, tree, search, b, leaf, value, moves):
-    """Add one value to the means on the path to the root, its sign alternating (negamax).
+    """Add one value to the means on the path to the root, as each node's mover sees it.
 
     Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
     """
@@ -170,7 +173,7 @@ def _backup(methods, tree, search, b, leaf, value, moves):
         visits = tree.visits[b, node] + 1
         tree.visits[b, node] = visits
         tree.value[b, node] += (signed - tree.value[b, node]) / np.float32(visits)
-        signed = -signed
+        signed = seen_from_parent(tree.utility, signed)
         node = tree.parent[b, node]
     update(methods.selection, tree, b, leaf, value, moves)
     if leaf == 0:
@@ -277,6 +280,13 @@ def _search_until_leaf(game, methods, tree, cache, search, step, b, rows, worksp
             continue
         return _request(cache, search, step, b, node, state, slot, rows), False
     return rows, False
+
+
+@kernel
+def extend_streams(search, slots):
+    """Give the searches of trees `slots` fresh playout streams, derived from their former ones."""
+    for b in slots:
+        search.playout_key[b] = streams.fold(search.playout_key[b], _EXTENSION)
 
 
 @kernel

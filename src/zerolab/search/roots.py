@@ -7,6 +7,7 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.rules import interface as rules
+from zerolab.search.utility import action_value
 
 _DROPPED = -2
 """The parent of nodes that no longer belong to their tree."""
@@ -162,7 +163,7 @@ def root_children(tree, slots, visits, values, priors):
         for child in range(first, first + tree.children[b, 0]):
             action = tree.action[b, child]
             visits[i, action] = tree.visits[b, child]
-            values[i, action] = -tree.value[b, child]
+            values[i, action] = action_value(tree, b, child)
             priors[i, action] = tree.prior[b, child]
 
 

@@ -19,6 +19,7 @@ from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tie_break import TIE_BREAK_TYPES
 from zerolab.search.tree import empty_tree, grown_tree
+from zerolab.search.utility import ZeroSum
 
 _FIRST_NODES = 1024
 
@@ -62,7 +63,9 @@ class Search:
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
-        self._tree = empty_tree(slots, nodes, words, statistics(self._methods.selection))
+        self._tree = empty_tree(
+            slots, nodes, words, statistics(self._methods.selection), ZeroSum(settings.discount)
+        )
         positions = 1 if self._uniform else max(settings.cache, 4 * slots)
         self._cache = empty_cache(positions, words, actions)
         self._state = SearchState(
@@ -96,20 +99,38 @@ class Search:
         slots: NDArray[np.int64],
         playout_keys: NDArray[np.uint64],
         noise_keys: NDArray[np.uint64],
-        simulations: int | None = None,
+        simulations: int | NDArray[np.int32] | None = None,
+        noise: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Request simulations, by default as many as the settings say, and new root noise.
+        """Request simulations and new root noise, by default what the settings say.
 
-        `playout_keys` and `noise_keys` are random streams, uint64[n].
+        `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` may be one
+        number or int32[n]; `noise` bool[n] says which roots get noise, if the settings have any.
+        Raises ValueError for fewer than one simulation.
         """
-        noise = self.settings.noise
-        if noise.fraction > 0 and 0 < noise.inherited_visits < 1:
-            roots.discount(self._tree, slots, noise.inherited_visits)
-        self._state.active[slots] = True
-        self._state.remaining[slots] = simulations or self.settings.simulations
+        noisy = np.broadcast_to(self.settings.noise.fraction > 0, len(slots))
+        noisy = noisy if noise is None else noisy & noise
+        inherited = self.settings.noise.inherited_visits
+        if noisy.any() and 0 < inherited < 1:
+            roots.discount(self._tree, slots[noisy], inherited)
+        self._run(slots, self.settings.simulations if simulations is None else simulations)
         self._state.playout_key[slots] = playout_keys
         self._state.noise_key[slots] = noise_keys
-        self._state.noise_due[slots] = noise.fraction > 0
+        self._state.noise_due[slots] = noisy
+
+    def extend(self, slots: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
+        """Go on with finished searches for more simulations, without new noise.
+
+        The searches' random streams go on, too. Raises ValueError for fewer than one simulation.
+        """
+        self._run(slots, simulations)
+        kernels.extend_streams(self._state, slots)
+
+    def _run(self, slots: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
+        if np.min(simulations, initial=1) < 1:
+            raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
+        self._state.active[slots] = True
+        self._state.remaining[slots] = simulations
 
     @property
     def active(self) -> bool:
@@ -188,9 +209,28 @@ class Search:
         """Return visit counts int32[n, actions] and mean values float32[n, actions] of actions."""
         return self._root_children(slots)[:2]
 
+    def policies(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return what finished searches make of the roots' actions, float32[n, actions].
+
+        Each row is a distribution: the shares of the visits.
+        """
+        visits = self.visits(slots)
+        shares: NDArray[np.float64] = visits / visits.sum(axis=1, keepdims=True)
+        return shares.astype(np.float32)
+
+    def choose(
+        self, slots: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the moves int64[n] that finished searches lead to; see `choose_actions`."""
+        return choose_actions(self.visits(slots), keys, sample)
+
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, float32[n]."""
         return self._tree.value[slots, 0]
+
+    def root_draws(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the mean probabilities of a draw at the roots, float32[n]; NaN if not known."""
+        return np.full(len(slots), np.nan, np.float32)
 
     def root_priors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the priors of the roots' actions, noise included, float32[n, actions]."""

@@ -66,6 +66,11 @@ class SearchSettings(Settings):
     """The value of new leaves. [Wang2019], [Wang2020a]: the network's. [Wang2020b]: playouts, too,
     in the first iterations."""
 
+    discount: float = Field(default=1.0, gt=0, le=1)
+    """What a value counts for one ply earlier, in search and value targets: below 1, wins are worth
+    more the sooner they come, and losses cost less the later. The result of a playout counts in
+    full where it begins. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 1."""
+
     noise: RootNoise = RootNoise()
     """Noise in the root's priors, in self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
 

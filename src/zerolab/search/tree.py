@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.search.utility import ZeroSum
+
 UNSEEN = 3
 """The outcome of a node that no simulation has reached yet; its state is not set either."""
+
+_PLAIN = ZeroSum()
 
 
 class Tree(NamedTuple):
@@ -28,9 +32,10 @@ class Tree(NamedTuple):
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
+    utility: Any  # of values to the player who decides; see `search.utility`
 
 
-def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
+def empty_tree(batch: int, nodes: int, words: int, statistics: int, utility: Any = _PLAIN) -> Tree:
     """Allocate trees without roots."""
 
     def array(dtype: Any, *shape: int) -> NDArray[Any]:
@@ -48,14 +53,15 @@ def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
         prior=array(np.float32, nodes),
         statistics=array(np.float32, nodes, statistics),
         states=array(np.uint64, nodes, words),
+        utility=utility,
     )
 
 
 def grown_tree(tree: Tree, nodes: int) -> Tree:
     """Return the same trees with room for more nodes."""
     batch, former = tree.parent.shape
-    larger = empty_tree(batch, nodes, tree.states.shape[2], tree.statistics.shape[2])
+    larger = empty_tree(batch, nodes, tree.states.shape[2], tree.statistics.shape[2], tree.utility)
     larger.used[:] = tree.used
-    for field in Tree._fields[1:]:
+    for field in Tree._fields[1:-1]:
         getattr(larger, field)[:, :former] = getattr(tree, field)
     return larger

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.search.interface import Selection, fpu_value, register_selection
+from zerolab.search.utility import action_value
 
 
 class Puct(NamedTuple):
@@ -36,5 +37,5 @@ class PuctRule(Selection):
     def score(rule, tree, b, child, shared):
         exploration, unvisited = shared
         visits = tree.visits[b, child]
-        value = -tree.value[b, child] if visits > 0 else unvisited
+        value = action_value(tree, b, child) if visits > 0 else unvisited
         return value + exploration * tree.prior[b, child] / np.float32(1 + visits)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from zerolab.core.compiled import inlined
 from zerolab.search.interface import Selection, fpu_value, register_selection
+from zerolab.search.utility import action_value, seen_from_parent
 
 _COUNT, _MEAN, _TOTAL = range(3)
 
@@ -65,7 +66,7 @@ def _credit(rule, tree, b, node, own, action, value):
         own = not own
         if (own or rule.all_movers) and tree.action[b, node] == action:
             return
-        value = -value
+        value = seen_from_parent(tree.utility, value)
         node = tree.parent[b, node]
 
 
@@ -104,7 +105,7 @@ class RaveRule(Selection):
         exploration, rave, beta, unvisited = shared
         prior = tree.prior[b, child]
         visits = tree.visits[b, child]
-        value = -tree.value[b, child]
+        value = action_value(tree, b, child)
         value = value if visits > 0 else unvisited
         puct = value + exploration * prior / np.float32(1 + visits)
         count = tree.statistics[b, child, _COUNT]
@@ -118,7 +119,7 @@ class RaveRule(Selection):
         node = leaf
         signed = value
         while tree.parent[b, node] >= 0:
-            signed = -signed
+            signed = seen_from_parent(tree.utility, signed)
             action = tree.action[b, node]
             node = tree.parent[b, node]
             _credit(rule, tree, b, node, True, action, signed)

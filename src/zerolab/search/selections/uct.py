@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.search.interface import Selection, register_selection
+from zerolab.search.utility import action_value
 
 
 class Uct(NamedTuple):
@@ -37,4 +38,4 @@ class UctRule(Selection):
         visits = tree.visits[b, child]
         if visits == 0:
             return np.float32(np.inf)
-        return shared / math.sqrt(np.float32(visits)) - tree.value[b, child]
+        return shared / math.sqrt(np.float32(visits)) + action_value(tree, b, child)
