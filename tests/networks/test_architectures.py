@@ -10,9 +10,9 @@ from networks.conftest import SMALL
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads import Network, ScalarValueHead
+from zerolab.networks.heads.interface import HEADS, POLICY, VALUE
 from zerolab.networks.losses import cross_entropy, squared_error
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.network import LastLayer
 from zerolab.networks.trunks import ResidualBlock, SqueezeExcite
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
@@ -125,15 +125,8 @@ def test_weights_depend_on_the_seed_alone(settings, game):
     assert not torch.equal(logits[0], logits[3])
 
 
-def test_another_head_is_another_named_output(game):
-    network = build_network(SMALL["conv"], game, seed=0)
-    heads = {**network.heads, "reply": ScalarValueHead(16)}
-    outputs = Network(network.trunk, heads)(torch.zeros(2, 1, 6, 7))
-    assert set(outputs) == {POLICY, VALUE, "reply"}
-
-
 def test_values_stay_finite_and_within_bounds_for_extreme_features():
-    head = ScalarValueHead(3)
+    head = LastLayer(HEADS["value"](), 3, 7)
     features = torch.tensor([[1e30, 1e30, 1e30], [-1e30, 1e30, -1e30], [0.0, 0.0, 0.0]])
     values = head(features)
     assert torch.isfinite(values).all()

@@ -8,9 +8,9 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.networks.catalogue import build_network
+from zerolab.networks.heads.interface import POLICY, VALUE
 from zerolab.networks.inference import NetworkEvaluator, best_precision, bucket
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
-from zerolab.networks.settings import POLICY, VALUE
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game

@@ -10,15 +10,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.core.config import Settings, choice_among, validate
+from zerolab.core.config import Settings, choice_among, choices_among, validate
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import LOSSES
-from zerolab.networks.losses import cross_entropy, squared_error
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.catalogue import HEADS, LOSSES
+from zerolab.networks.heads.interface import POLICY, VALUE
+from zerolab.networks.losses import HeadErrors, cross_entropy, squared_error
 
 
 class Choosing(Settings):
     loss: choice_among(LOSSES)
+
+
+class Heads(Settings):
+    heads: choices_among(HEADS)
 
 
 L_P, L_V = 3.0, 0.25
@@ -58,9 +62,13 @@ def test_every_registered_loss_has_been_checked_by_hand():
     assert set(LOSSES) == {"policy", "value", "sum", "product", "weighted"}
 
 
+def some_heads(*given):
+    return validate(Heads, {"heads": given}).heads
+
+
 @pytest.mark.parametrize("name", ["policy", "value", "sum", "product", "weighted"])
 def test_every_loss_logs_the_four_of_the_papers(name):
-    logged = LOSSES[name]().logged(some_errors())
+    logged = HeadErrors(LOSSES[name](), some_heads("policy", "value"), some_errors()).logged()
     assert {name: loss.item() for name, loss in logged.items()} == {
         "policy": L_P, "value": L_V, "sum": L_P + L_V, "product": L_P * L_V,
         **({"weighted": (L_P + L_V) / 2} if name == "weighted" else {}),
@@ -150,7 +158,7 @@ def test_a_loss_of_another_package_is_found_by_its_name(tmp_path):
         """
 from typing import Literal
 from zerolab.networks.losses import LOSSES, Loss
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.heads.interface import POLICY, VALUE
 
 class ClippedLoss(Loss):
     name: Literal["clipped"] = "clipped"
@@ -181,4 +189,4 @@ print(loss(errors).item(), *loss.logged(errors))
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["2.5", "policy", "value", "sum", "product"], done.stderr
+    assert done.stdout.split() == ["2.5", "sum", "product"], done.stderr

@@ -7,7 +7,7 @@ import torch
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.settings import POLICY
+from zerolab.networks.heads.interface import POLICY
 from zerolab.networks.weights import load_weights, weights_to_arrays
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play import selfplay as episodes
 from zerolab.play.selfplay import merge_episodes, play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import interface as rules
@@ -26,42 +25,52 @@ def play(name, evaluator=None, seed=3, iteration=2, **settings):
     return play_episodes(game, SelfPlaySettings(**settings), SEARCH, chosen, seed, iteration)
 
 
+def assert_equal(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])
 def test_the_examples_are_the_games(name):
     """Replaying the moves gives the stored states, and results from each mover's view."""
-    plies = play(name, episodes=9, sampled_plies=4).plies
-    assert set(plies.games) == set(range(9))
+    examples = play(name, episodes=9, sampled_plies=4).examples
+    assert set(examples.games) == set(range(9))
+    assert examples.full.all()
     for number in range(9):
-        mine = plies.games == number
-        assert (plies.plies[mine] == np.arange(mine.sum())).all()
+        mine = examples.games == number
+        assert (examples.plies[mine] == np.arange(mine.sum())).all()
+        assert (examples.plies_left[mine] == np.arange(mine.sum())[::-1] + 1).all()
         position = Position.start(name)
-        values = []
-        for state, policy, action, value in zip(
-            plies.states[mine], plies.policies[mine], plies.actions[mine], plies.values[mine],
-            strict=True,
+        outcomes = []
+        for state, policy, values, action, outcome in zip(
+            examples.states[mine], examples.policies[mine], examples.action_values[mine],
+            examples.actions[mine], examples.outcomes[mine], strict=True,
         ):  # fmt: skip
             assert (position.state == state).all()
             assert policy[~position.legal_mask].sum() == 0
             assert policy.sum() == pytest.approx(1, abs=2e-3)
-            values.append(value if position.first_to_move else -value)
+            assert (np.isnan(values) == (policy == 0)).all()
+            outcomes.append(outcome if position.first_to_move else -outcome)
             position = position.play(int(action))
         assert position.outcome is not None
-        assert set(values) == {position.first_player_outcome}
+        assert set(outcomes) == {position.first_player_outcome}
 
 
 def test_draws_are_zero_for_both():
-    plies = play("gobang:3x3:3", UniformEvaluator(9), episodes=60).plies
-    assert set(np.unique(plies.values)) == {-1, 0, 1}
+    examples = play("gobang:3x3:3", UniformEvaluator(9), episodes=60).examples
+    assert set(np.unique(examples.outcomes)) == {-1, 0, 1}
 
 
-def test_late_targets_are_the_moves_played_after_the_sampled_plies():
-    plies = play("connect_four:5x5", episodes=6, sampled_plies=4).plies
-    late = plies.plies >= 4
-    assert (plies.policies[late, plies.actions[late]] == 1).all()
-    assert (plies.policies[~late].max(axis=1) < 1).any()
-    spread = play("connect_four:5x5", episodes=6, sampled_plies=4, late_targets="visits")
-    late = spread.plies.plies >= 4
-    assert (spread.plies.policies[late].max(axis=1) < 1).any()
+def test_values_of_the_root_and_its_actions_agree():
+    """Without a kept tree, the root's value is the mean of its own and its actions' evaluations."""
+    search = SEARCH.model_copy(update={"reuse_tree": False})
+    game = parse_game("connect_four:5x5")
+    evaluator = HashEvaluator(rules.actions(game))
+    found = play_episodes(game, SelfPlaySettings(episodes=4), search, evaluator, 3, 2).examples
+    _, own = evaluator.evaluate(found.states)
+    by_action = np.nansum(found.policies * found.action_values, axis=1, dtype=np.float64)
+    expected = (12 * by_action + own) / 13
+    np.testing.assert_allclose(found.root_values, expected, atol=3e-3)
 
 
 def test_results_depend_on_seed_and_iteration_alone():
@@ -72,10 +81,9 @@ def test_results_depend_on_seed_and_iteration_alone():
         play(name, episodes=10, parallel_games=256, threads=1),
         play(name, episodes=10, parallel_games=4, threads=3),
     ):
-        for a, b in zip(one.plies, other.plies, strict=True):
-            assert (a == b).all()
+        assert_equal(one.examples, other.examples)
     changed = play(name, episodes=10, iteration=3)
-    assert not np.array_equal(one.plies.actions, changed.plies.actions)
+    assert not np.array_equal(one.examples.actions, changed.examples.actions)
 
 
 def test_a_mistake_in_a_group_stops_all_and_is_told():
@@ -85,33 +93,6 @@ def test_a_mistake_in_a_group_stops_all_and_is_told():
 
     with pytest.raises(FloatingPointError, match="broken"):
         play("connect_four:5x5", Broken(), episodes=10, threads=2)
-
-
-def test_value_targets_by_hand():
-    """(Q + 1) / 2 of visited actions, normalised; where all of them lose, the visits."""
-    searched = episodes._Searched(
-        visits=np.array([[1, 1, 2, 0], [9, 1, 0, 0], [3, 0, 1, 0]], np.int32),
-        values=np.array([[0.5, -0.5, 0, 0], [0.5, -1, 0, 0], [-1, 0, -1, 0]], np.float32),
-        sampled=np.ones(3, bool),
-        actions=np.zeros(3, np.int64),
-    )
-    expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
-    assert episodes._value_targets(searched) == pytest.approx(np.array(expected))
-
-
-@pytest.mark.parametrize("late", ["move", "visits", "values"])
-def test_early_and_late_targets_are_chosen_apart(late):
-    """The games are the same; early targets are values, those from ply 4 on what `late` says."""
-    settings = {"episodes": 6, "sampled_plies": 4}
-    values = play("connect_four:5x5", **settings, early_targets="values", late_targets="values")
-    visits = play("connect_four:5x5", **settings, early_targets="visits", late_targets=late)
-    mixed = play("connect_four:5x5", **settings, early_targets="values", late_targets=late)
-    from_threshold = visits.plies.plies >= 4
-    assert (visits.plies.actions == mixed.plies.actions).all()
-    early, later = ~from_threshold, from_threshold
-    assert (mixed.plies.policies[early] == values.plies.policies[early]).all()
-    assert (mixed.plies.policies[later] == visits.plies.policies[later]).all()
-    assert (mixed.plies.policies[early] != visits.plies.policies[early]).any()
 
 
 def test_an_iteration_played_in_parts_is_the_iteration():
@@ -126,8 +107,7 @@ def test_an_iteration_played_in_parts_is_the_iteration():
 
     whole = part(None)
     merged = merge_episodes([part(range(6, 10)), part(range(1)), part(range(1, 6))])
-    for one, other in zip(whole.plies, merged.plies, strict=True):
-        assert (one == other).all()
+    assert_equal(whole.examples, merged.examples)
     assert whole.games == merged.games
     assert [game.number for game in whole.games] == list(range(10))
     assert whole.counts["simulations"] == merged.counts["simulations"]
@@ -136,17 +116,17 @@ def test_an_iteration_played_in_parts_is_the_iteration():
 def test_the_records_are_the_examples():
     episodes = play("connect_four:5x5", episodes=5)
     for record in episodes.games:
-        mine = episodes.plies.games == record.number
-        assert tuple(episodes.plies.actions[mine]) == record.actions
-        assert episodes.plies.values[mine][0] == record.result
+        mine = episodes.examples.games == record.number
+        assert tuple(episodes.examples.actions[mine]) == record.actions
+        assert episodes.examples.outcomes[mine][0] == record.result
         assert record.first == record.second == "self-play"
 
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_so_many_plies_are_sampled(count):
     """Later moves are the most visited ones, so the first ply differs between games or does not."""
-    plies = play("connect_four:5x5", episodes=30, sampled_plies=count, late_targets="visits").plies
-    later = plies.plies >= count
-    played = plies.policies[np.arange(len(plies.actions)), plies.actions]
-    assert (played[later] == plies.policies[later].max(axis=1)).all()
-    assert (played[~later] < plies.policies[~later].max(axis=1)).any() == (count > 0)
+    found = play("connect_four:5x5", episodes=30, sampled_plies=count).examples
+    later = found.plies >= count
+    played = found.policies[np.arange(len(found.actions)), found.actions]
+    assert (played[later] == found.policies[later].max(axis=1)).all()
+    assert (played[~later] < found.policies[~later].max(axis=1)).any() == (count > 0)

@@ -7,9 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from replay.made import made_facts
 from zerolab.replay.window import Window
 from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
 
@@ -27,7 +29,7 @@ def filled(name, iterations=1, size=10, keep=5):
             policies.append(policy)
             values.append((n % 3) - 1)
             position = position.play(int(policy.argmax()))
-        window.add(np.array(states), np.array(policies), np.array(values, np.int8))
+        window.add(np.array(states), made_facts(size, policies=policies, values=values))
     return window, np.array(states), np.array(policies), np.array(values)
 
 
@@ -46,11 +48,43 @@ def test_every_image_is_served_once_with_its_policy(name):
     served = Counter()
     batches = list(window.batches(np.random.default_rng(1), 6, 1, "all"))
     for batch in batches:
-        for planes, policy, value in zip(*batch, strict=True):
+        columns = batch.planes, batch.facts.policies, batch.facts.values
+        for planes, policy, value in zip(*columns, strict=True):
             assert policy.sum() == 1
             served[planes[None].tobytes(), policy.argmax(), value] += 1
     assert served == expected
     assert len(batches) == count
+
+
+@pytest.mark.parametrize("name", ["othello:4x4", "connect_four:4x4"])
+def test_all_columns_per_action_are_turned_alike_and_no_others(name):
+    """Every column is a permutation of the first, row by row; gaps stay gaps."""
+    game = parse_game(name)
+    actions, size = rules.actions(game), 40
+    random = np.random.default_rng(5)
+    policies = random.permuted(np.tile(np.arange(actions), (size, 1)), axis=1)
+    values = np.where(policies == 3, np.nan, -policies)
+    facts = made_facts(
+        size, policies=policies, replies=policies + 100, moves=policies == 5, action_values=values,
+        **{name: np.arange(size) for name in ("values", "draws", "plies_left", "root_values")},
+    )  # fmt: skip
+    window = Window(game, 1)
+    window.add(np.array([host.start(game)] * size), facts)
+    (batch,) = window.batches(random, size, 1, "random")
+    turned = batch.facts
+    assert {column.dtype for column in turned} == {np.dtype(np.float32)}
+    _, images = host.symmetry_tables(game)
+    for row, number in enumerate(turned.values.astype(int)):
+        given = policies[number]
+        seen = [image for image in images if (turned.policies[row][image] == given).all()]
+        assert len(seen) == 1
+    np.testing.assert_array_equal(turned.replies, turned.policies + 100)
+    np.testing.assert_array_equal(turned.moves, turned.policies == 5)
+    expected = np.where(turned.policies == 3, np.nan, -turned.policies)
+    np.testing.assert_array_equal(turned.action_values, expected)
+    for column in (turned.draws, turned.plies_left, turned.root_values):
+        np.testing.assert_array_equal(column, turned.values)
+    assert sorted(turned.values) == list(range(size))
 
 
 def test_one_random_image_a_sample_and_another_order_each_epoch():
@@ -76,7 +110,7 @@ def test_the_oldest_iteration_leaves_the_window():
 def test_a_window_smaller_than_a_batch_is_one_batch():
     window, *_ = filled("gobang:5x5:4", size=3)
     (batch,) = window.batches(np.random.default_rng(1), 64, 1, "none")
-    assert len(batch.values) == 3
+    assert len(batch.planes) == 3
 
 
 def test_examples_are_copied_not_referred_to():

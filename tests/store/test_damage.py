@@ -80,7 +80,8 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and all(isinstance(value, np.ndarray) for value in one.values()):
         return one.keys() == other.keys() and all(map(np.array_equal, one.values(), other.values()))
     if isinstance(one, examples_module.Examples):
-        return all(map(np.array_equal, one, other))
+        pairs = zip(one, other, strict=True)
+        return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
     return bool(one == other)
 
 
@@ -182,10 +183,20 @@ def test_newer_files_are_told(folder, monkeypatch):
     run.save_network(2, weights(2), weights(3))
     run.save_examples(2, examples(2))
     monkeypatch.undo()
-    loads = (run.load_weights, run.load_optimizer, run.load_examples)
-    for load in loads:
-        with pytest.raises(UserError, match="schema version 99, newer than the 1 known here"):
+    loads = {run.load_weights: 1, run.load_optimizer: 1, run.load_examples: 2}
+    for load, known in loads.items():
+        with pytest.raises(UserError, match=f"version 99, newer than the {known} known here"):
             load(2)
+
+
+def test_examples_of_an_older_version_are_refused_in_one_line(folder, monkeypatch):
+    run = RunFolder.open(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(examples_module, "SCHEMA", 1)
+        run.save_examples(2, examples(2))
+    with pytest.raises(UserError, match="schema version 1, older than the 2 read here") as caught:
+        run.load_examples(2)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("version", "expected"), [(99, "99, newer"), (1, "1, older")])

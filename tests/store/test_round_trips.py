@@ -57,18 +57,18 @@ def test_arrays_that_are_views_keep_their_values(tmp_path):
 @given(count=st.integers(0, 6), words=st.integers(1, 4), actions=st.integers(1, 5), data=st.data())
 @settings(max_examples=40)
 def test_examples(count, words, actions, data):
+    rows, pairs = (count,), (count, actions)
     shapes = [
-        ("u8", (count, words)),
-        ("f2", (count, actions)),
-        *((d, count) for d in ("i1", "i4", "i2")),
-    ]
+        ("u8", (count, words)), ("f2", pairs), ("f2", rows), ("f2", rows), ("f2", pairs),
+        *((dtype, rows) for dtype in ("i1", "i2", "i4", "i2", "i2", "?")),
+    ]  # fmt: skip
     written = Examples(*(data.draw(hnp.arrays(dtype, shape)) for dtype, shape in shapes))
     with tempfile.TemporaryDirectory() as folder:
         save_examples(Path(folder) / "one", written, iteration=3)
         save_examples(Path(folder) / "other", written, iteration=3)
         assert (Path(folder) / "one").read_bytes() == (Path(folder) / "other").read_bytes()
         loaded, about = load_examples(Path(folder) / "one")
-    assert about == {"schema": 1, "iteration": 3}
+    assert about == {"schema": 2, "iteration": 3}
     for left, right in zip(loaded, written, strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)
         assert left.tobytes() == right.tobytes()

@@ -25,11 +25,17 @@ CONFIG = {"game": "othello:4x4", "preset": "toy", "iterations": 2, "network": {"
 def examples(iteration: int, count: int = 20) -> Examples:
     random = np.random.default_rng(iteration)
     return Examples(
-        random.integers(0, 2**64, (count, 3), np.uint64),
-        random.random((count, 17)).astype(np.float16),
-        random.integers(-1, 2, count, np.int8),
-        np.arange(count, dtype=np.int32),
-        np.arange(count, dtype=np.int16),
+        states=random.integers(0, 2**64, (count, 3), np.uint64),
+        policies=random.random((count, 17)).astype(np.float16),
+        root_values=random.random(count).astype(np.float16),
+        root_draws=np.full(count, np.nan, np.float16),
+        action_values=random.random((count, 17)).astype(np.float16),
+        outcomes=random.integers(-1, 2, count, np.int8),
+        plies_left=np.arange(count, 0, -1, dtype=np.int16),
+        games=np.full(count, iteration, np.int32),
+        plies=np.arange(count, dtype=np.int16),
+        actions=random.integers(0, 17, count, np.int16),
+        full=random.integers(0, 2, count, np.int8).astype(np.bool_),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from replay.made import VISITS, made_facts
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.replay.window import Window
@@ -20,7 +21,7 @@ def made_learner(**settings):
     game = parse_game("gobang:3x3:3")
     network = resolve(None, "smoke").network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
-    return Learner(build_network(network, game, 0), chosen, torch.device("cpu"))
+    return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 
 
 def made_window():
@@ -32,8 +33,7 @@ def made_window():
         states.append(position.state)
         policies.append(np.eye(9, dtype=np.float16)[action])
         position = position.play(action)
-    values = np.array([1, -1, 1, -1], np.int8)
-    window.add(np.array(states), np.array(policies), values)
+    window.add(np.array(states), made_facts(4, policies=policies, values=[1, -1, 1, -1]))
     return window
 
 

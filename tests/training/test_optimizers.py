@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from replay.made import VISITS, made_facts
 from zerolab.networks.catalogue import build_network
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
@@ -23,7 +24,7 @@ def made_learner(**settings):
     game = parse_game("gobang:3x3:3")
     network = resolve(None, "smoke").network
     chosen = LearnSettings(batch_size=2, symmetries="none", **settings)
-    return Learner(build_network(network, game, 0), chosen, torch.device("cpu"))
+    return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 
 
 def made_window():
@@ -36,7 +37,7 @@ def made_window():
         policies.append(np.eye(9, dtype=np.float16)[action])
         position = position.play(action)
     values = np.array([1, -1, 1, -1], np.int8)
-    window.add(np.array(states), np.array(policies), values)
+    window.add(np.array(states), made_facts(len(states), policies=policies, values=values))
     return window
 
 

@@ -18,6 +18,7 @@ from zerolab.store.agent_names import outside_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import environment
 from zerolab.training.configure import resolve
+from zerolab.training.facts import window_rows
 from zerolab.training.gates import WinRate
 from zerolab.training.learner import Learner
 from zerolab.training.presets import preset_names, preset_title
@@ -78,11 +79,11 @@ def test_after_a_rejection_learning_restarts_from_the_best_network(tmp_path, sec
 def _learn_third(run, weights, optimizer):
     """Return weights and optimiser after the learning of iteration 3, started from those given."""
     game, settings = parse_game(run.config["game"]), resolve(None, "smoke")
+    network = build_network(settings.network, game, 0)
+    learner = Learner(network, settings.learn, settings.targets, best_device())
     window = Window(game, 9)
     for iteration in (1, 2, 3):
-        examples = run.load_examples(iteration)
-        window.add(examples.states, examples.policies, examples.values)
-    learner = Learner(build_network(settings.network, game, 0), settings.learn, best_device())
+        window.add(*window_rows(run.load_examples(iteration), 1.0, learner.columns))
     learner.load(weights, optimizer)
     torch.set_num_threads(available_cores())
     learner.learn(window, settings.seed, 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,9 +11,9 @@ import torch
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.core.threads import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.heads.interface import POLICY, VALUE, TargetOptions
 from zerolab.networks.inference import best_device, best_precision
 from zerolab.networks.losses import cross_entropy, squared_error
-from zerolab.networks.settings import POLICY, VALUE
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window
@@ -21,6 +21,8 @@ from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
+from zerolab.store.examples import Examples
+from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
 from zerolab.training.settings import LearnSettings
 
@@ -29,6 +31,9 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("resnet4x32", {"name": "resnet", "blocks": 4, "filters": 32}, 64, 200),
 )
 """Title, network, batch size, and batches per epoch."""
+
+
+_TARGETS = TargetOptions(sampled_plies=0, early="visits", late="visits", root_value_weight=0.0)
 
 
 def measure_learning(rounds: int) -> Iterator[Measurement]:
@@ -49,10 +54,13 @@ class _Learning:
         self._settings = LearnSettings(epochs=1, batch_size=size, symmetries="random")
         self._window = _window(game, size * batches)
         device = best_device()
-        self._learner = Learner(build_network(chosen, game, seed=0), self._settings, device)
-        self._bare = Learner(build_network(chosen, game, seed=0), self._settings, device)
+        self._learner, self._bare = (
+            Learner(build_network(chosen, game, seed=0), self._settings, _TARGETS, device)
+            for _ in range(2)
+        )
         batch = next(iter(self._window.batches(np.random.default_rng(0), size, 1, "random")))
-        self._ready = [torch.from_numpy(array).to(device) for array in batch]
+        arrays = batch.planes, batch.facts.policies, batch.facts.values
+        self._ready = [torch.from_numpy(array).to(device) for array in arrays]
         self._batches = batches
         self._bfloat16 = best_precision(device) == torch.bfloat16
         self._iteration = 0
@@ -84,6 +92,7 @@ def _window(game: Any, samples: int) -> Window:
     window = Window(game, 1)
     uniform = UniformEvaluator(rules.actions(game))
     settings = SelfPlaySettings(episodes=samples // 4)
-    plies = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0).plies
-    window.add(plies.states[:samples], plies.policies[:samples], plies.values[:samples])
+    played = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0)
+    examples = Examples(*(column[:samples] for column in cast(Any, played.examples)))
+    window.add(*window_rows(examples, 1.0, {"policies"}))
     return window

@@ -93,7 +93,8 @@ class _Network:
         quick = SearchSettings(simulations=1)
         uniform = UniformEvaluator(rules.actions(game))
         played = play_episodes(game, SelfPlaySettings(episodes=64), quick, uniform, 0, 0)
-        self._states = np.resize(played.plies.states, (max(_BATCHES), played.plies.states.shape[1]))
+        states = played.examples.states
+        self._states = np.resize(states, (max(_BATCHES), states.shape[1]))
         self._repeats = 1
         ways = [(size, together) for size in _BATCHES for together in (False, True)]
         self._way = max(ways, key=lambda way: timed(lambda: self._run(*way)))

@@ -9,7 +9,15 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    create_model,
+)
 
 from zerolab.core.errors import UserError, nearest, one_line, quoted
 from zerolab.core.files import read_text
@@ -74,6 +82,35 @@ def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
     if len(kinds) == 1:
         return Annotated[kinds[0], BeforeValidator(_by_name)]
     return Annotated[reduce(or_, kinds), Field(discriminator="name"), BeforeValidator(_by_name)]
+
+
+class AmongMany(NamedTuple):
+    """Marks the annotation of an item of a list of choices."""
+
+    registry: Mapping[str, type[Choice]]
+
+
+def choices_among(registry: Mapping[str, type[Choice]]) -> Any:
+    """Return the annotation of a setting that is a list of registered choices.
+
+    A string is short for the choice of that name with its defaults, as in `choice_among`. Names are
+    looked up whenever settings are checked, so choices that are registered later are known, too.
+    """
+
+    def chosen(value: Any) -> Choice:
+        if isinstance(value, Choice):
+            return value
+        given = _by_name(value)
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str):
+            raise ValueError(f"{quoted(value)}: expected one of {', '.join(registry)}")
+        try:
+            return validate(registry[name], given)
+        except UserError as error:
+            raise ValueError(str(error).replace("\n", "; ")) from None
+
+    item = Annotated[SerializeAsAny[Choice], BeforeValidator(chosen), AmongMany(registry)]
+    return tuple[item, ...]
 
 
 def _by_name(value: Any) -> Any:
@@ -179,6 +216,7 @@ _EXPECTATIONS = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "a string",
+    "tuple_type": "a list",
     "dict_type": "a table of settings",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",

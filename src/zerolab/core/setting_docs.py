@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from zerolab.core.config import Choice
+from zerolab.core.config import AmongMany, Choice
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _SENTENCE_OF_A_PAPER = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
@@ -48,8 +48,12 @@ def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iter
         if name == "name" and issubclass(model, Choice):
             continue
         key, text = prefix + name, documentation.get(name, "")
-        models = _models(field.annotation)
-        if not models:
+        models, listed = _models(field.annotation), _listed(field.annotation)
+        if listed:
+            yield _listing(key, choice, field, text, listed)
+            for kind in listed:
+                yield from describe(kind, f"{key}.", kind.model_fields["name"].default)
+        elif not models:
             yield _setting(key, choice, field, text)
         elif issubclass(models[0], Choice):
             yield _choosing(key, choice, field, text, models)
@@ -60,9 +64,14 @@ def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iter
 
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and values of nested tables; a choice's key gives its name."""
+    """Yield the dotted keys and values of nested tables; a choice's key gives its name.
+
+    That of a list of choices gives their names.
+    """
     for name, value in table.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
+            yield prefix + name, tuple(each["name"] for each in value)
+        elif isinstance(value, Mapping):
             if "name" in value:
                 yield prefix + name, value["name"]
             yield from flattened(value, f"{prefix}{name}.")
@@ -148,6 +157,24 @@ def _choosing(
     names = " | ".join(each.model_fields["name"].default for each in members)
     default = field.get_default(call_default_factory=True).name
     return Setting(key, choice, names, "", default, description, papers)
+
+
+def _listed(annotation: Any) -> list[type[Choice]]:
+    """Return the choices of which an annotation allows a list."""
+    if get_origin(annotation) is not tuple:
+        return []
+    marks = getattr(get_args(annotation)[0], "__metadata__", ())
+    return [
+        kind for mark in marks if isinstance(mark, AmongMany) for kind in mark.registry.values()
+    ]
+
+
+def _listing(
+    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[Choice]]
+) -> Setting:
+    description, papers = _split_papers(text)
+    names = " | ".join(each.model_fields["name"].default for each in members)
+    return Setting(key, choice, f"list of {names}", "", field.default, description, papers)
 
 
 def _split_papers(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The registered architectures and losses, and how a network is built from its settings."""
+"""The registered architectures, heads and losses, and how a network is built from its settings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from zerolab.core import streams
 from zerolab.core.registry import import_modules, load_plugins
+from zerolab.networks.heads.interface import HEADS
 from zerolab.networks.losses import LOSSES
 from zerolab.networks.settings import NETWORKS, NetworkSettings
 from zerolab.rules.interface import Game
 
 if TYPE_CHECKING:
-    from zerolab.networks.heads import Network
+    from zerolab.networks.network import Network
 
 import_modules("zerolab.networks.architectures")
 load_plugins("networks")
 
-__all__ = ["LOSSES", "NETWORKS", "NetworkSettings", "build_network"]
+__all__ = ["HEADS", "LOSSES", "NETWORKS", "NetworkSettings", "build_network"]
 
 
 def build_network(settings: NetworkSettings, game: Game, seed: int) -> Network:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.networks.heads import Network
+from zerolab.networks.heads.interface import Answer
 from zerolab.networks.layers import folded_copy
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.network import Network
 from zerolab.rules import host
 from zerolab.rules.interface import Game
 
@@ -81,26 +82,54 @@ class NetworkEvaluator:
         Returns priors float32[N, actions], a softmax over all actions including illegal ones, and
         values float32[N] in [-1, 1] for the players to move.
         """
+        priors, values = self._answers(states, ("priors", "values"))
+        return priors, values
+
+    def evaluate_more(
+        self, states: NDArray[np.uint64], wanted: Collection[Answer]
+    ) -> tuple[
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.float32] | None,
+        NDArray[np.float32] | None,
+    ]:
+        """Return what `evaluate` does, and of what else is wanted: draws and values of actions.
+
+        Draws float32[N] are probabilities; values of actions float32[N, actions] lie in [-1, 1].
+        Both are None where they are not wanted. Only the heads that answer are computed. Raises
+        UserError where the network has none for an answer.
+        """
+        more: list[Answer] = [answer for answer in ("draws", "action_values") if answer in wanted]
+        priors, values, *others = self._answers(states, ("priors", "values", *more))
+        found = dict(zip(more, others, strict=True))
+        return priors, values, found.get("draws"), found.get("action_values")
+
+    def _answers(
+        self, states: NDArray[np.uint64], answers: Sequence[Answer]
+    ) -> list[NDArray[np.float32]]:
+        """Return answers in their order, computing the heads that have them."""
         count = len(states)
         planes = torch.from_numpy(host.encode_batch(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
-            priors, values = compute(planes)
-        return priors[:count].numpy(), values[:count].numpy()
+            found = compute(planes, answers)
+        return [each[:count].numpy() for each in found]
 
-    def _compute(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def _compute(self, planes: Tensor, answers: Sequence[Answer]) -> list[Tensor]:
         shaped = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
-        outputs = self._network(shaped)
-        return torch.softmax(outputs[POLICY].float(), dim=1), outputs[VALUE]
+        givers = [self._network.giver(answer) for answer in answers]
+        predictions = self._network(shaped, dict.fromkeys(givers))
+        read = {name: self._network.kinds[name].read(each) for name, each in predictions.items()}
+        return [read[giver][answer] for giver, answer in zip(givers, answers, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def _compute_on_gpu(self, planes: Tensor, answers: Sequence[Answer]) -> list[Tensor]:
         """Compute on the calling thread's stream; waiting for it lets other threads run."""
         if not hasattr(self._thread, "stream"):
             self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream: torch.cuda.Stream = self._thread.stream
         with torch.cuda.stream(stream):
-            priors, values = self._compute(planes.pin_memory().to(self.device, non_blocking=True))
+            found = self._compute(planes.pin_memory().to(self.device, non_blocking=True), answers)
             # Such copies to the processor are to pinned memory.
-            answers = priors.to("cpu", non_blocking=True), values.to("cpu", non_blocking=True)
+            copied = [each.to("cpu", non_blocking=True) for each in found]
         stream.synchronize()
-        return answers
+        return copied

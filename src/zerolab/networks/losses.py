@@ -1,26 +1,27 @@
 """Losses: what learning minimises, from the errors of the heads [Wang2019], [Wang2020a].
 
-Errors come per sample, so that a loss may weigh samples or combine heads as it likes. A loss of
-another package is a class like those below, in a module that the entry point ``zerolab.networks``
-names.
+A loss combines l_p, the policy's error, and l_v, that of the head which the search reads values
+from. What further heads add is the same for all losses: their mean errors, weighted. Errors come
+per sample, so that a loss may weigh samples or combine heads as it likes. A loss of another package
+is a class like those below, in a module that the entry point ``zerolab.networks`` names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from zerolab.core.config import Choice
 from zerolab.core.registry import Registry
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.heads.interface import POLICY, VALUE, Head
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Errors = Mapping[str, "Tensor"]
-"""By the name of the head, the error of every sample, float32[N]."""
+"""By the name of the head, the error of every sample, float32[N]; NaN where masked."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -36,24 +37,84 @@ def squared_error(values: Tensor, targets: Tensor) -> Tensor:
 class Loss(Choice):
     """Settings of a loss; calling it gives what is minimised.
 
-    With l_p the mean over the batch of the policy's errors and l_v that of the value's.
+    With l_p the mean over the batch of the policy's errors and l_v that of the value's, each times
+    the weight of its head.
     """
 
+    uses: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
+    """The heads whose errors the loss combines, VALUE standing for the one that the search reads
+    values from. The weighted mean errors of all others are added to what it returns."""
+
     def __call__(self, errors: Errors) -> Tensor:
-        """Return the scalar to minimise."""
+        """Return the scalar to minimise, of the weighted errors of the heads that it `uses`."""
         raise NotImplementedError
 
     def logged(self, errors: Errors) -> dict[str, Tensor]:
-        """Return the scalars to log, by name.
+        """Return the scalars to log beside the mean error of every head, by name.
 
-        By default l_p, l_v, their sum and their product, which the papers log whichever of them is
+        By default the sum and the product of l_p and l_v, which the papers log whichever of them is
         minimised. The names must not depend on the batch.
         """
         policy, value = _means(errors)
-        return {"policy": policy, "value": value, "sum": policy + value, "product": policy * value}
+        return {"sum": policy + value, "product": policy * value}
 
 
 LOSSES: Registry[type[Loss]] = Registry("loss")
+
+
+class HeadErrors:
+    """The errors of a network's heads in a batch, and what a loss makes of them."""
+
+    def __init__(self, loss: Loss, heads: Sequence[Head], errors: Errors) -> None:
+        self._loss = loss
+        used = {name: _head_called(name, heads) for name in loss.uses}
+        self._used = {
+            name: _weighted(head.weight, errors[head.name]) for name, head in used.items()
+        }
+        self._others = {head.name: head for head in heads if head not in used.values()}
+        self._errors = errors
+
+    def total(self) -> Tensor:
+        """Return what is minimised: the loss, and the weighted mean errors of the other heads."""
+        total = self._loss(self._used)
+        for name, head in self._others.items():
+            total = total + head.weight * _mean_known(self._errors[name])
+        return total
+
+    def logged(self) -> dict[str, Tensor]:
+        """Return the mean error of every head by its name, and what the loss logs.
+
+        Where the loss does not use all heads, also what is minimised, as "total".
+        """
+        means = {
+            name: _mean_known(error) if name in self._others else error.mean()
+            for name, error in self._errors.items()
+        }
+        total = {"total": self.total()} if self._others else {}
+        return {**means, **self._loss.logged(self._used), **total}
+
+
+def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
+    """Return the heads that a loss uses and a network lacks."""
+    known = {head.name for head in heads}
+    return [name for name in loss.uses if name != VALUE and name not in known]
+
+
+def _head_called(name: str, heads: Sequence[Head]) -> Head:
+    """Return the head of a name; VALUE is the first that gives values, as for the search."""
+    if name == VALUE:
+        return next(head for head in heads if "values" in head.answers)
+    return next(head for head in heads if head.name == name)
+
+
+def _weighted(weight: float, error: Tensor) -> Tensor:
+    return error if weight == 1 else weight * error
+
+
+def _mean_known(error: Tensor) -> Tensor:
+    """Return the mean of what is not masked, 0 where all is."""
+    known = ~error.isnan()
+    return error.where(known, 0).sum() / known.sum().clamp(min=1)
 
 
 def _means(errors: Errors) -> tuple[Tensor, Tensor]:

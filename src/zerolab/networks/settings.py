@@ -8,21 +8,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zerolab.core.config import Choice
-from zerolab.core.registry import Registry
+from pydantic import field_validator
+
+from zerolab.core.config import Choice, choices_among
+from zerolab.core.errors import quoted
+from zerolab.core.registry import Registry, import_modules
+from zerolab.networks.heads.interface import HEADS, Answer, Head, missing_answer
 from zerolab.rules.interface import Game
 
 if TYPE_CHECKING:
-    from zerolab.networks.heads import Network
+    from zerolab.networks.network import Network
 
-POLICY = "policy"
-"""The name of the head that gives logits of all actions."""
-VALUE = "value"
-"""The name of the head that gives the expected outcome for the mover."""
+import_modules("zerolab.networks.heads")
+
+_ALWAYS_READ: tuple[Answer, ...] = ("priors", "values")
 
 
 class NetworkSettings(Choice):
     """The settings of one architecture; `name` says which."""
+
+    heads: choices_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
+    """What the network predicts. A search reads its priors from the policy and its values from the
+    first head that has them. [Wang2019], [Wang2020a], [Wang2020b]: policy and value;
+    [Clausen2021]: policy and outcome, extended: reply, too."""
+
+    @field_validator("heads")
+    @classmethod
+    def _fit_a_search(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
+        """Refuse heads that are there twice, and lists that give no priors or no values."""
+        names = [head.name for head in heads]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"{quoted(twice[0])} is there twice: expected every head once")
+        for answer in _ALWAYS_READ:
+            if not any(answer in head.answers for head in heads):
+                raise ValueError(missing_answer(answer, heads))
+        return heads
 
     def network(self, game: Game) -> Network:
         """Return a new network for a game, its weights drawn from torch's generator."""

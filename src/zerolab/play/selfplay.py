@@ -1,4 +1,4 @@
-"""Self-play: an agent plays both sides of its games, and every position becomes an example."""
+"""Self-play: an agent plays both sides of its games, and every move becomes an example."""
 
 from __future__ import annotations
 
@@ -20,32 +20,17 @@ from zerolab.play.worker import Setup
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
 from zerolab.search.settings import SearchSettings
+from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 
 _PURPOSES = (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
 
 
-class Plies(NamedTuple):
-    """One entry for every move of every game, ordered by game number and ply."""
-
-    states: NDArray[np.uint64]
-    """uint64[N, words]: before the move."""
-    policies: NDArray[np.float16]
-    """float16[N, actions]: the policy target."""
-    values: NDArray[np.int8]
-    """int8[N]: the final outcome for the mover."""
-    games: NDArray[np.int32]
-    """int32[N]: the game's number."""
-    plies: NDArray[np.int16]
-    """int16[N]: counted from 0."""
-    actions: NDArray[np.int16]
-    """int16[N]: the move."""
-
-
 class Episodes(NamedTuple):
     """Games of self-play, and how they were searched."""
 
-    plies: Plies
+    examples: Examples
+    """One for every move of every game."""
     games: list[GameRecord]
     """By number."""
     counts: dict[str, int]
@@ -98,58 +83,23 @@ def play_episodes(
         game, [agent], seed, iteration, max(1, threads),
         max(1, settings.parallel_games // settings.threads), _PURPOSES,
     )  # fmt: skip
-    examples, recorder = _Examples(), Recorder()
+    moves, recorder = _SearchedMoves(), Recorder()
     play_schedule(
-        setup, batches, moves=[examples], games=[recorder],
-        progress=lambda done, note: report(SelfPlayProgress(done, examples.count)),
+        setup, batches, moves=[moves], games=[recorder],
+        progress=lambda done, note: report(SelfPlayProgress(done, moves.count)),
     )  # fmt: skip
     counts = _total(player.search.counts for player in players)
     seconds = _total(player.search.seconds for player in players)
-    return Episodes(examples.plies(recorder.games), recorder.games, counts, seconds)
+    examples = _with_outcomes(moves.examples(), recorder.games)
+    return Episodes(examples, recorder.games, counts, seconds)
 
 
 def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
     """Return the episodes of parts of an iteration as if they had been played at once."""
-    columns = zip(*(part.plies for part in parts), strict=True)
-    plies = _in_order([np.concatenate(column) for column in columns])
+    examples = _in_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = _total(part.counts for part in parts)
-    return Episodes(plies, games, counts, _total(part.seconds for part in parts))
-
-
-class _Searched(NamedTuple):
-    """The results of the searches of some moves."""
-
-    visits: NDArray[np.int32]
-    """int32[n, actions]"""
-    values: NDArray[np.float32]
-    """float32[n, actions]: 0 where not visited."""
-    sampled: NDArray[np.bool_]
-    """bool[n]: whether the move is drawn in proportion to the visits."""
-    actions: Actions
-    """int64[n]: the move."""
-
-
-def _visit_targets(searched: _Searched) -> NDArray[np.float64]:
-    targets: NDArray[np.float64] = searched.visits / searched.visits.sum(axis=1, keepdims=True)
-    return targets
-
-
-def _value_targets(searched: _Searched) -> NDArray[np.float64]:
-    """Return (Q + 1) / 2 normalised, or the visits where every visited action loses."""
-    weights = np.where(searched.visits > 0, (searched.values.astype(np.float64) + 1) / 2, 0)
-    total = weights.sum(axis=1, keepdims=True)
-    all_lost = total <= 0
-    return np.where(all_lost, _visit_targets(searched), weights / np.where(all_lost, 1, total))
-
-
-def _move_targets(searched: _Searched) -> NDArray[np.float64]:
-    targets = np.zeros(searched.visits.shape)
-    targets[np.arange(len(targets)), searched.actions] = 1
-    return targets
-
-
-_TARGETS = {"visits": _visit_targets, "values": _value_targets, "move": _move_targets}
+    return Episodes(examples, games, counts, _total(part.seconds for part in parts))
 
 
 class _SelfPlayer(SearchPlayer):
@@ -166,7 +116,6 @@ class _SelfPlayer(SearchPlayer):
         evaluator: Evaluator,
         threads: int,
     ) -> None:
-        self._targets = _TARGETS[settings.early_targets], _TARGETS[settings.late_targets]
         super().__init__(
             game, "self-play", search, evaluator, settings.sampled_plies,
             noise=True, threads=threads,
@@ -178,56 +127,77 @@ class _SelfPlayer(SearchPlayer):
         self.search.start_search(slots, keys[:, 1], keys[:, 2])
 
     def decide(self, slots: Slots) -> Actions:
-        """Choose as every search does, and make the policy targets of the moves."""
+        """Choose as every search does, and keep what it has found out."""
         if not slots.size:
             return slots
         visits, values = self.search.root_actions(slots)
-        sampled = self.sampled(slots)
-        actions = self.search.choose(slots, self._keys[slots], sampled)
-        searched = _Searched(visits, values, sampled, actions)
-        early, late = (targets(searched) for targets in self._targets)
-        self.policies = np.where(sampled[:, None], early, late).astype(np.float16)
-        """float16[n, actions]: the targets of the moves decided last."""
-        return actions
+        self.found = _Found(
+            self.search.policies(slots).astype(np.float16),
+            self.search.root_values(slots).astype(np.float16),
+            self.search.root_draws(slots).astype(np.float16),
+            np.where(visits > 0, values, np.nan).astype(np.float16),
+            np.ones(len(slots), np.bool_),
+        )
+        return self.search.choose(slots, self._keys[slots], self.sampled(slots))
 
 
-class _Examples:
+class _Found(NamedTuple):
+    """What searches have found out about the moves decided last; as in `Examples`."""
+
+    policies: NDArray[np.float16]
+    root_values: NDArray[np.float16]
+    root_draws: NDArray[np.float16]
+    action_values: NDArray[np.float16]
+    full: NDArray[np.bool_]
+
+
+class _SearchedMoves:
     """Keeps an example for every move; a `MoveObserver`."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._chunks: list[tuple[NDArray[Any], ...]] = []
+        self._chunks: list[Examples] = []
 
     def decided(self, moves: Moves) -> None:
         """See `MoveObserver.decided`."""
         assert isinstance(moves.player, _SelfPlayer)
-        self.count += len(moves.actions)
+        count = len(moves.actions)
+        self.count += count
         self._chunks.append(
-            (
-                moves.states,
-                moves.player.policies,
-                moves.numbers.astype(np.int32),
-                moves.plies.astype(np.int16),
-                moves.actions.astype(np.int16),
+            Examples(
+                states=moves.states,
+                outcomes=np.zeros(count, np.int8),
+                plies_left=np.zeros(count, np.int16),
+                games=moves.numbers.astype(np.int32),
+                plies=moves.plies.astype(np.int16),
+                actions=moves.actions.astype(np.int16),
+                **moves.player.found._asdict(),
             )
         )
 
-    def plies(self, games: Sequence[GameRecord]) -> Plies:
-        """Return the examples of finished games with their outcomes."""
-        columns = zip(*self._chunks, strict=True)
-        states, policies, numbers, plies, actions = (np.concatenate(each) for each in columns)
-        known = np.array([game.number for game in games])
-        results = np.array([game.result for game in games], np.int8)
-        outcomes = results[np.searchsorted(known, numbers)]
-        values = np.where(plies % 2 == 0, 1, -1).astype(np.int8) * outcomes
-        return _in_order([states, policies, values, numbers, plies, actions])
+    def examples(self) -> Examples:
+        """Return the examples, in which outcomes and plies left are still 0."""
+        return _in_order(self._chunks)
 
 
-def _in_order(columns: Sequence[NDArray[Any]]) -> Plies:
-    """Return the columns of `Plies` ordered by game and ply."""
-    found = Plies(*columns)
-    order = np.lexsort((found.plies, found.games))
-    return Plies(*(column[order] for column in columns))
+def _with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
+    """Return the examples of finished games, by number, with what their ends say."""
+    known = np.array([game.number for game in games])
+    played = np.searchsorted(known, examples.games)
+    results = np.array([game.result for game in games], np.int8)
+    lengths = np.array([len(game.actions) for game in games], np.int16)
+    signs = np.where(examples.plies % 2 == 0, 1, -1).astype(np.int8)
+    return examples._replace(
+        outcomes=signs * results[played], plies_left=lengths[played] - examples.plies
+    )
+
+
+def _in_order(parts: Sequence[Examples]) -> Examples:
+    """Return the examples of all parts ordered by game and ply."""
+    columns: list[NDArray[Any]] = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    together = Examples(*columns)
+    order = np.lexsort((together.plies, together.games))
+    return Examples(*(column[order] for column in columns))
 
 
 def _total(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
+from zerolab.replay.facts import Facts
 from zerolab.rules import encoding, host
 from zerolab.rules.interface import Game
 
@@ -19,32 +20,33 @@ time, or as it is ([Clausen2021])."""
 
 
 class Batch(NamedTuple):
-    """What one learning step sees."""
+    """What one learning step sees, every sample under its symmetry."""
 
-    planes: NDArray[np.float32]  # [N, planes, rows, columns]
-    policies: NDArray[np.float32]  # [N, actions]
-    values: NDArray[np.float32]  # [N] the final outcome for the mover
+    planes: NDArray[np.float32]
+    """[N, planes, rows, columns]"""
+    facts: Facts
+    """What is known of the samples."""
 
 
 @kernel
-def _fill(
-    game, cell_table, action_table, states, policies, values, picks, symmetries, batch, plain
-):
-    """Write the examples `picks` int64[N], each under its symmetry int64[N], into a batch.
+def _draw(game, cell_images, states, symmetries, planes, plain):
+    """Write the planes of states uint64[N, words], each under its symmetry int64[N].
 
-    `plain` is scratch memory, float32[planes, cells].
+    `planes` is float32[N, planes, cells], `plain` scratch memory, float32[planes, cells].
     """
-    planes, out_policies, out_values = batch
-    for i in range(picks.shape[0]):
-        pick = picks[i]
-        symmetry = symmetries[i]
-        encoding.encode(game, states[pick], plain)
+    for i in range(states.shape[0]):
+        encoding.encode(game, states[i], plain)
         for plane in range(plain.shape[0]):
             for cell in range(plain.shape[1]):
-                planes[i, plane, cell_table[symmetry, cell]] = plain[plane, cell]
-        for action in range(policies.shape[1]):
-            out_policies[i, action_table[symmetry, action]] = policies[pick, action]
-        out_values[i] = values[pick]
+                planes[i, plane, cell_images[symmetries[i], cell]] = plain[plane, cell]
+
+
+@kernel
+def _turn(action_images, column, symmetries, turned):
+    """Write a column float32[N, actions], each row under its symmetry int64[N]."""
+    for i in range(column.shape[0]):
+        for action in range(column.shape[1]):
+            turned[i, action_images[symmetries[i], action]] = column[i, action]
 
 
 class Window:
@@ -52,20 +54,18 @@ class Window:
 
     def __init__(self, game: Game, iterations: int) -> None:
         self.game = game
-        self._iterations: deque[tuple[NDArray[Any], ...]] = deque(maxlen=iterations)
+        self._iterations: deque[tuple[NDArray[np.uint64], Facts]] = deque(maxlen=iterations)
         self._cell_images, self._action_images = host.symmetry_tables(game)
 
-    def add(
-        self, states: NDArray[np.uint64], policies: NDArray[np.float16], values: NDArray[np.int8]
-    ) -> None:
-        """Add an iteration's examples; those of the oldest iteration may leave the window.
+    def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
+        """Add an iteration's positions; those of the oldest iteration may leave the window.
 
-        States uint64[N, words], policy targets float16[N, actions], outcomes for the mover int8[N].
+        States are uint64[N, words].
         """
-        self._iterations.append((states, policies, values))
+        self._iterations.append((states, facts))
 
     def __len__(self) -> int:
-        return sum(len(states) for states, _, _ in self._iterations)
+        return sum(len(states) for states, _ in self._iterations)
 
     def batches_per_epoch(self, size: int, symmetries: Symmetries) -> int:
         """Return the number of batches of `size` in one pass over the window, at least one."""
@@ -79,13 +79,14 @@ class Window:
 
         Samples left over after the last full batch of a pass are dropped, unless they are all.
         """
-        arrays = [np.concatenate(column) for column in zip(*self._iterations, strict=True)]
-        states, policies, values = arrays[0], arrays[1].astype(np.float32), arrays[2]
+        states = np.concatenate([states for states, _ in self._iterations])
+        columns = zip(*(facts for _, facts in self._iterations), strict=True)
+        facts = Facts(*map(np.concatenate, columns))
         for _ in range(epochs):
             picks, images = self._order(random, len(states), symmetries)
             for i in range(self.batches_per_epoch(size, symmetries)):
                 part = slice(i * size, (i + 1) * size)
-                yield self._batch(states, policies, values, picks[part], images[part])
+                yield self._batch(states, facts, picks[part], images[part])
 
     def _order(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries
@@ -101,22 +102,25 @@ class Window:
 
     def _batch(
         self,
-        states: NDArray[Any],
-        policies: NDArray[Any],
-        values: NDArray[Any],
-        picks: NDArray[Any],
-        images: NDArray[Any],
+        states: NDArray[np.uint64],
+        facts: Facts,
+        picks: NDArray[np.int64],
+        images: NDArray[np.int64],
     ) -> Batch:
-        size, planes = len(picks), encoding.planes(self.game)
         rows, columns = self.game[:2]
-        batch = Batch(
-            np.empty((size, planes, rows * columns), np.float32),
-            np.empty((size, policies.shape[1]), np.float32),
-            np.empty(size, np.float32),
-        )
-        plain = np.empty((planes, rows * columns), np.float32)
-        _fill(
-            self.game, self._cell_images, self._action_images, states, policies, values,
-            picks, images, batch, plain,
-        )  # fmt: skip
-        return batch._replace(planes=batch.planes.reshape(size, planes, rows, columns))
+        shape = len(picks), encoding.planes(self.game), rows * columns
+        planes, plain = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
+        _draw(self.game, self._cell_images, states[picks], images, planes, plain)
+        turned = Facts(*(self._turned(column[picks], images) for column in facts))
+        return Batch(planes.reshape(*shape[:2], rows, columns), turned)
+
+    def _turned(
+        self, column: NDArray[np.floating[Any]], images: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Return a column under symmetries; only entries per action depend on them."""
+        plain = column.astype(np.float32, copy=False)
+        if plain.ndim == 1:
+            return plain
+        turned = np.empty_like(plain)
+        _turn(self._action_images, plain, images, turned)
+        return turned

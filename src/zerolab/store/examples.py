@@ -1,8 +1,8 @@
-"""Training examples on disk: states and targets, never the planes that networks see.
+"""Training examples on disk: what happened in the games, from which every target is computed.
 
-The files are npz archives that numpy alone can read. Deflate at level 1 compresses real examples
-to between 0.33 and 0.39 of their size; level 6 saves another tenth and takes two to nine times as
-long to write.
+They hold neither targets nor the planes that networks see (docs/decisions/0017). The files are npz
+archives that numpy alone can read. Deflate at level 1 compresses real examples to between 0.33 and
+0.39 of their size; level 6 saves another tenth and takes two to nine times as long to write.
 """
 
 from __future__ import annotations
@@ -21,27 +21,50 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import replacing
 from zerolab.store.checks import check_schema, damaged, reading, require_file
 
-SCHEMA = 1
+SCHEMA = 2
 _HEADER = "zerolab.json"
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a time of day in the archive would differ between equal runs
 
 
 class Examples(NamedTuple):
-    """The positions of an iteration's games, ordered by game number and ply."""
+    """The moves of an iteration's games and how they were searched, ordered by game and ply."""
 
-    states: NDArray[np.uint64]  # [N, words]
-    policies: NDArray[np.float16]  # [N, actions]
-    values: NDArray[np.int8]  # [N] the final outcome for the mover
-    games: NDArray[np.int32]  # [N] game number
-    plies: NDArray[np.int16]  # [N] ply, counted from 0
+    states: NDArray[np.uint64]
+    """uint64[N, words]: before the move."""
+    policies: NDArray[np.float16]
+    """float16[N, actions]: what the search recommends, such as the shares of the visits."""
+    root_values: NDArray[np.float16]
+    """float16[N]: the mover's expected outcome according to the search."""
+    root_draws: NDArray[np.float16]
+    """float16[N]: the probability of a draw according to the search; NaN where it kept none."""
+    action_values: NDArray[np.float16]
+    """float16[N, actions]: the mover's expected outcome by action; NaN where not searched."""
+    outcomes: NDArray[np.int8]
+    """int8[N]: the final outcome for the mover."""
+    plies_left: NDArray[np.int16]
+    """int16[N]: plies from here to the end of the game, at least 1."""
+    games: NDArray[np.int32]
+    """int32[N]: the game's number."""
+    plies: NDArray[np.int16]
+    """int16[N]: counted from 0."""
+    actions: NDArray[np.int16]
+    """int16[N]: the move."""
+    full: NDArray[np.bool_]
+    """bool[N]: whether the move was fully searched; the others are never trained on."""
 
 
 _COLUMNS = {  # dtype and number of axes
     "states": ("uint64", 2),
     "policies": ("float16", 2),
-    "values": ("int8", 1),
+    "root_values": ("float16", 1),
+    "root_draws": ("float16", 1),
+    "action_values": ("float16", 2),
+    "outcomes": ("int8", 1),
+    "plies_left": ("int16", 1),
     "games": ("int32", 1),
     "plies": ("int16", 1),
+    "actions": ("int16", 1),
+    "full": ("bool", 1),
 }
 
 

@@ -22,6 +22,7 @@ from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
+from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
@@ -93,7 +94,8 @@ class TrainingContext:
 
     def add_to_window(self, examples: Examples) -> None:
         """Add the examples of the latest iteration; the oldest may leave the window."""
-        self.window.add(examples.states, examples.policies, examples.values)
+        discount = self.settings.search.discount
+        self.window.add(*window_rows(examples, discount, self.learner.columns))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration, under the name of their stage."""

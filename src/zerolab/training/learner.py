@@ -12,9 +12,10 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.networks.heads.interface import Column, TargetOptions
 from zerolab.networks.inference import best_precision
-from zerolab.networks.losses import Errors, cross_entropy, squared_error
-from zerolab.networks.settings import POLICY, VALUE
+from zerolab.networks.losses import HeadErrors
+from zerolab.networks.network import Network
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
 from zerolab.training.averaging import WeightAverage
@@ -35,16 +36,29 @@ class Learner:
     between compute in it (autocast), about twice as fast.
     """
 
-    def __init__(self, network: nn.Module, settings: LearnSettings, device: torch.device) -> None:
+    def __init__(
+        self,
+        network: Network,
+        settings: LearnSettings,
+        targets: TargetOptions,
+        device: torch.device,
+    ) -> None:
         self.network = network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.settings = settings
+        self.targets = targets
         self.device = device
         self.precision = best_precision(device)
         self._autocast = self.precision == torch.bfloat16
         parameters = self.network.parameters()
         self.optimizer = settings.optimizer.optimizer(parameters, settings.learning_rate)
         self._average = WeightAverage(network, settings.average) if settings.average else None
+
+    @property
+    def columns(self) -> frozenset[Column]:
+        """The facts with an entry per action that the targets of the network's heads depend on."""
+        needed = (head.columns(self.targets) for head in self.network.kinds.values())
+        return frozenset[Column]().union(*needed)
 
     def learn(
         self,
@@ -72,7 +86,8 @@ class Learner:
         for number, batch in enumerate(batches):
             rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
             errors, norm = self._step(batch)
-            log.add(settings.loss.logged(errors), len(batch.values), rate, norm)
+            with torch.no_grad():
+                log.add(errors.logged(), len(batch.planes), rate, norm)
             report(number + 1)
         learned = log.learned()
         if not learned.is_finite:
@@ -93,22 +108,25 @@ class Learner:
             group.update(options)
         return learning_rate
 
-    def _step(self, batch: Batch) -> tuple[Errors, torch.Tensor | None]:
+    def _step(self, batch: Batch) -> tuple[HeadErrors, torch.Tensor | None]:
         """Take one step; return its errors, and the gradient's norm where it is clipped."""
-        planes, policies, values = (self._tensor(array) for array in batch)
-        with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
-            outputs = self.network(planes.contiguous(memory_format=torch.channels_last))
-        errors = {
-            POLICY: cross_entropy(outputs[POLICY].float(), policies),
-            VALUE: squared_error(outputs[VALUE].float(), values),
+        heads = self.network.kinds
+        targets = {
+            name: self._tensor(head.target(batch.facts, self.targets))
+            for name, head in heads.items()
         }
+        planes = self._tensor(batch.planes)
+        with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
+            predictions = self.network(planes.contiguous(memory_format=torch.channels_last))
+        each = {name: head.error(predictions[name], targets[name]) for name, head in heads.items()}
+        errors = HeadErrors(self.settings.loss, list(heads.values()), each)
         self.optimizer.zero_grad(set_to_none=True)
-        self.settings.loss(errors).backward()
+        errors.total().backward()  # type: ignore[no-untyped-call]
         norm = self._clip()
         self.optimizer.step()
         if self._average:
             self._average.update()
-        return {name: error.detach() for name, error in errors.items()}, norm
+        return errors, norm
 
     def _clip(self) -> torch.Tensor | None:
         """Scale the gradients of all parameters down together; return their norm before."""

@@ -15,7 +15,7 @@ class Learned(NamedTuple):
     samples: int
     """Examples seen, repetitions included."""
     epoch_losses: list[dict[str, float]]
-    """For every epoch, means of what the loss logs (see `networks.losses.Loss.logged`)."""
+    """For every epoch, means of what is logged (see `networks.losses.HeadErrors.logged`)."""
     learning_rates: list[float]
     """The learning rate of every step."""
     gradient_norm: float | None

@@ -8,6 +8,7 @@ from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
+from zerolab.networks.heads.interface import TargetOptions
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import game_name, parse_game
@@ -56,6 +57,10 @@ class LearnSettings(Settings):
     becomes the network that plays, while learning goes on with the weights themselves; 0 for none.
     The average covers about 1 / (1 - average) steps. [Wu2019]: 0.75 per 250,000 samples, which for
     batches of 256 is 0.9997 per step."""
+
+    root_value_weight: float = Field(default=0.0, ge=0, le=1)
+    """Share in the targets of value and outcome of what the search expected at the root; the rest
+    is the game's outcome. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
 
     symmetries: Symmetries = "all"
     """Every example under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under a random one
@@ -139,6 +144,14 @@ class TrainSettings(Settings):
     """When a run ends before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents."""
+
+    @property
+    def targets(self) -> TargetOptions:
+        """What heads need to know to compute their targets."""
+        play = self.selfplay
+        return TargetOptions(
+            play.sampled_plies, play.early_targets, play.late_targets, self.learn.root_value_weight
+        )
 
     @field_validator("game")
     @classmethod

@@ -50,7 +50,7 @@ class Trainer:
             run=run,
             settings=settings,
             game=game,
-            learner=Learner(network, settings.learn, best_device()),
+            learner=Learner(network, settings.learn, settings.targets, best_device()),
             window=Window(game, settings.learn.window),
             solved=solved_positions(settings.accuracy, game),
             reporter=reporter or NullReporter(),

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
-from zerolab.networks.settings import NETWORKS, POLICY, VALUE, NetworkSettings
+from zerolab.networks.settings import NETWORKS, NetworkSettings
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 
 if TYPE_CHECKING:
-    from zerolab.networks.heads import Network
+    from zerolab.networks.network import Network
 
 
 class ConvSettings(NetworkSettings):
-    """Four 3x3 convolutions, two of them unpadded, two fully connected layers, policy and value."""
+    """Four 3x3 convolutions, two of them unpadded, two fully connected layers."""
 
     name: Literal["conv"] = "conv"
 
@@ -32,13 +32,11 @@ class ConvSettings(NetworkSettings):
 
     def network(self, game: Game) -> Network:
         """See `NetworkSettings.network`."""
-        from zerolab.networks.heads import Network, PolicyHead, ScalarValueHead
+        from zerolab.networks.network import LastLayer, Network
         from zerolab.networks.trunks import ConvTrunk
 
-        heads = {
-            POLICY: PolicyHead(self.hidden[1], rules.actions(game)),
-            VALUE: ScalarValueHead(self.hidden[1]),
-        }
+        actions = rules.actions(game)
+        heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]
         planes, (rows, columns) = encoding.planes(game), game[:2]
         trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
         return Network(trunk, heads)

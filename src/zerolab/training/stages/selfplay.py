@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
-from zerolab.store.examples import Examples
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord
 from zerolab.training.stages.interface import Stage
@@ -30,7 +29,7 @@ class SelfPlay(Stage):
             _reporting(context), name=context.network_agent(progress.best).name,
         )  # fmt: skip
         _save(context, episodes)
-        plies = len(episodes.plies.values)
+        plies = len(episodes.examples.plies)
         fields = {
             "iteration": context.iteration,
             "wall_seconds": seconds(),
@@ -56,8 +55,6 @@ def _reporting(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
 
 
 def _save(context: TrainingContext, episodes: Episodes) -> None:
-    plies = episodes.plies
-    examples = Examples(plies.states, plies.policies, plies.values, plies.games, plies.plies)
-    context.run.save_examples(context.progress.iteration, examples)
+    context.run.save_examples(context.progress.iteration, episodes.examples)
     context.save_games(SelfPlay.name, episodes.games)
-    context.add_to_window(examples)
+    context.add_to_window(episodes.examples)

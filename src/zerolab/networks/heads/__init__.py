@@ -1,0 +1,1 @@
+"""One file per head; every module here is imported and registers itself."""

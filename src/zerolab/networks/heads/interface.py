@@ -1,0 +1,158 @@
+"""What a network predicts about a position: a head is a choice of the setting ``network.heads``.
+
+A head says what its last layer computes, which target it learns from the facts of a batch, how it
+errs, and what a search may read of it. A head of another package is a class like those of this
+folder, in a module that the entry point ``zerolab.networks`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from zerolab.core.config import Choice
+from zerolab.core.errors import quoted
+from zerolab.core.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+POLICY = "policy"
+"""The name of the head that every network has."""
+VALUE = "value"
+"""The name of the head that gives the expected outcome as one number, and what losses call the
+error of the head that the search reads values from."""
+
+Answer = Literal["priors", "values", "draws", "action_values"]
+"""What a search may read of a network: float32[N, actions] priors that sum to 1; float32[N]
+expected outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected
+outcomes by action."""
+
+Column = Literal["policies", "replies", "moves", "action_values"]
+"""A fact with an entry per action, which is kept for those heads only that ask for it."""
+
+Numbers = NDArray[np.floating[Any]]
+
+
+class Facts(Protocol):
+    """What is known of the positions of a batch, as float32 columns; see `replay.facts.Facts`."""
+
+    @property
+    def policies(self) -> Numbers:
+        """[N, actions]: what the search recommends."""
+
+    @property
+    def replies(self) -> Numbers:
+        """[N, actions]: what it recommends to the opponent next; NaN where none is known."""
+
+    @property
+    def moves(self) -> Numbers:
+        """[N, actions]: 1 at the action that was played."""
+
+    @property
+    def action_values(self) -> Numbers:
+        """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
+
+    @property
+    def values(self) -> Numbers:
+        """[N]: the discounted outcome for the mover."""
+
+    @property
+    def draws(self) -> Numbers:
+        """[N]: the probability of a draw."""
+
+    @property
+    def root_values(self) -> Numbers:
+        """[N]: the mover's expected outcome according to the search."""
+
+    @property
+    def root_draws(self) -> Numbers:
+        """[N]: the probability of a draw according to the search; NaN where it kept none."""
+
+    @property
+    def plies_left(self) -> Numbers:
+        """[N]: plies to the end of the game."""
+
+    @property
+    def plies(self) -> Numbers:
+        """[N]: plies played before."""
+
+
+class TargetOptions(NamedTuple):
+    """What a run's settings say about targets."""
+
+    sampled_plies: int
+    """`selfplay.sampled_plies`"""
+    early: str
+    """`selfplay.early_targets`"""
+    late: str
+    """`selfplay.late_targets`"""
+    root_value_weight: float
+    """`learn.root_value_weight`"""
+
+
+class Head(Choice):
+    """Base of heads."""
+
+    weight: float = Field(default=1.0, ge=0, le=1000)
+    """Weight of this head's mean error in what is minimised; within policy and value, see
+    `learn.loss`."""
+
+    per_action: ClassVar[bool] = False
+    """Whether the head says something about every action. Architectures with a hidden layer before
+    the last one leave it out for such heads."""
+    answers: ClassVar[tuple[Answer, ...]] = ()
+    """What a search may read of this head."""
+
+    def outputs(self, actions: int) -> int:
+        """Return the number of outputs of the last layer in a game with so many actions."""
+        return actions if self.per_action else 1
+
+    def activation(self, outputs: Tensor) -> Tensor:
+        """Return what the head predicts from the outputs of its last layer, [N, outputs].
+
+        A prediction is [N, ...]. Activations that bfloat16 would make coarse are float32.
+        """
+        return outputs
+
+    def columns(self, options: TargetOptions) -> frozenset[Column]:
+        """Return the facts with an entry per action that the target depends on."""
+        return frozenset()
+
+    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+        """Return the targets of a batch, float32[N, ...]; NaN where there is nothing to learn."""
+        raise NotImplementedError
+
+    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Return the error of every sample, float32[N]; NaN where there is nothing to learn.
+
+        The gradient of all others must be finite.
+        """
+        raise NotImplementedError
+
+    def read(self, prediction: Tensor) -> dict[Answer, Tensor]:
+        """Return what a search reads of a prediction: float32, by the names in `answers`."""
+        raise NotImplementedError
+
+
+HEADS: Registry[type[Head]] = Registry("head")
+
+
+def missing_answer(answer: Answer, heads: Iterable[Head]) -> str:
+    """Return the line for a search that needs what none of a network's heads answers."""
+    givers = [quoted(name) for name, kind in HEADS.items() if answer in kind.answers]
+    names = ", ".join(quoted(head.name) for head in heads)
+    return (
+        f"no head gives {answer.replace('_', ' ')}: expected {' or '.join(givers)} in"
+        f" network.heads, which has {names or 'none'}"
+    )
+
+
+def mixed(outcome: Numbers, root: Numbers, weight: float) -> NDArray[np.float32]:
+    """Return (1 - weight) * outcome + weight * root, float32; what has no weight may be NaN."""
+    both = outcome if weight == 0 else (1 - weight) * outcome + weight * root
+    return both.astype(np.float32, copy=False)

@@ -1,0 +1,56 @@
+"""From examples, as they are stored, to the facts that the window keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.replay.facts import Facts
+from zerolab.store.examples import Examples
+
+
+def window_rows(
+    examples: Examples, discount: float, columns: Container[str]
+) -> tuple[NDArray[np.uint64], Facts]:
+    """Return the states and facts of the fully searched moves.
+
+    Of the facts with an entry per action, those not among `columns` are left empty. `discount` is
+    what an outcome keeps of its value with every ply that leads to it: the rest counts as a draw,
+    as if each ply could end the game as one.
+    """
+    per_action: dict[str, Callable[[], NDArray[np.float16]]] = {
+        "policies": lambda: examples.policies,
+        "replies": lambda: _replies(examples),
+        "moves": lambda: _moves(examples),
+        "action_values": lambda: examples.action_values,
+    }
+    nothing = np.empty((len(examples.states), 0), np.float16)
+    chosen = {name: make() if name in columns else nothing for name, make in per_action.items()}
+    values = examples.outcomes * np.float64(discount) ** examples.plies_left
+    facts = Facts(
+        values=values.astype(np.float32),
+        draws=(1 - np.abs(values)).astype(np.float32),
+        root_values=examples.root_values.astype(np.float32),
+        root_draws=examples.root_draws.astype(np.float32),
+        plies_left=examples.plies_left.astype(np.float32),
+        plies=examples.plies.astype(np.float32),
+        **chosen,
+    )
+    full = examples.full
+    return examples.states[full], Facts(*(column[full] for column in facts))
+
+
+def _replies(examples: Examples) -> NDArray[np.float16]:
+    """Return the policies at the opponent's next move, NaN where the game has none on record."""
+    replies = np.full_like(examples.policies, np.nan)
+    follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1)
+    replies[:-1][follows] = examples.policies[1:][follows]
+    return replies
+
+
+def _moves(examples: Examples) -> NDArray[np.float16]:
+    moves = np.zeros_like(examples.policies)
+    moves[np.arange(len(moves)), examples.actions] = 1
+    return moves
