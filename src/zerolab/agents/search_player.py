@@ -106,5 +106,6 @@ class SearchPlayer:
 def search_bytes(game: Game, settings: SearchSettings) -> int:
     """Estimate the memory of one slot of a search: every simulation adds a node's children."""
     own = statistics(settings.selection.build())
-    node = sum(array.nbytes for array in empty_tree(1, 1, rules.words(game), own))
+    tree = empty_tree(1, 1, rules.words(game), own)
+    node = sum(part.nbytes for part in tree if isinstance(part, np.ndarray))
     return node * max(_LEAST_NODES, settings.simulations * rules.actions(game))
