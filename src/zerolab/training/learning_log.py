@@ -35,7 +35,7 @@ class Learned(NamedTuple):
 class LearningLog:
     """Sums up losses step by step, on the device that they are on: reading one would wait for it.
 
-    Every epoch has the same number of steps.
+    A pass that ends early counts as an epoch of its own.
     """
 
     def __init__(self, steps_per_epoch: int) -> None:
@@ -66,9 +66,10 @@ class LearningLog:
     def learned(self) -> Learned:
         """Return what the steps so far add up to."""
         steps = len(self._learning_rates)
+        size = self._steps_per_epoch
         means = [
-            {name: float(total / self._steps_per_epoch) for name, total in totals.items()}
-            for totals in self._losses
+            {name: float(total / min(size, steps - i * size)) for name, total in totals.items()}
+            for i, totals in enumerate(self._losses)
         ]
         norm = None if self._norms is None else float(self._norms / steps)
         return Learned(self._samples, means, self._learning_rates, norm)
