@@ -17,24 +17,24 @@ from zerolab.training.trainer import Trainer
 
 
 def test_the_average_of_weights_and_batch_norms_is_its_formula():
-    """The plain mean of the first 1 / (1 - decay) steps, an exponential one from there."""
+    """Shares 1, 4/5, 4/6 and so on of the latest step, until that is 1 - decay."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average, expected = WeightAverage(network, 0.75), {}
-    for step in range(1, 9):
+    average, expected = WeightAverage(network, 0.6), {}
+    for step in range(1, 12):
         network.train()(torch.randn(5, 3))
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.add_(torch.randn_like(parameter))
         average.update()
-        share = max(1 - 0.75, 1 / step)
+        share = max(1 - 0.6, 4 / (step + 3))
         for name, latest in network.state_dict().items():
             former = expected.get(name, torch.zeros_like(latest))
             expected[name] = former + share * (latest - former)
     for name, array in average.arrays().items():
         if not name.endswith("num_batches_tracked"):
             np.testing.assert_allclose(array, expected[name].numpy(), rtol=1e-5, atol=1e-6)
-    assert average.arrays()["1.num_batches_tracked"] == 8
+    assert average.arrays()["1.num_batches_tracked"] == 11
     assert (average.arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
 
 
@@ -42,7 +42,7 @@ LEARNING = [
     "final_evaluation.games=2",
     "selfplay.episodes=4",
     "iterations=3",
-    "learn.average=0.9",
+    "learn.average=0.5",
     "learn.clip_norm=1",
     "learn.optimizer=sgd",
     "learn.schedule={name='cycle', anneal_iterations=2}",

@@ -16,15 +16,18 @@ Arrays = dict[str, NDArray[Any]]
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
+_ETA = 3
 
 
 class WeightAverage:
-    """The average of a network over the steps of its training [Polyak1992], [Wu2019].
+    """The average of a network over the latest steps of its training [Polyak1992], [Wu2019].
 
-    After step t, mean <- mean + (weights - mean) * max(1 - decay, 1 / t). That is the plain mean of
-    the first 1 / (1 - decay) steps and an exponential moving average from there, so that untrained
-    weights have no share in it. Parameters and the statistics of batch norms are averaged; whole
-    numbers are copied. The memory reaches back over about 1 / (1 - decay) steps.
+    After step t, counted over the whole run, mean <- mean + share * (weights - mean) with
+    share = max(1 - decay, 4 / (t + 3)). At first that is the polynomial-decay averaging of
+    [Shamir2013] with eta = 3, which covers about the last quarter of the steps, and it becomes an
+    exponential moving average over about 1 / (1 - decay) steps. Untrained weights thus have no part
+    in it (docs/decisions/0018). Parameters and the statistics of batch norms are averaged; whole
+    numbers are copied.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -37,10 +40,10 @@ class WeightAverage:
     def update(self) -> None:
         """Take the network's weights, after a step, into the average."""
         self._steps += 1
-        weight = max(1 - self._decay, 1 / self._steps)
+        share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
         for name, latest in self._network.state_dict().items():
             if latest.is_floating_point():
-                self._mean[name].lerp_(latest, weight)
+                self._mean[name].lerp_(latest, share)
             else:
                 self._mean[name].copy_(latest)
 
