@@ -29,6 +29,7 @@ from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, 
 from zerolab.core.config import Choice
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.networks.losses import LOSSES
+from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.studies.interface import registered_studies
@@ -326,6 +327,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "games": games,
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "losses": lambda: choices(LOSSES),
+    "mergings": lambda: choices(MERGINGS),
     "metrics": metrics,
     "networks": lambda: choices(NETWORKS),
     "optimizers": lambda: choices(OPTIMIZERS),
@@ -336,6 +338,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "stop-rules": lambda: choices(STOP_RULES),
     "studies": studies,
     "variants": variants,
+    "windows": lambda: choices(WINDOWS),
 }
 """By the name that the comment before the table gives."""
 

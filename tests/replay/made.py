@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.networks.heads.interface import TargetOptions
-from zerolab.replay.facts import Facts
+from zerolab.replay.facts import PER_ACTION, Facts
 
 VISITS = TargetOptions(sampled_plies=0, early="visits", late="visits", root_value_weight=0.0)
-
-_PER_ACTION = ("policies", "replies", "moves", "action_values")
 
 
 def made_facts(count: int, **given) -> Facts:
     """Return facts about so many positions; columns per action are empty unless given."""
     columns = {}
     for name in Facts._fields:
-        if name in _PER_ACTION:
+        if name in PER_ACTION:
             column = np.asarray(given.get(name, np.empty((count, 0))), np.float16)
         else:
             column = np.asarray(given.get(name, np.zeros(count)), np.float32)

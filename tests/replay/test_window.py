@@ -9,6 +9,7 @@ import pytest
 
 from replay.made import made_facts
 from zerolab.replay.window import Window
+from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -19,7 +20,7 @@ def filled(name, iterations=1, size=10, keep=5):
     """Return a window of random positions whose policy is all on one legal action."""
     random = np.random.default_rng(2)
     position = Position.start(name)
-    window = Window(position.game, keep)
+    window = Window(position.game, Iterations(iterations=keep))
     for _ in range(iterations):
         states, policies, values = [], [], []
         for n in range(size):
@@ -46,7 +47,7 @@ def test_every_image_is_served_once_with_its_policy(name):
             action = action_table[symmetry][policy.argmax()]
             expected[host.encode(game, image).tobytes(), action, value] += 1
     served = Counter()
-    batches = list(window.batches(np.random.default_rng(1), 6, 1, "all"))
+    batches = list(window.batches(np.random.default_rng(1), 6, count, "all"))
     for batch in batches:
         columns = batch.planes, batch.facts.policies, batch.facts.values
         for planes, policy, value in zip(*columns, strict=True):
@@ -68,7 +69,7 @@ def test_all_columns_per_action_are_turned_alike_and_no_others(name):
         size, policies=policies, replies=policies + 100, moves=policies == 5, action_values=values,
         **{name: np.arange(size) for name in ("values", "draws", "plies_left", "root_values")},
     )  # fmt: skip
-    window = Window(game, 1)
+    window = Window(game, Iterations())
     window.add(np.array([host.start(game)] * size), facts)
     (batch,) = window.batches(random, size, 1, "random")
     turned = batch.facts
@@ -89,7 +90,7 @@ def test_all_columns_per_action_are_turned_alike_and_no_others(name):
 
 def test_one_random_image_a_sample_and_another_order_each_epoch():
     window, *_ = filled("othello:6x6", size=8)
-    batches = list(window.batches(np.random.default_rng(1), 4, 50, "random"))
+    batches = list(window.batches(np.random.default_rng(1), 4, 100, "random"))
     assert len(batches) == 100
     first = {batch.planes[:, 0].tobytes() for batch in batches}
     assert len(first) > 50

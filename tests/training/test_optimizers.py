@@ -12,6 +12,7 @@ import torch
 from replay.made import VISITS, made_facts
 from zerolab.networks.catalogue import build_network
 from zerolab.replay.window import Window
+from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.training.configure import resolve
@@ -30,7 +31,7 @@ def made_learner(**settings):
 def made_window():
     """Return four positions, each with one right move and a result."""
     position = Position.start("gobang:3x3:3")
-    window = Window(position.game, 1)
+    window = Window(position.game, Iterations())
     states, policies = [], []
     for action in (4, 0, 8, 2):
         states.append(position.state)

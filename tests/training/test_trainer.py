@@ -13,6 +13,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
+from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.agent_names import outside_run
 from zerolab.store.run_folder import RunFolder
@@ -81,7 +82,7 @@ def _learn_third(run, weights, optimizer):
     game, settings = parse_game(run.config["game"]), resolve(None, "smoke")
     network = build_network(settings.network, game, 0)
     learner = Learner(network, settings.learn, settings.targets, best_device())
-    window = Window(game, 9)
+    window = Window(game, Iterations(iterations=9))
     for iteration in (1, 2, 3):
         window.add(*window_rows(run.load_examples(iteration), 1.0, learner.columns))
     learner.load(weights, optimizer)

@@ -17,6 +17,7 @@ from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window
+from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator
@@ -89,7 +90,7 @@ class _Learning:
 
 def _window(game: Any, samples: int) -> Window:
     """Return a window of `samples` examples from games of a search without a network."""
-    window = Window(game, 1)
+    window = Window(game, Iterations())
     uniform = UniformEvaluator(rules.actions(game))
     settings = SelfPlaySettings(episodes=samples // 4)
     played = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0)

@@ -22,6 +22,7 @@ SUITES = {
     "solve": "solving.measure_solving",
     "selfplay": "selfplay.measure_self_play",
     "warm-start": "warm_start.measure_warm_start",
+    "replay": "replay.measure_replay",
     "learn": "learning.measure_learning",
     "train": "training.measure_training",
     "tournament": "tournament.measure_tournament",

@@ -42,6 +42,13 @@ class Contents:
         """The columns by name, [capacity, ...]; `order` says which slots are rows."""
         return self._rows.columns
 
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of memory that a row takes, the books about it included."""
+        books = self.order.itemsize + self._played.itemsize
+        books += self._merger.bytes_each if self._merger else 0
+        return books + sum(column[:1].nbytes for column in self.columns.values())
+
     def skip(self, iteration: int, positions: int) -> None:
         """Go on after an iteration, of which nothing is left, nor of the `positions` up to it."""
         self.iteration, self.total = iteration, positions

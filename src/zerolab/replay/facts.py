@@ -39,3 +39,7 @@ class Facts(NamedTuple):
     """[N]: plies to the end of the game."""
     plies: NDArray[np.float32]
     """[N]: plies played before, counted from 0."""
+
+
+PER_ACTION = ("policies", "replies", "moves", "action_values")
+"""The facts with an entry per action."""

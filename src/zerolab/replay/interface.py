@@ -7,6 +7,7 @@ Both are chosen in a run's settings. Another package adds a kind by registering 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,14 +60,14 @@ class Merging(Choice):
     Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
     """
 
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is merged."""
-        return True
+    is_on: ClassVar[bool] = True
+    """Whether anything is merged."""
+    is_precise: ClassVar[bool] = False
+    """Whether shares become so small that columns of float16 would lose them."""
 
     @property
-    def is_precise(self) -> bool:
-        """Whether shares become so small that columns of float16 would lose them."""
+    def is_symmetric(self) -> bool:
+        """Whether positions are equal that a symmetry of the game turns into each other."""
         return False
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:

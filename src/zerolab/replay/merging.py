@@ -15,23 +15,30 @@ from pydantic import Field
 from zerolab.core.compiled import kernel
 from zerolab.replay import table
 from zerolab.replay.interface import MERGINGS, Merging
-from zerolab.replay.rows import Columns, Rows, Slots
-
-_KEY = "states"
+from zerolab.replay.rows import STATES, Columns, Rows, Slots
 
 
 class NoMerging(Merging):
     """Every position is a row of its own."""
 
     name: Literal["none"] = "none"
+    is_on = False
+
+
+class _On(Merging):
+    """Base of what merges."""
+
+    across_symmetries: bool = False
+    """Merge positions that a symmetry of the game turns into each other, too; `learn.symmetries`
+    then has to show the network the other images. [Clausen2021]: false."""
 
     @property
-    def is_on(self) -> bool:
-        """See `Merging.is_on`."""
-        return False
+    def is_symmetric(self) -> bool:
+        """See `Merging.is_symmetric`."""
+        return self.across_symmetries
 
 
-class Newest(Merging):
+class Newest(_On):
     """z = (1 - weight) * z_old + weight * z_new, in order of appearance [Clausen2021].
 
     What was played last, by the strongest network, counts most.
@@ -48,15 +55,11 @@ class Newest(Merging):
         return np.full(len(counts), self.weight, np.float32)
 
 
-class Mean(Merging):
+class Mean(_On):
     """The plain mean of all positions that a row stands for."""
 
     name: Literal["mean"] = "mean"
-
-    @property
-    def is_precise(self) -> bool:
-        """See `Merging.is_precise`."""
-        return True
+    is_precise = True
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `Merging.shares`."""
@@ -83,11 +86,13 @@ class Merger:
         NaN, in a row or in one of its actions, is what is not known: the other's value stays. The
         sums are made in float32 and rounded once, at the end.
         """
-        count, rows = len(columns[_KEY]), self._rows
+        count, rows = len(columns[STATES]), self._rows
         fresh = rows.take(count, columns)
         self._make_room(count)
         owners = np.empty(count, np.int32)
-        used = table.find_or_insert(self._table, rows.columns[_KEY], columns[_KEY], fresh, owners)
+        used = table.find_or_insert(
+            self._table, rows.columns[STATES], columns[STATES], fresh, owners
+        )
         rows.give_back(fresh[used:][::-1])
         self._held += used
         self._counts[fresh[:used]] = 0
@@ -98,9 +103,14 @@ class Merger:
         self._fold(owners, numbers, columns)
         return owners
 
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of memory per row."""
+        return self._counts.itemsize + self._table.nbytes // max(1, self._held)
+
     def remove(self, slots: Slots) -> None:
         """Forget rows; their slots are still theirs."""
-        table.remove(self._table, self._rows.columns[_KEY], slots)
+        table.remove(self._table, self._rows.columns[STATES], slots)
         self._held -= len(slots)
 
     def _make_room(self, count: int) -> None:
@@ -112,7 +122,7 @@ class Merger:
         if 2 * (self._held + count) > len(self._table):
             held = self._table[self._table >= 0]
             self._table = table.empty_table(3 * (self._held + count) // 2)
-            table.insert(self._table, self._rows.columns[_KEY], held)
+            table.insert(self._table, self._rows.columns[STATES], held)
 
     def _fold(self, owners: Slots, numbers: NDArray[np.int32], columns: Columns) -> None:
         """Merge the rows that are not the first of theirs."""
@@ -122,7 +132,7 @@ class Merger:
         slots, places = np.unique(owners[again], return_inverse=True)
         shares = self._merging.shares(numbers[again])
         for name, column in columns.items():
-            if name == _KEY or not column.size:
+            if name == STATES or not column.size:
                 continue
             kept = self._rows.columns[name]
             folded = kept[slots].astype(np.float32).reshape(len(slots), -1)

@@ -12,6 +12,9 @@ Slots = NDArray[np.int32]
 Columns = Mapping[str, NDArray[Any]]
 """Equally many rows by the names of their columns, [N, ...]."""
 
+STATES = "states"
+"""The column by which rows are equal."""
+
 _LEAST = 1024
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,18 +95,32 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
+    columns, about = _read(path, _COLUMNS)
+    examples = Examples(**columns)
+    forms = {name: (str(column.dtype), column.ndim) for name, column in columns.items()}
+    if forms != _COLUMNS or len({len(column) for column in examples}) != 1:
+        raise damaged(path, "its columns do not match each other")
+    return examples, about
+
+
+def count_full(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return how many moves of an npz file were fully searched, and the facts about the file.
+
+    Only what is needed for that is read. Raises UserError as `load_examples` does.
+    """
+    columns, about = _read(path, ["full"])
+    return int(columns["full"].sum()), about
+
+
+def _read(path: Path, names: Iterable[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read some columns and the facts about a file."""
     require_file(path)
     with reading(path), zipfile.ZipFile(path) as archive:
         if _HEADER not in archive.namelist():
             raise UserError(f"{path} was not written by zerolab")
         about = json.loads(archive.read(_HEADER))
         check_schema(path, about.get("schema"), SCHEMA)
-        columns = {name: _read_column(archive, name) for name in _COLUMNS}
-    examples = Examples(**columns)
-    forms = {name: (str(column.dtype), column.ndim) for name, column in columns.items()}
-    if forms != _COLUMNS or len({len(column) for column in examples}) != 1:
-        raise damaged(path, "its columns do not match each other")
-    return examples, about
+        return {name: _read_column(archive, name) for name in names}, about
 
 
 def _read_column(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

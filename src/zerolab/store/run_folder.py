@@ -18,7 +18,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
 from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
-from zerolab.store.examples import Examples, load_examples, save_examples
+from zerolab.store.examples import Examples, count_full, load_examples, save_examples
 from zerolab.store.folder import FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
@@ -193,6 +193,13 @@ class RunFolder:
         examples, about = load_examples(path)
         self._check_origin(path, iteration, about)
         return examples
+
+    def count_full_examples(self, iteration: int) -> int:
+        """Return how many examples of an iteration are of fully searched moves."""
+        path = self._examples_path(iteration)
+        count, about = count_full(path)
+        self._check_origin(path, iteration, about)
+        return count
 
     def _about(self, iteration: int) -> dict[str, Any]:
         return {"game": self.config.get("game", ""), "iteration": iteration}

@@ -35,6 +35,8 @@ class RunProgress(Settings):
     """The iteration that trained the best network; 0 is the untrained one."""
     elo: float = 0.0
     """Training Elo of the best network, relative to the untrained one."""
+    positions: int = Field(default=0, ge=0)
+    """Positions played for learning, in all iterations."""
     warm_start_over: bool = False
     """Whether a warm-start match has ended the warm start."""
     finished: bool = False

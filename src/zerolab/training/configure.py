@@ -13,6 +13,8 @@ from zerolab.training.presets import read_preset
 from zerolab.training.settings import TrainSettings
 
 _BOARDS = "boards"
+_ALTERNATIVES = (["learn", "epochs"], ["learn", "reuse"])
+"""Settings of which one only can be set: an assignment takes the other's place in a preset."""
 
 
 def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> TrainSettings:
@@ -30,9 +32,18 @@ def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> T
         if path == ["game"]:
             data["game"] = value
     _merge(data, _for_board(boards, data.get("game")))
+    _drop_alternatives(data, [path for path, _ in assigned])
     for path, value in assigned:
         assign(data, path, value)
     return validate(TrainSettings, data)
+
+
+def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
+    """Remove what a preset says of settings whose alternative is assigned."""
+    if any(path in assigned for path in _ALTERNATIVES):
+        for section, key in _ALTERNATIVES:
+            if isinstance(data.get(section), dict):
+                data[section].pop(key, None)
 
 
 def _for_board(boards: Mapping[str, Any], game: Any) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ class Learner:
         *,
         iterations: int = 0,
     ) -> Learned:
-        """Train for the configured epochs; the result depends on (seed, iteration) and the data.
+        """Train for `steps` batches; the result depends on (seed, iteration) and the data.
 
         `report` is called with the number of batches done. `iterations` are those of the run, for
         schedules that depend on them: by default, those so far. Raises UserError where a loss is
@@ -78,11 +78,10 @@ class Learner:
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.generator(seed, iteration, streams.LEARNING)
-        steps_per_epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
-        steps = steps_per_epoch * settings.epochs
-        log = LearningLog(steps_per_epoch)
+        steps = self.steps(window)
+        log = LearningLog(steps // (settings.epochs or 1))
         self.network.train()
-        batches = window.batches(random, settings.batch_size, settings.epochs, settings.symmetries)
+        batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
             errors, norm = self._step(batch)
@@ -96,6 +95,12 @@ class Learner:
                 f" run with a learn.learning_rate under {settings.learning_rate}"
             )
         return learned
+
+    def steps(self, window: Window) -> int:
+        """Return how many batches `learn` takes from the window as it is."""
+        settings = self.settings
+        epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
+        return settings.steps(epoch, window.fresh)
 
     def _set_rates(self, moment: Moment) -> float:
         """Set learning rate and momentum of the next step; return the learning rate."""

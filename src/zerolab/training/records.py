@@ -126,9 +126,14 @@ class LearnRecord(Record):
     samples: Annotated[int, Unit("examples")]
     """Examples seen, repetitions and symmetries included."""
     window: Positions
-    """Examples in the window, before symmetries."""
+    """Examples in the window, before symmetries; where equal positions are merged, each is one."""
+    merged: Positions | None = None
+    """Positions of the iteration's games that were merged into equal ones; absent without
+    merging."""
     loss: dict[str, float]
-    """Means over the last epoch, by name: policy and value and what is made from them."""
+    """Means over the last epoch, by name: policy and value and what is made from them. With
+    `learn.reuse` all batches of the iteration are one epoch, however often they pass through the
+    window."""
     epoch_losses: list[dict[str, float]] | None = None
     """The same means for every epoch, in order; absent where there is one epoch."""
     learning_rate: float | None = None

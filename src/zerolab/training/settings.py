@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
@@ -10,6 +12,7 @@ from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.networks.heads.interface import TargetOptions
 from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.search.settings import SearchSettings
@@ -20,16 +23,36 @@ from zerolab.training.stopping import STOP_RULES
 from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
 
 
+def _number_of_iterations(value: Any) -> Any:
+    """Let a number be short for a window of iterations."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return {"name": "iterations", "iterations": value} if is_number else value
+
+
 class LearnSettings(Settings):
     """How the network is trained on the examples of the latest iterations."""
 
-    window: int = Field(default=20, ge=1, le=1_000_000)
-    """rs: iterations whose examples are kept. [Wang2019], [Wang2020a], [Wang2020b]: 20 ([Wang2020a]
-    sweeps 1 to 40); [Hongcharoen2018]: 20."""
+    window: Annotated[choice_among(WINDOWS), BeforeValidator(_number_of_iterations)] = Field(  # type: ignore[valid-type]
+        default_factory=WINDOWS["iterations"]
+    )
+    """Which examples are kept; a whole number is short for that many iterations. [Wang2019],
+    [Wang2020a], [Wang2020b], [Hongcharoen2018]: iterations; [Clausen2021]: slow; [Wu2019]:
+    power_law."""
 
-    epochs: int = Field(default=10, ge=1)
-    """ep: passes over the window per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 10
-    ([Wang2020a] sweeps 5 to 15); [Clausen2021]: about 1."""
+    merging: choice_among(MERGINGS) = Field(default_factory=MERGINGS["none"])  # type: ignore[valid-type]
+    """What becomes of equal positions of the window. Examples are then counted merged, in the
+    window as in `reuse`. [Wang2019], [Wang2020a], [Wang2020b]: none; [Clausen2021], extended:
+    newest."""
+
+    epochs: int | None = Field(default=10, ge=1)
+    """ep: passes over the window per iteration; unset where `reuse` is set. [Wang2019],
+    [Wang2020a], [Wang2020b]: 10 ([Wang2020a] sweeps 5 to 15); [Clausen2021]: about 1."""
+
+    reuse: float | None = Field(default=None, gt=0, le=10_000)
+    """How often an example is seen on average, whatever the symmetry, before it leaves the window:
+    an iteration takes reuse * new examples / batch_size batches, in passes over the window. It
+    takes the place of `epochs`, with which the work per iteration grows along with the window.
+    [Clausen2021]: about 7, as one pass over 2,000,000 examples comes with 300,000 new ones."""
 
     batch_size: int = Field(default=64, ge=2)
     """bs: examples per step. [Wang2019], [Wang2020a], [Wang2020b]: 64 ([Wang2020a] sweeps 32 to
@@ -69,6 +92,47 @@ class LearnSettings(Settings):
     loss: choice_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
     """What is minimised. [Wang2020b]: sum; [Wang2019] and [Wang2020a] compare policy, value, sum,
     product and weighted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _epochs_or_reuse(cls, data: Any) -> Any:
+        """Leave epochs unset where reuse says how long to learn."""
+        if not isinstance(data, dict) or data.get("reuse") is None:
+            return data
+        if data.get("epochs") is not None:
+            raise ValueError(
+                f"epochs = {quoted(data['epochs'])} and reuse = {quoted(data['reuse'])} both say"
+                " how long to learn: expected one of them"
+            )
+        return {**data, "epochs": None}
+
+    @model_validator(mode="after")
+    def _window_holds_a_batch(self) -> LearnSettings:
+        kept = self.window.positions(1, 0)
+        if kept is not None and kept < self.batch_size:
+            raise ValueError(
+                f"window = {quoted(self.window.name)} begins with {kept} positions, fewer than"
+                f" batch_size = {self.batch_size}: expected at least as many"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _all_images_are_seen(self) -> LearnSettings:
+        if self.merging.is_symmetric and self.symmetries == "none":
+            raise ValueError(
+                "merging.across_symmetries keeps one image of each position, and symmetries ="
+                ' "none" shows no other: expected symmetries = "random" or "all"'
+            )
+        return self
+
+    def steps(self, epoch: int, fresh: int) -> int:
+        """Return the batches of an iteration, at least one.
+
+        `epoch` are those of a pass over the window, `fresh` the examples that are new in it.
+        """
+        if self.reuse is None:
+            return epoch * (self.epochs or 1)
+        return max(1, round(self.reuse * fresh / self.batch_size))
 
 
 class AccuracySettings(Settings):
@@ -193,5 +257,15 @@ class TrainSettings(Settings):
             raise ValueError(
                 f"stop = {quoted(self.stop.name)} looks at accuracy, which is never measured:"
                 " expected accuracy.every of at least 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _window_fits(self) -> TrainSettings:
+        last = self.learn.window.last
+        if last is not None and last > self.iterations:
+            raise ValueError(
+                f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
+                f" beyond the {self.iterations} iterations of the run: expected an earlier one"
             )
         return self

@@ -7,6 +7,7 @@ So a run killed at any moment repeats the stage it was in and ends with the same
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.catalogue import build_network
@@ -51,7 +52,7 @@ class Trainer:
             settings=settings,
             game=game,
             learner=Learner(network, settings.learn, settings.targets, best_device()),
-            window=Window(game, settings.learn.window),
+            window=Window(game, settings.learn.window, settings.learn.merging),
             solved=solved_positions(settings.accuracy, game),
             reporter=reporter or NullReporter(),
             progress=run.progress,
@@ -81,9 +82,7 @@ class Trainer:
         if (run.progress.iteration, run.progress.stage) == (1, self.stages[0].name):
             context.save_network(0)
         run.prune_checkpoints()
-        latest = run.latest_examples
-        for iteration in range(max(1, latest - context.settings.learn.window + 1), latest + 1):
-            context.add_to_window(run.load_examples(iteration))
+        self._fill_window()
         if message := remember_environment(run, context.learner):
             context.reporter.message(message)
         self._events.update()
@@ -93,6 +92,18 @@ class Trainer:
         if self._next_stage() is FINAL and not self._is_over():
             context.update(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
+
+    def _fill_window(self) -> None:
+        """Add the examples of earlier iterations that are in the window, or that left traces."""
+        context, run = self.context, self.context.run
+        learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
+        count = cache(run.count_full_examples)
+        first = 1 if learn.merging.is_on else learn.window.first_needed(latest, total, count)
+        iterations = range(first, latest + 1)
+        earlier = 0 if first == 1 else total - sum(map(count, iterations))
+        context.window.skip(first - 1, earlier)
+        for iteration in iterations:
+            context.add_to_window(run.load_examples(iteration))
 
     def _run(self, stage: Stage) -> None:
         """Run a stage, make it durable, and report it."""

@@ -26,9 +26,9 @@ class Learn(Stage):
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
-        settings, progress = context.settings.learn, context.progress
-        batches = context.window.batches_per_epoch(settings.batch_size, settings.symmetries)
-        seconds = context.begin("learn", batches * settings.epochs, "batches")
+        progress = context.progress
+        batches = context.learner.steps(context.window)
+        seconds = context.begin("learn", batches, "batches")
         best = progress.best
         context.learner.load(context.run.load_weights(best), context.run.load_optimizer(best))
         with torch_threads(available_cores()):
@@ -46,6 +46,7 @@ class Learn(Stage):
                 wall_seconds=seconds(),
                 samples=learned.samples,
                 window=len(context.window),
+                merged=context.window.merged,
                 loss=learned.losses,
                 **_details(context.settings.learn, learned),
             )

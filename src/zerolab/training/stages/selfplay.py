@@ -58,3 +58,4 @@ def _save(context: TrainingContext, episodes: Episodes) -> None:
     context.run.save_examples(context.progress.iteration, episodes.examples)
     context.save_games(SelfPlay.name, episodes.games)
     context.add_to_window(episodes.examples)
+    context.update(positions=context.window.total)

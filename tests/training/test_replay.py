@@ -1,0 +1,154 @@
+"""Windows, merging and reuse in a run: restarts, how much is learnt, and mistakes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
+from zerolab.training.records import LearnRecord, read_records
+from zerolab.training.trainer import Trainer
+
+SHORT = ["final_evaluation.games=0", "selfplay.episodes=6", "iterations=4", "gate=always"]
+SLOW = 'learn.window={name="slow",first=16,final=60,begin=2,end=4}'
+POWER = 'learn.window={name="power_law",c=20,alpha=0.7,beta=0.9}'
+MERGED = 'learn.merging="newest"'
+MEAN = 'learn.merging={name="mean",across_symmetries=true}'
+
+
+class Killed(BaseException):
+    """What a kill does to a process."""
+
+
+def train(folder, *assignments, kill_after=None):
+    """Train, or go on with a run; die after so many stages."""
+    settings = resolve(None, "smoke", [*SHORT, *assignments])
+    if not (folder / "config.toml").exists():
+        RunFolder.create(folder, settings.model_dump(mode="json"))
+    run, stages = RunFolder.open(folder), []
+
+    def die(record):
+        stages.append(record)
+        if len(stages) == kill_after:
+            raise Killed
+
+    with run.locked():
+        Trainer(run, settings, None, die).train()
+    return run
+
+
+def contents(run):
+    """Return weights, optimisers and examples byte by byte, and metrics without clocks."""
+    files = {
+        str(path.relative_to(run.path)): path.read_bytes()
+        for folder in ("checkpoints", "examples")
+        for path in sorted((run.path / folder).iterdir())
+    }
+    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    clocks = [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in lines]
+    return {**files, "metrics": clocks, "progress": run.progress}
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [(SLOW,), (POWER,), (SLOW, MERGED, "learn.reuse=1.5"), (POWER, MEAN)],
+    ids=["slow", "power law", "slow, merged, reuse", "power law, mean, symmetries"],
+)
+def test_a_run_killed_after_every_second_stage_ends_with_the_same_bytes(tmp_path, assignments):
+    undisturbed = contents(train(tmp_path / "one", *assignments))
+    for _ in range(4 * 3 // 2):
+        with pytest.raises(Killed):
+            train(tmp_path / "other", *assignments, kill_after=2)
+    assert contents(train(tmp_path / "other", *assignments)) == undisturbed
+    merged = [line.get("merged") for line in undisturbed["metrics"] if line["stage"] == "learn"]
+    if MERGED in assignments or MEAN in assignments:
+        assert all(number > 0 for number in merged)
+    else:
+        assert merged == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("assignments", "read"),
+    [
+        (["learn.window=2"], [3, 4]),
+        (['learn.window={name="slow",first=16,final=17,begin=1,end=2}'], [4]),
+        (['learn.window={name="power_law",c=30}'], [3, 4]),
+        (["learn.window=1", MERGED], [1, 2, 3, 4]),
+    ],
+)
+def test_a_restart_reads_the_examples_that_it_needs(tmp_path, monkeypatch, assignments, read):
+    folder = tmp_path / "run"
+    train(folder, *assignments)
+    loaded = []
+    load = RunFolder.load_examples
+    monkeypatch.setattr(
+        RunFolder, "load_examples", lambda run, each: loaded.append(each) or load(run, each)
+    )
+    train(folder, *assignments)
+    assert loaded == read
+
+
+def learned(run):
+    return [record for record in read_records(run) if isinstance(record, LearnRecord)]
+
+
+def test_reuse_says_how_often_a_new_example_is_seen(tmp_path):
+    run = train(tmp_path / "run", "learn.window=3", "learn.reuse=2.5", "learn.batch_size=8")
+    played = [len(run.load_examples(iteration).states) for iteration in (1, 2, 3, 4)]
+    assert [record.samples for record in learned(run)] == [
+        8 * round(2.5 * count / 8) for count in played
+    ]
+
+
+def test_with_merging_an_example_is_a_row(tmp_path):
+    run = train(tmp_path / "run", MERGED, "learn.reuse=2", "learn.batch_size=8", "iterations=1")
+    (record,) = learned(run)
+    states = {state.tobytes() for state in run.load_examples(1).states}
+    assert record.window == len(states)
+    assert record.merged == len(run.load_examples(1).states) - len(states)
+    assert record.samples == 8 * round(2 * len(states) / 8)
+
+
+def test_reuse_takes_the_place_of_the_epochs_of_a_preset():
+    assert resolve(None, "smoke").learn.epochs == 2
+    learn = resolve(None, "smoke", ["learn.reuse=3"]).learn
+    assert (learn.epochs, learn.reuse) == (None, 3)
+    assert "epochs" not in learn.model_dump()
+    assert type(learn).model_validate(learn.model_dump()) == learn
+
+
+def test_a_number_is_short_for_a_window_of_iterations():
+    learn = resolve(None, "smoke", ["learn.window=6"]).learn
+    assert learn.window.model_dump() == {"name": "iterations", "iterations": 6}
+    assert resolve(None, "smoke", ["learn.window.iterations=7"]).learn.window.iterations == 7
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["learn.epochs=3", "learn.reuse=2"], "epochs = 3 and reuse = 2 both say how long"),
+        (["learn.reuse=0"], "learn.reuse = 0: expected more than 0"),
+        (["learn.window=0"], "learn.window.iterations = 0: expected at least 1"),
+        (["learn.window=slwo"], 'did you mean "slow"?'),
+        (["learn.window=slow"], 'learn.window = "slow" grows until iteration 15, beyond the 2'),
+        (
+            ['learn.window={name="slow",first=9,final=4}'],
+            "final = 4 positions are fewer than first = 9",
+        ),
+        (['learn.window={name="slow",begin=5,end=4}'], "end = 4 is not after begin = 5"),
+        (['learn.window={name="power_law",c=5}'], "5 positions, fewer than batch_size = 16"),
+        (['learn.window={name="power_law",alpha=1.5}'], "alpha = 1.5: expected at most 1"),
+        (['learn.merging={name="newest",weight=0}'], "weight = 0: expected more than 0"),
+        (['learn.merging={name="newest",weight=1.5}'], "weight = 1.5: expected at most 1"),
+        (["learn.merging=men"], 'did you mean "mean"?'),
+        ([MEAN, "learn.symmetries=none"], "merging.across_symmetries keeps one image"),
+    ],
+)
+def test_mistakes_are_one_line(assignments, message):
+    with pytest.raises(UserError) as caught:
+        resolve(None, "smoke", assignments)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
