@@ -12,7 +12,7 @@ from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator, statistics
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
-from zerolab.search.tree import empty_tree
+from zerolab.search.tree import node_bytes
 
 _LEAST_NODES = 1024  # of a search's trees
 
@@ -105,7 +105,5 @@ class SearchPlayer:
 
 def search_bytes(game: Game, settings: SearchSettings) -> int:
     """Estimate the memory of one slot of a search: every simulation adds a node's children."""
-    own = statistics(settings.selection.build())
-    tree = empty_tree(1, 1, rules.words(game), own)
-    node = sum(part.nbytes for part in tree if isinstance(part, np.ndarray))
+    node = node_bytes(rules.words(game), statistics(settings.selection.build()))
     return node * max(_LEAST_NODES, settings.simulations * rules.actions(game))

@@ -17,14 +17,21 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import borrowed, prefetch
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.interface import ONGOING, Game
 from zerolab.search.cache import NO_SLOT, find, reserve
 from zerolab.search.interface import leaf_value, prepare, score, takes_tie, update
-from zerolab.search.tree import UNSEEN
+from zerolab.search.tree import UNSEEN, has_room, opened, prefetch_nodes
 from zerolab.search.utility import seen_from_parent
 
 NO_LEAF = -1
+
+GROUP = 32
+"""How many trees are searched together: while memory of one is on its way, others go on."""
+
+_EXPECTED_CHILDREN = 8
+"""Of a node that has not been seen; only guesses what to load."""
 
 _TIES = 1 << 40
 """The part of a playout stream that breaks ties; simulations, which have the others, are fewer."""
@@ -78,20 +85,26 @@ class Workspace(NamedTuple):
     state: NDArray[np.uint64]  # [words] the position of a playout
     moves: NDArray[np.int32]  # [1 + MOST_PLIES] length and actions of a playout
     uniform: NDArray[np.float32]  # [actions] equal priors
+    trees: NDArray[np.int64]  # [GROUP] a group of trees
+    leaves: NDArray[np.int64]  # [GROUP] the nodes where they are, at last their leaves
+    live: NDArray[np.int64]  # [GROUP] the places in the group of those still on their way
 
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal")
 _SIMULATIONS, _EVALUATED, _DEDUPLICATED, _CACHED, _TERMINAL = range(5)
 
 
-@inlined
-def _workspace(game):
+def empty_workspace(game: Game) -> Workspace:
+    """Allocate scratch memory."""
     actions = rules.actions(game)
     return Workspace(
         np.zeros(actions, np.bool_),
         np.zeros(rules.words(game), np.uint64),
         np.zeros(1 + rules.MOST_PLIES, np.int32),
         np.ones(actions, np.float32),
+        np.zeros(GROUP, np.int64),
+        np.zeros(GROUP, np.int64),
+        np.zeros(GROUP, np.int64),
     )
 
 
@@ -117,18 +130,12 @@ def _best_child(methods, tree, b, node, tie_key):
 
 
 @inlined
-def _descend(game, methods, tree, search, b):
-    """Follow the best children to a node that is not expanded; compute its state if unseen."""
-    tie_key = streams.fold(streams.fold(search.playout_key[b], _TIES), search.remaining[b])
-    node = 0
-    while tree.first_child[b, node] != 0:
-        node = _best_child(methods, tree, b, node, tie_key)
-    if tree.outcome[b, node] == UNSEEN:
-        parent = tree.states[b, tree.parent[b, node]]
-        state = tree.states[b, node]
-        rules.apply(game, parent, tree.action[b, node], state)
-        tree.outcome[b, node] = rules.outcome(game, state)
-    return node
+def _see(game, tree, b, node):
+    """Compute the state and the outcome of a node that no simulation has reached before."""
+    parent = tree.states[b, tree.parent[b, node]]
+    state = tree.states[b, node]
+    rules.apply(game, parent, tree.action[b, node], state)
+    tree.outcome[b, node] = rules.outcome(game, state)
 
 
 @inlined
@@ -242,44 +249,132 @@ def _request(cache, search, step, b, node, state, slot, rows):
 
 
 @inlined
-def _search_until_leaf(game, methods, tree, cache, search, step, b, rows, workspace):
-    """Run simulations of one tree until it waits for an evaluation or has none left to run.
+def _add_noise_if_due(tree, search, step, b):
+    if search.noise_due[b] and tree.first_child[b, 0] != 0:
+        _add_root_noise(tree, b, search.noise_key[b], step.noise_fraction, step.noise_concentration)
+        search.noise_due[b] = False
 
-    Returns the length of the batch and whether the tree ran out of nodes.
+
+@inlined
+def _gather(tree, search, begin, end, workspace):
+    """Collect the trees from `begin` to `end` - 1 that have a simulation to run.
+
+    Returns their number, and whether some tree ran out of nodes.
     """
     actions = workspace.mask.shape[0]
-    earliest = 1 if step.cached else step.number
-    while search.remaining[b] > 0:
-        if tree.used[b] + actions > tree.parent.shape[1]:
-            return rows, True
-        if search.noise_due[b] and tree.first_child[b, 0] != 0:
-            _add_root_noise(
-                tree, b, search.noise_key[b], step.noise_fraction, step.noise_concentration
+    nodes = 1 + min(actions, _EXPECTED_CHILDREN)
+    count = 0
+    full = False
+    for b in range(begin, end):
+        if search.active[b] and search.remaining[b] > 0:
+            if has_room(tree, b, actions):
+                prefetch_nodes(tree, b, 0, nodes)
+                workspace.trees[count] = b
+                count += 1
+            else:
+                full = True
+    return count, full
+
+
+@inlined
+def _descend(game, methods, tree, search, workspace, step, begin, end):
+    """Follow the best children, in trees `begin` to `end` - 1 of a group, to unexpanded nodes.
+
+    All trees go down by one level in turn, and meanwhile the nodes that each needs next are
+    loaded. States of new leaves are computed.
+    """
+    live = 0
+    for i in range(begin, end):
+        b = workspace.trees[i]
+        _add_noise_if_due(tree, search, step, b)
+        workspace.leaves[i] = 0
+        if tree.first_child[b, 0] != 0:
+            workspace.live[live] = i
+            live += 1
+    while live > 0:
+        still = 0
+        for at in range(live):
+            i = workspace.live[at]
+            b = workspace.trees[i]
+            key = streams.fold(streams.fold(search.playout_key[b], _TIES), search.remaining[b])
+            node = _best_child(methods, tree, b, workspace.leaves[i], key)
+            workspace.leaves[i] = node
+            first = tree.first_child[b, node]
+            if first != 0:
+                prefetch_nodes(tree, b, first, tree.children[b, node])
+                workspace.live[still] = i
+                still += 1
+            else:
+                prefetch(tree.states, b, node, 0)
+                prefetch(tree.states, b, tree.parent[b, node], 0)
+        live = still
+    for i in range(begin, end):
+        b = workspace.trees[i]
+        node = workspace.leaves[i]
+        if tree.outcome[b, node] == UNSEEN:
+            _see(game, tree, b, node)
+
+
+@inlined
+def _finish_simulation(game, methods, tree, cache, search, step, b, node, workspace):
+    """End a simulation whose leaf needs no evaluation; return whether that is so, and its slot."""
+    state = tree.states[b, node]
+    if tree.outcome[b, node] != ONGOING:
+        workspace.moves[0] = 0
+        value = np.float32(tree.outcome[b, node])
+        search.counts[_TERMINAL] += 1
+        search.counts[_SIMULATIONS] += _backup(
+            methods, tree, search, b, node, value, workspace.moves
+        )
+        return True, NO_SLOT
+    slot = NO_SLOT
+    if step.deduplicate or step.cached:
+        slot = find(cache, state, 1 if step.cached else step.number)
+    if step.uniform or (slot != NO_SLOT and cache.step[slot] < step.number):
+        search.counts[_CACHED] += not step.uniform
+        priors = workspace.uniform if step.uniform else cache.priors[slot]
+        estimate = np.float32(0.0) if step.uniform else cache.values[slot]
+        search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
+            game, methods, tree, search, b, node, priors, estimate, workspace
+        )
+        return True, slot
+    return False, slot
+
+
+@inlined
+def _search_group(game, methods, tree, cache, search, step, count, rows, workspace):
+    """Run simulations of a group of trees until each waits for an evaluation or has none left.
+
+    The first simulations descend together, later ones alone; leaves are requested in the order
+    of the trees. Returns the length of the batch and whether some tree ran out of nodes.
+    """
+    actions = workspace.mask.shape[0]
+    full = False
+    at = 0
+    begin = 0
+    end = count
+    while at < count:
+        _descend(game, methods, tree, search, workspace, step, begin, end)
+        goes_on = False
+        while at < count and not goes_on:
+            b = workspace.trees[at]
+            node = workspace.leaves[at]
+            ended, slot = _finish_simulation(
+                game, methods, tree, cache, search, step, b, node, workspace
             )
-            search.noise_due[b] = False
-        node = _descend(game, methods, tree, search, b)
-        state = tree.states[b, node]
-        if tree.outcome[b, node] != ONGOING:
-            workspace.moves[0] = 0
-            value = np.float32(tree.outcome[b, node])
-            search.counts[_TERMINAL] += 1
-            search.counts[_SIMULATIONS] += _backup(
-                methods, tree, search, b, node, value, workspace.moves
-            )
-            continue
-        slot = NO_SLOT
-        if step.deduplicate or step.cached:
-            slot = find(cache, state, earliest)
-        if step.uniform or (slot != NO_SLOT and cache.step[slot] < step.number):
-            search.counts[_CACHED] += not step.uniform
-            priors = workspace.uniform if step.uniform else cache.priors[slot]
-            estimate = np.float32(0.0) if step.uniform else cache.values[slot]
-            search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
-                game, methods, tree, search, b, node, priors, estimate, workspace
-            )
-            continue
-        return _request(cache, search, step, b, node, state, slot, rows), False
-    return rows, False
+            if ended:
+                goes_on = search.remaining[b] > 0
+                if goes_on and not has_room(tree, b, actions):
+                    full = True
+                    goes_on = False
+            else:
+                state = tree.states[b, node]
+                rows = _request(cache, search, step, b, node, state, slot, rows)
+            if not goes_on:
+                at += 1
+        begin = at
+        end = at + 1
+    return rows, full
 
 
 @kernel
@@ -290,20 +385,26 @@ def extend_streams(search, slots):
 
 
 @kernel
-def select_leaves(game, methods, tree, cache, search, step):
+def select_leaves(game, methods, forest, cache, search, step, workspace):
     """Run simulations until every active tree waits for an evaluation or has none left to run.
 
     Returns the length of the batch and whether some tree ran out of nodes.
     """
-    workspace = _workspace(game)
+    tree = opened(forest)
+    search = borrowed(search)
+    cache = borrowed(cache)
+    workspace = borrowed(workspace)
+    trees = search.active.shape[0]
     rows = 0
     full = False
-    for b in range(search.active.shape[0]):
-        if search.active[b]:
-            rows, stopped = _search_until_leaf(
-                game, methods, tree, cache, search, step, b, rows, workspace
-            )
-            full |= stopped
+    for begin in range(0, trees, GROUP):
+        end = min(begin + GROUP, trees)
+        count, stopped = _gather(tree, search, begin, end, workspace)
+        full |= stopped
+        rows, stopped = _search_group(
+            game, methods, tree, cache, search, step, count, rows, workspace
+        )
+        full |= stopped
     search.counts[_EVALUATED] += rows
     return rows, full
 
@@ -311,6 +412,10 @@ def select_leaves(game, methods, tree, cache, search, step):
 @kernel
 def store(cache, search, rows, priors, values):
     """Store the evaluations of a batch in the cache."""
+    cache = borrowed(cache)
+    search = borrowed(search)
+    priors = borrowed(priors)
+    values = borrowed(values)
     for row in range(rows):
         slot = search.slot[row]
         if slot != NO_SLOT:
@@ -318,22 +423,58 @@ def store(cache, search, rows, priors, values):
             cache.values[slot] = values[row]
 
 
+@inlined
+def _gather_waiting(tree, search, begin, end, workspace):
+    """Collect the trees from `begin` to `end` - 1 whose leaves wait; load what a backup needs."""
+    count = 0
+    nodes = min(workspace.mask.shape[0], _EXPECTED_CHILDREN)
+    for b in range(begin, end):
+        node = search.leaf[b]
+        if node != NO_LEAF:
+            prefetch_nodes(tree, b, node, 1)
+            prefetch(tree.states, b, node, 0)
+            prefetch_nodes(tree, b, tree.used[b], nodes)
+            workspace.trees[count] = b
+            workspace.leaves[count] = node
+            workspace.live[count] = count
+            count += 1
+    live = count
+    while live > 0:
+        still = 0
+        for at in range(live):
+            i = workspace.live[at]
+            b = workspace.trees[i]
+            node = tree.parent[b, workspace.leaves[i]]
+            if node >= 0:
+                prefetch_nodes(tree, b, node, 1)
+                workspace.leaves[i] = node
+                workspace.live[still] = i
+                still += 1
+        live = still
+    return count
+
+
 @kernel
-def expand_and_backup(game, methods, tree, search, priors, values, begin, end):
+def expand_and_backup(game, methods, forest, search, priors, values, workspace, begin, end):
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
     `priors` float32[N, actions] and `values` float32[N] answer the batch. Returns how many
     simulations that ends. Disjoint ranges of trees may be expanded at the same time.
     """
-    workspace = _workspace(game)
+    tree = opened(forest)
+    search = borrowed(search)
+    priors = borrowed(priors)
+    values = borrowed(values)
+    workspace = borrowed(workspace)
     simulations = 0
-    for b in range(begin, end):
-        node = search.leaf[b]
-        if node == NO_LEAF:
-            continue
-        search.leaf[b] = NO_LEAF
-        row = search.row[b]
-        simulations += _expand_and_backup_leaf(
-            game, methods, tree, search, b, node, priors[row], values[row], workspace
-        )
+    for first in range(begin, end, GROUP):
+        count = _gather_waiting(tree, search, first, min(first + GROUP, end), workspace)
+        for i in range(count):
+            b = workspace.trees[i]
+            node = np.int64(search.leaf[b])
+            search.leaf[b] = NO_LEAF
+            row = search.row[b]
+            simulations += _expand_and_backup_leaf(
+                game, methods, tree, search, b, node, priors[row], values[row], workspace
+            )
     return simulations

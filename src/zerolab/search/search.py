@@ -18,7 +18,7 @@ from zerolab.search.kernels import COUNTS, NO_LEAF, Methods, SearchState, StepOp
 from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tie_break import TIE_BREAK_TYPES
-from zerolab.search.tree import empty_tree, grown_tree
+from zerolab.search.tree import by_field, empty_forest, grown
 from zerolab.search.utility import ZeroSum
 
 _FIRST_NODES = 1024
@@ -51,6 +51,7 @@ class Search:
             settings.leaf_evaluator.build(),
         )
         self._threads = threads
+        self._workspace = kernels.empty_workspace(game)
         self._uniform = isinstance(evaluator, UniformEvaluator)
         self._options = StepOptions(
             number=0,
@@ -63,9 +64,10 @@ class Search:
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
-        self._tree = empty_tree(
+        self._forest = empty_forest(
             slots, nodes, words, statistics(self._methods.selection), ZeroSum(settings.discount)
         )
+        self._tree = by_field(self._forest)
         positions = 1 if self._uniform else max(settings.cache, 4 * slots)
         self._cache = empty_cache(positions, words, actions)
         self._state = SearchState(
@@ -166,10 +168,17 @@ class Search:
         began = perf_counter()
         self._options = self._options._replace(number=self._options.number + 1)
         rows, full = kernels.select_leaves(
-            self.game, self._methods, self._tree, self._cache, self._state, self._options
+            self.game,
+            self._methods,
+            self._forest,
+            self._cache,
+            self._state,
+            self._options,
+            self._workspace,
         )
         if full:
-            self._tree = grown_tree(self._tree, 2 * self._tree.parent.shape[1])
+            self._forest = grown(self._forest)
+            self._tree = by_field(self._forest)
         self.seconds["select"] += perf_counter() - began
         return self._state.states[: int(rows)]
 
@@ -180,7 +189,15 @@ class Search:
 
         def part(begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
-                self.game, self._methods, self._tree, self._state, priors, values, begin, end
+                self.game,
+                self._methods,
+                self._forest,
+                self._state,
+                priors,
+                values,
+                self._workspace if begin == 0 else kernels.empty_workspace(self.game),
+                begin,
+                end,
             )
             return ended
 

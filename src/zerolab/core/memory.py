@@ -1,0 +1,111 @@
+"""What kernels know about memory that numba does not: who owns an array, and what comes next.
+
+`borrowed` makes views that carry no reference count; `prefetch` asks for a cache line before it is
+needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import get_itemsize, make_array, populate_array
+
+LINE = 64
+"""Bytes of a cache line."""
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""What a prefetch is for, in the terms of llvm.prefetch: into all levels of caches."""
+
+
+def borrowed(value: Any) -> Any:
+    """Return an array, or a NamedTuple of arrays, that does not own its memory.
+
+    The caller must keep the owner alive. No use of the result counts references, and strides of a
+    contiguous array are known to the compiler, those of its record fields included.
+    """
+    return value
+
+
+@overload(borrowed, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+def _(value: Any) -> Any:
+    def implementation(value: Any) -> Any:
+        return _borrow(value)
+
+    return implementation
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _borrow(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (own,) = arguments
+        if isinstance(value, types.Array):
+            return _without_owner(context, builder, value, own)
+        for at, member in enumerate(value):
+            if isinstance(member, types.Array):
+                array = _without_owner(context, builder, member, builder.extract_value(own, at))
+                own = builder.insert_value(own, array, at)
+        return own
+
+    return value(value), generate
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    array = make_array(kind)(context, builder, value)
+    strides = cgutils.unpack_tuple(builder, array.strides, kind.ndim)
+    itemsize = context.get_constant(types.intp, get_itemsize(context, kind))
+    if kind.layout == "C":
+        shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+        strides[-1] = itemsize
+        for axis in reversed(range(kind.ndim - 1)):
+            strides[axis] = builder.mul(strides[axis + 1], shape[axis + 1])
+    result = make_array(kind)(context, builder)
+    populate_array(
+        result,
+        data=array.data,
+        shape=array.shape,
+        strides=cgutils.pack_array(builder, strides),
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return result._getvalue()
+
+
+def prefetch(array: Any, row: int, column: int, line: int) -> None:
+    """Begin to load a cache line that is needed soon: the `line`-th from array[row, column] on.
+
+    `array` has two dimensions or more and is contiguous; an address beyond its end does no harm.
+    """
+
+
+@overload(prefetch, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+def _(array: Any, row: Any, column: Any, line: Any) -> Any:
+    def implementation(array: Any, row: Any, column: Any, line: Any) -> None:
+        _prefetch(array, row, column, line)
+
+    return implementation
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch(typing_context: Any, array: Any, row: Any, column: Any, line: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        own, *indices = arguments
+        view = make_array(array)(context, builder, own)
+        word = ir.IntType(64)
+        strides = cgutils.unpack_tuple(builder, view.strides, array.ndim)
+        steps = [*strides[:2], ir.Constant(word, LINE)]
+        offset = ir.Constant(word, 0)
+        for index, kind, step in zip(indices, signature.args[1:], steps, strict=True):
+            number = context.cast(builder, index, kind, types.intp)
+            offset = builder.add(offset, builder.mul(number, step))
+        address = cgutils.pointer_add(builder, view.data, offset)
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        constants = [ir.Constant(flag, each) for each in (_READ, _KEEP, _DATA)]
+        builder.call(function, [address, *constants])
+        return context.get_dummy_value()
+
+    return types.void(array, row, column, line), generate
