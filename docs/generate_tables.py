@@ -27,7 +27,7 @@ import zerolab.agents.specs
 from zerolab.agents.interface import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
-from zerolab.networks.catalogue import NETWORKS
+from zerolab.networks.catalogue import HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
@@ -113,6 +113,8 @@ def _fields(settings: type[Choice]) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "unset"
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
     return str(value).lower() if isinstance(value, bool) else f"{value}"
 
 
@@ -325,6 +327,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "fpu": lambda: choices(FPU_SETTINGS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "heads": lambda: choices(HEADS),
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "losses": lambda: choices(LOSSES),
     "mergings": lambda: choices(MERGINGS),

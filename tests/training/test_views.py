@@ -195,3 +195,19 @@ def test_unknown_records_are_reported(run):
     run.commit(run.progress, [{"stage": "gate", "iteration": 1, "wall_seconds": 1, "accepted": 7}])
     with pytest.raises(UserError, match="accepted = 7"):
         read_records(run)
+
+
+def test_every_head_has_a_line_of_its_own_style(tmp_path):
+    """In all runs of a figure alike, whatever their heads."""
+    losses = [{"policy": 1.0, "value": 0.5, "sum": 1.5}, {"policy": 2.0, "reply": 3.0, "total": 9}]
+    runs = [
+        made_run(tmp_path / str(number), [LEARN.model_copy(update={"loss": loss}), GATE])
+        for number, loss in enumerate(losses)
+    ]
+    lines = draw_curves(runs).axes[0].lines
+    seen = {(line.get_ydata()[0], line.get_color()): line.get_linestyle() for line in lines}
+    assert len(seen) == 4, "sums are no heads"
+    styles = [seen[key] for key in sorted(seen)]  # value, policy, policy, reply
+    assert styles[1] == styles[2]
+    assert len(set(styles)) == 3
+    assert "reply loss 3.000" in LEARN.model_copy(update={"loss": losses[1]}).summary()

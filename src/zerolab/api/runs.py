@@ -102,6 +102,15 @@ def _assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]
 
 def _as_toml(key: str, value: Any) -> str:
     try:
-        return json.dumps(value)
+        return _inline(value)
     except (TypeError, ValueError, RecursionError):
         raise UserError(f"{key} = {quoted(value)}: expected numbers, texts or lists") from None
+
+
+def _inline(value: Any) -> str:
+    """Return a value as TOML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)

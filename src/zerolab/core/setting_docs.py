@@ -42,7 +42,18 @@ class Setting(NamedTuple):
 
 
 def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iterator[Setting]:
-    """Yield every setting of a model, in its order; what can be chosen brings its own settings."""
+    """Yield every setting of a model, in its order; what can be chosen brings its own settings.
+
+    Those of choices that several choices offer, such as the heads of networks, come once.
+    """
+    told: set[tuple[str, str]] = set()
+    for setting in _described(model, prefix, choice):
+        if (setting.key, setting.choice) not in told:
+            told.add((setting.key, setting.choice))
+            yield setting
+
+
+def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Setting]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
         if name == "name" and issubclass(model, Choice):
@@ -52,15 +63,15 @@ def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iter
         if listed:
             yield _listing(key, choice, field, text, listed)
             for kind in listed:
-                yield from describe(kind, f"{key}.", kind.model_fields["name"].default)
+                yield from _described(kind, f"{key}.", kind.model_fields["name"].default)
         elif not models:
             yield _setting(key, choice, field, text)
         elif issubclass(models[0], Choice):
             yield _choosing(key, choice, field, text, models)
             for each in models:
-                yield from describe(each, f"{key}.", each.model_fields["name"].default)
+                yield from _described(each, f"{key}.", each.model_fields["name"].default)
         else:
-            yield from describe(models[0], f"{key}.", choice)
+            yield from _described(models[0], f"{key}.", choice)
 
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -86,18 +86,17 @@ class NetworkEvaluator:
         return priors, values
 
     def evaluate_more(
-        self, states: NDArray[np.uint64], wanted: Collection[Answer]
+        self, states: NDArray[np.uint64], wanted: Collection[str]
     ) -> tuple[
         NDArray[np.float32],
         NDArray[np.float32],
         NDArray[np.float32] | None,
         NDArray[np.float32] | None,
     ]:
-        """Return what `evaluate` does, and of what else is wanted: draws and values of actions.
+        """Return priors, values, draws and action values; the last two are None unless wanted.
 
-        Draws float32[N] are probabilities; values of actions float32[N, actions] lie in [-1, 1].
-        Both are None where they are not wanted. Only the heads that answer are computed. Raises
-        UserError where the network has none for an answer.
+        Draws float32[N] are probabilities; action values float32[N, actions] lie in [-1, 1]. Only
+        the heads that answer are computed. Raises UserError where none does.
         """
         more: list[Answer] = [answer for answer in ("draws", "action_values") if answer in wanted]
         priors, values, *others = self._answers(states, ("priors", "values", *more))
@@ -113,7 +112,7 @@ class NetworkEvaluator:
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
             found = compute(planes, answers)
-        return [each[:count].numpy() for each in found]
+        return [np.ascontiguousarray(each[:count].numpy()) for each in found]
 
     def _compute(self, planes: Tensor, answers: Sequence[Answer]) -> list[Tensor]:
         shaped = planes.to(self.precision).contiguous(memory_format=torch.channels_last)

@@ -1,7 +1,8 @@
 """Losses: what learning minimises, from the errors of the heads [Wang2019], [Wang2020a].
 
 A loss combines l_p, the policy's error, and l_v, that of the head which the search reads values
-from. What further heads add is the same for all losses: their mean errors, weighted. Errors come
+from: the squared error of ``value`` or the cross-entropy of ``outcome``, whichever comes first.
+What further heads add is the same for all losses: their mean errors, weighted. Errors come
 per sample, so that a loss may weigh samples or combine heads as it likes. A loss of another package
 is a class like those below, in a module that the entry point ``zerolab.networks`` names.
 """

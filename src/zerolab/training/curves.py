@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import accumulate, cycle
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.core.figures import COLOURS, colour, legend_below, new_figure, shortened
@@ -32,7 +32,17 @@ _LABELS = {
     "games": "games of self-play",
     "hours": "hours of training",
 }
-_DASHES = {"policy": "-", "value": "--", "network": "-", "search": "--"}
+_DASHES = {"network": "-", "search": "--"}
+_STYLES: tuple[Any, ...] = (
+    "solid",
+    "dashed",
+    "dotted",
+    "dashdot",
+    (0, (5, 1)),
+    (0, (1, 4)),
+    (0, (8, 2, 1, 2)),
+)
+"""Of the losses of heads, in the order in which they are first met."""
 
 
 class Curves(NamedTuple):
@@ -95,12 +105,13 @@ def _places(records: Sequence[Record], x: XAxis) -> list[float]:
 
 
 _Draw = Callable[["Axes", Curves], None]
+_Style = Any  # what matplotlib takes for a line style
 
 
 def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
     """Return how each panel draws a run, by its title."""
     panels: dict[str, _Draw] = {
-        "loss in the last epoch": _draw_losses,
+        "loss in the last epoch": _draw_losses(curves),
         "training Elo of the best network (biased)": _draw_elo,
         "plies per game of self-play": _draw_length,
         "seconds per iteration": _draw_stages if len(curves) == 1 else _draw_seconds,
@@ -111,15 +122,26 @@ def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
     return panels
 
 
-def _draw_losses(axes: Axes, curves: Curves) -> None:
-    learned = curves.of(LearnRecord)
-    for name in ("policy", "value"):
-        losses = [
-            each.loss.get(name, math.nan)  # a loss of another package may log other names
-            for each in learned.records
-            if isinstance(each, LearnRecord)
-        ]
-        _draw_line(axes, learned, losses, _DASHES[name])
+def _draw_losses(curves: Sequence[Curves]) -> _Draw:
+    """Return how to draw the losses of all heads, a line style for each."""
+    styles = _head_styles(curves)
+
+    def draw(axes: Axes, curves: Curves) -> None:
+        learned = curves.of(LearnRecord)
+        rows = [each.loss for each in learned.records if isinstance(each, LearnRecord)]
+        for name, style in styles.items():
+            if any(name in row for row in rows):
+                losses = [row.get(name, math.nan) for row in rows]
+                axes.plot(learned.x, losses, linestyle=style, marker=".", color=learned.colour)
+
+    return draw
+
+
+def _head_styles(curves: Sequence[Curves]) -> dict[str, _Style]:
+    """Return the line style of every head that some run has."""
+    learned = [record for each in curves for record in each.of(LearnRecord).records]
+    names = [name for each in learned if isinstance(each, LearnRecord) for name in each.heads]
+    return dict(zip(dict.fromkeys(names), cycle(_STYLES), strict=False))
 
 
 def _draw_elo(axes: Axes, curves: Curves) -> None:
@@ -196,11 +218,12 @@ def _handles(curves: Sequence[Curves]) -> list[Artist]:
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]
     measured = any(each.of(AccuracyRecord).records for each in curves)
-    solid, dashed = (
-        ("policy; network alone", "value; with search") if measured else ("policy", "value")
-    )
+    labels = list(_head_styles(curves)) or ["policy", "value"]
+    if measured:
+        labels[0] += "; network alone"
+        labels[1] += "; with search"
     styles = [
-        Line2D([], [], color="gray", linestyle="solid", label=solid),
-        Line2D([], [], color="gray", linestyle="dashed", label=dashed),
+        Line2D([], [], color="gray", linestyle=style, label=label.replace("_", " "))
+        for style, label in zip(cycle(_STYLES), labels, strict=False)
     ]
     return [*runs, *styles]

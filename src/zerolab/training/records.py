@@ -119,6 +119,10 @@ class SelfPlayRecord(Record):
         )
 
 
+_COMBINED = ("sum", "product", "weighted", "total")
+"""Losses that are not those of a head."""
+
+
 class LearnRecord(Record):
     """How the network was trained."""
 
@@ -131,7 +135,8 @@ class LearnRecord(Record):
     """Positions of the iteration's games that were merged into equal ones; absent without
     merging."""
     loss: dict[str, float]
-    """Means over the last epoch, by name: policy and value and what is made from them. With
+    """Means over the last epoch, by name: the error of every head, what the loss makes of those of
+    policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. With
     `learn.reuse` all batches of the iteration are one epoch, however often they pass through the
     window."""
     epoch_losses: list[dict[str, float]] | None = None
@@ -143,13 +148,14 @@ class LearnRecord(Record):
     gradient_norm: float | None = None
     """Mean norm of the gradients before clipping; absent where they are not clipped."""
 
+    @property
+    def heads(self) -> list[str]:
+        """The names under which `loss` has the errors of heads."""
+        return [name for name in self.loss if name not in _COMBINED]
+
     def summary(self) -> str:
         """See `Record.summary`."""
-        losses = ", ".join(
-            f"{name} loss {self.loss[name]:.3f}"
-            for name in ("policy", "value")
-            if name in self.loss
-        )
+        losses = ", ".join(f"{name} loss {self.loss[name]:.3f}" for name in self.heads)
         rate = self.samples / max(self.wall_seconds, 1e-9)
         return f"learn      {losses}, {self.samples} samples, {rate:,.0f} samples/s"
 

@@ -90,7 +90,9 @@ class LearnSettings(Settings):
     each time, or none ([Clausen2021])."""
 
     loss: choice_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
-    """What is minimised. [Wang2020b]: sum; [Wang2019] and [Wang2020a] compare policy, value, sum,
+    """What is minimised: this of the errors of policy and value, each times its head's weight, plus
+    the weighted errors of all other heads. The value's error is that of `outcome` where a network
+    has this head instead. [Wang2020b]: sum; [Wang2019] and [Wang2020a] compare policy, value, sum,
     product and weighted."""
 
     @model_validator(mode="before")

@@ -99,8 +99,7 @@ class Head(Choice):
     """Base of heads."""
 
     weight: float = Field(default=1.0, ge=0, le=1000)
-    """Weight of this head's mean error in what is minimised; within policy and value, see
-    `learn.loss`."""
+    """Weight of this head's error in what is minimised."""
 
     per_action: ClassVar[bool] = False
     """Whether the head says something about every action. Architectures with a hidden layer before

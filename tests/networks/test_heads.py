@@ -1,0 +1,316 @@
+"""Heads: their targets, errors and gradients by hand, and what a search reads of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from networks.conftest import SMALL
+from replay.made import VISITS, made_facts
+from zerolab.core.config import Settings, choices_among, validate
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import HEADS, LOSSES, NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.networks.layers import folded_copy
+from zerolab.networks.losses import HeadErrors
+from zerolab.rules import host
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+
+NAN = math.nan
+EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
+GIVEN = {"move": ("moves",), "visits": ("policies",), "values": ("policies", "action_values")}
+
+
+class Choosing(Settings):
+    heads: choices_among(HEADS)
+
+
+def target(name, options=VISITS, **columns):
+    made = made_facts(len(next(iter(columns.values()))), **columns)
+    facts = made._replace(**{name: np.asarray(columns[name], np.float32) for name in columns})
+    found = HEADS[name]().target(facts, options)
+    assert found.dtype == np.float32
+    return found.tolist()
+
+
+def error_and_gradient(name, prediction, wanted):
+    """Return a head's errors, and the gradient of their sum without those that are masked."""
+    tensor = torch.tensor(prediction, requires_grad=True)
+    errors = HEADS[name]().error(tensor, torch.tensor(wanted))
+    errors.nansum().backward()
+    return errors.tolist(), tensor.grad.tolist()
+
+
+def test_every_registered_head_is_tested_here():
+    assert set(HEADS) == set(EVERY)
+
+
+@pytest.mark.parametrize("early", ["visits", "values"])
+@pytest.mark.parametrize("late", ["move", "visits", "values"])
+def test_the_policy_target_depends_on_the_ply(early, late):
+    columns = {
+        "policies": [[0.25, 0.75, 0], [0.25, 0.75, 0], [0.25, 0.75, 0]],
+        "action_values": [[0.5, -0.5, NAN]] * 3,
+        "moves": [[0, 1, 0]] * 3,
+    }
+    by_name = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
+    options = VISITS._replace(early=early, late=late, sampled_plies=2)
+    head = HEADS["policy"]()
+    needed = head.columns(options)
+    assert needed == {*GIVEN[early], *GIVEN[late]}
+    facts = made_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
+    found = head.target(facts, options)
+    assert found.dtype == np.float32
+    assert found.tolist() == [by_name[early], by_name[early], by_name[late]]
+
+
+def test_value_targets_of_policies_by_hand():
+    """(Q + 1) / 2 of searched actions, normalised; where all of them lose, the visits."""
+    found = target(
+        "policy",
+        VISITS._replace(early="values", late="values"),
+        policies=[[0.25, 0.25, 0.5, 0], [0.75, 0.25, 0, 0], [0.75, 0, 0.25, 0]],
+        action_values=[[0.5, -0.5, 0, NAN], [0.5, -1, NAN, NAN], [-1, NAN, -1, NAN]],
+    )
+    expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+OUTCOMES = {  # (outcome, its draws), (root's value, its draws), weight: value, (win, draw, loss)
+    "a win": ((1, 0), (NAN, NAN), 0, 1, (1, 0, 0)),
+    "a draw": ((0, 1), (NAN, NAN), 0, 0, (0, 1, 0)),
+    "a loss": ((-1, 0), (NAN, NAN), 0, -1, (0, 0, 1)),
+    "a win, discounted": ((0.75, 0.25), (NAN, NAN), 0, 0.75, (0.75, 0.25, 0)),
+    "a loss, discounted": ((-0.75, 0.25), (NAN, NAN), 0, -0.75, (0, 0.25, 0.75)),
+    "three games merged": ((0.25, 0.25), (NAN, NAN), 0, 0.25, (0.5, 0.25, 0.25)),
+    "half a win, half the root": ((1, 0), (0.5, 0.25), 0.5, 0.75, (0.8125, 0.125, 0.0625)),
+    "the root alone": ((-1, 0), (0.5, 0.25), 1, 0.5, (0.625, 0.25, 0.125)),
+    "a root without draws": ((0, 1), (0.5, NAN), 0.5, 0.25, (0.25, 0.75, 0)),
+    "a lost root without draws": ((1, 0), (-1, NAN), 0.5, 0, (0.5, 0, 0.5)),
+    "draws beyond what the value leaves": ((1, 0), (1, 0.5), 0.5, 1, (1, 0, 0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "root", "weight", "value", "expected"), OUTCOMES.values(), ids=OUTCOMES
+)
+def test_outcomes_and_their_mixes_by_hand(outcome, root, weight, value, expected):
+    columns = {
+        "values": [outcome[0]], "draws": [outcome[1]],
+        "root_values": [root[0]], "root_draws": [root[1]],
+    }  # fmt: skip
+    options = VISITS._replace(root_value_weight=weight)
+    assert target("value", options, **columns) == [value]
+    (found,) = target("outcome", options, **columns)
+    assert found == pytest.approx(expected)
+    assert found[0] - found[2] == pytest.approx(value)
+
+
+def test_the_outcomes_error_and_what_a_search_reads():
+    logits = [[0.0, math.log(2), math.log(5)], [0.0, 0.0, 0.0]]  # 1/8, 2/8, 5/8
+    errors, gradient = error_and_gradient("outcome", logits, [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    assert errors == pytest.approx([math.log(4), math.log(3)])
+    expected = [[1 / 8, 2 / 8 - 1, 5 / 8], [1 / 3 - 1 / 2, 1 / 3, 1 / 3 - 1 / 2]]
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+    read = HEADS["outcome"]().read(torch.tensor(logits))
+    assert read["values"].tolist() == pytest.approx([-1 / 2, 0])
+    assert read["draws"].tolist() == pytest.approx([1 / 4, 1 / 3])
+
+
+def test_the_reply_is_masked_where_the_game_ends():
+    replies = [[0.5, 0.5, 0.0], [NAN, NAN, NAN]]
+    assert target("reply", replies=replies)[0] == replies[0]
+    errors, gradient = error_and_gradient("reply", [[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]], replies)
+    assert errors[0] == pytest.approx(math.log(3))
+    assert math.isnan(errors[1])
+    np.testing.assert_allclose(gradient, [[-1 / 6, -1 / 6, 1 / 3], [0, 0, 0]], atol=1e-6)
+
+
+def test_values_of_actions_are_learnt_where_the_search_visited_them():
+    values = [[0.5, NAN, -1.0], [NAN, NAN, NAN], [NAN, 1.0, NAN]]
+    np.testing.assert_array_equal(target("action_values", action_values=values), values)
+    predicted = [[1.0, 0.3, 0.0], [0.1, 0.2, 0.3], [0.5, 0.0, 0.5]]
+    errors, gradient = error_and_gradient("action_values", predicted, values)
+    assert errors[::2] == pytest.approx([(0.25 + 1) / 2, 1])
+    assert math.isnan(errors[1])
+    np.testing.assert_allclose(gradient, [[0.5, 0, 1], [0, 0, 0], [0, -2, 0]], atol=1e-6)
+
+
+def test_plies_left_are_learnt_in_units_of_twenty_and_far_misses_count_linearly():
+    assert target("plies_left", plies_left=[1, 30]) == pytest.approx([0.05, 1.5])
+    errors, gradient = error_and_gradient("plies_left", [0.25, 0.0, 2.0], [0.0, 0.0, 1.0])
+    assert errors == pytest.approx([0.25**2 / 2, 0, 0.5 * (1 - 0.25)])
+    assert gradient == pytest.approx([0.25, 0, 0.5])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_targets_that_are_masked_everywhere_teach_nothing(name):
+    """What a head may mask, it may mask in a whole batch: the loss is 0, its gradient, too."""
+    if name not in ("reply", "action_values"):
+        return
+    heads = validate(Choosing, {"heads": ["policy", "value", name]}).heads
+    prediction = torch.zeros(2, 3, requires_grad=True)
+    zero = torch.zeros(2)
+    masked = heads[2].error(prediction, torch.full((2, 3), NAN))
+    total = HeadErrors(
+        LOSSES["sum"](), heads, {"policy": zero, "value": zero, name: masked}
+    ).total()
+    total.backward()
+    assert total.item() == 0
+    assert (prediction.grad == 0).all()
+
+
+def test_what_is_minimised_and_logged_by_hand():
+    """l_v is the weighted error of the first head with values; other heads add theirs."""
+    given = [
+        {"name": "policy", "weight": 2}, {"name": "outcome", "weight": 0.5}, "value",
+        {"name": "reply", "weight": 0.25},
+    ]  # fmt: skip
+    heads = validate(Choosing, {"heads": given}).heads
+    errors = {
+        "policy": torch.tensor([1.0, 3.0, 2.0]), "outcome": torch.tensor([4.0, 0.0, 2.0]),
+        "value": torch.tensor([0.0, 3.0, 0.0]), "reply": torch.tensor([8.0, NAN, 4.0]),
+    }  # fmt: skip
+    found = HeadErrors(LOSSES["sum"](), heads, errors)
+    assert found.total().item() == pytest.approx(2 * 2 + 0.5 * 2 + 1 + 0.25 * 6)
+    assert {name: each.item() for name, each in found.logged().items()} == pytest.approx(
+        {
+            "policy": 2, "outcome": 2, "value": 1, "reply": 6,
+            "sum": 5, "product": 4, "total": 7.5,
+        }
+    )  # fmt: skip
+    product = HeadErrors(LOSSES["product"](), heads[:2], errors | {"value": errors["outcome"]})
+    assert product.total().item() == pytest.approx(4)
+
+
+@pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize("name", ["othello:4x5", "connect_four:6x7"])
+def test_every_architecture_builds_every_head(settings, name):
+    game = parse_game(name)
+    actions = rules.actions(game)
+    every = type(settings).model_validate({**settings.model_dump(), "heads": EVERY})
+    network = build_network(every, game, seed=0)
+    planes = torch.from_numpy(host.encode_batch(game, np.array([host.start(game)] * 3)))
+    shapes = {name: tuple(each.shape) for name, each in network(planes).items()}
+    assert shapes == {
+        "policy": (3, actions), "value": (3,), "outcome": (3, 3), "reply": (3, actions),
+        "action_values": (3, actions), "plies_left": (3,),
+    }  # fmt: skip
+    assert set(network(planes, ["reply"])) == {"reply"}
+    for folded, plain in zip(
+        folded_copy(network)(planes).values(), network.eval()(planes).values(), strict=True
+    ):
+        torch.testing.assert_close(folded, plain, atol=1e-5, rtol=1e-4)
+
+
+def test_heads_as_large_as_those_of_clausen(game):
+    """3x3 convolutions to 32 filters, then one fully connected layer."""
+    settings = NETWORKS["resnet"](
+        blocks=1, filters=16, head_filters=32, head_kernel=3, hidden=0, heads=("policy", "outcome")
+    )
+    network = settings.network(game)
+    for name, outputs in (("policy", 7), ("outcome", 3)):
+        shapes = {key: tuple(each.shape) for key, each in network.heads[name].named_parameters()}
+        assert shapes == {
+            "reduce.conv.weight": (32, 16, 3, 3), "reduce.norm.weight": (32,),
+            "reduce.norm.bias": (32,), "head.output.weight": (outputs, 32 * 42),
+            "head.output.bias": (outputs,),
+        }  # fmt: skip
+
+
+def test_a_search_is_told_what_it_wants_and_no_other_head_is_computed(game, states):
+    heads = ("policy", "outcome", "value", "action_values", "reply")
+    network = build_network(NETWORKS["resnet"](blocks=1, filters=8, heads=heads), game, seed=0)
+    evaluator = NetworkEvaluator(network, game, torch.device("cpu"), torch.float32)
+    computed = []
+    for name, module in evaluator._network.heads.items():
+        module.register_forward_hook(lambda *_, name=name: computed.append(name))
+    with torch.no_grad():
+        outputs = network.eval()(torch.from_numpy(host.encode_batch(game, states)))
+    win, draw, loss = torch.softmax(outputs["outcome"], dim=1).T
+    expected = [
+        torch.softmax(outputs["policy"], dim=1), win - loss, draw, outputs["action_values"]
+    ]  # fmt: skip
+    for wanted, more in (((), ()), (("draws",), ()), (("draws", "action_values"), EVERY[4:5])):
+        computed.clear()
+        found = evaluator.evaluate_more(states, wanted)
+        assert sorted(computed) == sorted(("policy", "outcome", *more))
+        for name, got, right in zip(("", "", *_MORE), found, expected, strict=True):
+            if name and name not in wanted:
+                assert got is None
+            else:
+                assert got.dtype == np.float32
+                np.testing.assert_allclose(got, right, atol=1e-5)
+    priors, values = evaluator.evaluate(states)
+    np.testing.assert_allclose(priors, expected[0], atol=1e-5)
+    np.testing.assert_allclose(values, expected[1], atol=1e-5)
+
+
+_MORE = ("draws", "action_values")
+
+
+def test_what_no_head_says_is_told(game, states):
+    evaluator = NetworkEvaluator(build_network(SMALL["conv"], game, seed=0), game)
+    for answer, head in (("draws", "outcome"), ("action_values", "action_values")):
+        with pytest.raises(UserError, match=f'expected "{head}" in network.heads') as caught:
+            evaluator.evaluate_more(states, [answer])
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["policy", "valeu"],
+            'heads.1: unknown head "valeu": expected one of action_values, outcome, plies_left,'
+            ' policy, reply, value; did you mean "value"?',
+        ),
+        (["policy", {"name": "value", "wait": 3}], 'heads.1: unknown setting "wait"'),
+        (["policy", {"name": "value", "weight": -1}], "heads.1: weight = -1: expected at least 0"),
+        (["policy", 3], "heads.1: 3: expected one of action_values, outcome"),
+        (["policy", {"weight": 3}], "heads.1: {'weight': 3}: expected one of"),
+        ("policy", 'heads = "policy": expected a list'),
+    ],
+)
+def test_mistakes_in_a_list_are_told_in_one_line(given, message):
+    with pytest.raises(UserError) as caught:
+        validate(Choosing, {"heads": given})
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ("policy", "value", "policy"),
+            'heads: "policy" is there twice: expected every head once',
+        ),
+        (
+            ("policy", "reply"),
+            'heads: no head gives values: expected "outcome" or "value" in network.heads, which'
+            ' has "policy", "reply"',
+        ),
+        (("value",), 'heads: no head gives priors: expected "policy" in network.heads, which has'),
+        ((), 'heads: no head gives priors: expected "policy" in network.heads, which has none'),
+    ],
+)
+def test_lists_that_no_search_can_use_are_refused(given, message):
+    for kind in (NETWORKS["conv"], NETWORKS["resnet"]):
+        with pytest.raises(UserError) as caught:
+            validate(kind, {"heads": given})
+        assert str(caught.value).startswith(message)
+
+
+def test_short_and_long_forms_are_the_same():
+    short = validate(NETWORKS["conv"], {"heads": ["policy", "outcome"]})
+    long = validate(NETWORKS["conv"], short.model_dump())
+    assert short == long
+    assert short.model_dump()["heads"] == (
+        {"name": "policy", "weight": 1.0},
+        {"name": "outcome", "weight": 1.5},
+    )
