@@ -22,7 +22,7 @@ from zerolab.training.configure import resolve
 from zerolab.training.facts import window_rows
 from zerolab.training.gates import WinRate
 from zerolab.training.learner import Learner
-from zerolab.training.presets import preset_names, preset_title
+from zerolab.training.presets import preset_title
 from zerolab.training.records import (
     BaselineRecord,
     GateRecord,
@@ -240,9 +240,3 @@ def test_a_preset_may_be_a_file(tmp_path):
     settings = resolve(None, str(path))
     assert (settings.preset, settings.search.simulations, settings.search.cache) == ("mine", 3, 7)
     assert settings.game == "gobang:3x3:3"
-
-
-def test_every_preset_is_valid():
-    assert preset_names() == ["mini", "small", "smoke", "wang2019", "wang2020a", "wang2020b"]
-    for name in preset_names():
-        assert resolve(None, name).preset == name
