@@ -152,27 +152,41 @@ def test_mistakes_are_told_in_one_line(given, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_loss_of_another_package_is_found_by_its_name(tmp_path):
-    """Its errors are per sample, so it may weigh them one by one."""
-    (tmp_path / "clipped.py").write_text(
-        """
+def run_with_plugin(folder, module, program):
+    """Run a program that finds a module among the plug-ins of networks; return what it prints."""
+    (folder / "plugin.py").write_text(module)
+    announcement = folder / "plugin-1.dist-info" / "entry_points.txt"
+    announcement.parent.mkdir()
+    announcement.write_text("[zerolab.networks]\nplugin = plugin\n")
+    path = os.pathsep.join([str(folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.split("\n")
+
+
+CLIPPED = """
 from typing import Literal
 from zerolab.networks.losses import LOSSES, Loss
-from zerolab.networks.heads.interface import POLICY, VALUE
 
 class ClippedLoss(Loss):
     name: Literal["clipped"] = "clipped"
     most: float = 2.0
 
     def __call__(self, errors):
-        return errors[POLICY].clamp(max=self.most).mean() + errors[VALUE].mean()
+        return errors["policy"].clamp(max=self.most).mean() + errors["value"].mean()
 
 LOSSES.add("clipped", ClippedLoss)
 """
-    )
-    announcement = tmp_path / "clipped-1.dist-info" / "entry_points.txt"
-    announcement.parent.mkdir()
-    announcement.write_text("[zerolab.networks]\nclipped = clipped\n")
+
+
+def test_a_loss_of_another_package_is_found_by_its_name(tmp_path):
+    """Its errors are per sample, so it may weigh them one by one."""
     program = """
 import torch
 from zerolab.core.config import validate
@@ -181,12 +195,66 @@ loss = validate(LearnSettings, {"loss": {"name": "clipped", "most": 3}}).loss
 errors = {"policy": torch.tensor([1.0, 5.0]), "value": torch.tensor([0.0, 1.0])}
 print(loss(errors).item(), *loss.logged(errors))
 """
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.split() == ["2.5", "sum", "product"], done.stderr
+    assert run_with_plugin(tmp_path, CLIPPED, program)[0] == "2.5 sum product"
+
+
+LENGTH = """
+from typing import ClassVar, Literal
+import numpy as np
+from zerolab.networks.heads.interface import HEADS, Head
+from zerolab.networks.losses import LOSSES, Loss, squared_error
+
+class PlyHead(Head):
+    name: Literal["ply"] = "ply"
+    most: int = 42
+
+    def activation(self, outputs):
+        return outputs.squeeze(1)
+
+    def target(self, facts, options):
+        return (facts.plies / self.most).astype(np.float32)
+
+    def error(self, prediction, target):
+        return squared_error(prediction.float(), target)
+
+class PlyLoss(Loss):
+    name: Literal["ply"] = "ply"
+    uses: ClassVar[tuple[str, ...]] = ("policy", "ply")
+
+    def __call__(self, errors):
+        return errors["policy"].mean() + 3 * errors["ply"].mean()
+
+    def logged(self, errors):
+        return {}
+
+HEADS.add("ply", PlyHead)
+LOSSES.add("ply", PlyLoss)
+"""
+
+
+def test_a_head_of_another_package_is_built_and_learnt(tmp_path):
+    """With a loss that uses it, too, instead of adding its error."""
+    program = """
+import torch
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.losses import HeadErrors
+from zerolab.rules.catalogue import parse_game
+from zerolab.training.configure import resolve
+def settings(heads):
+    return resolve(None, "smoke", [f"network.heads={heads}", "learn.loss=ply"])
+chosen = settings('["policy", "value", {name="ply", most=9}]')
+network = build_network(chosen.network, parse_game(chosen.game), 0)
+outputs = network(torch.zeros(2, 1, 3, 3))
+print(*outputs, network.kinds["ply"].most, tuple(outputs["ply"].shape))
+errors = {"policy": torch.ones(2), "value": torch.ones(2), "ply": torch.ones(2)}
+errors = HeadErrors(chosen.learn.loss, list(network.kinds.values()), errors)
+print(errors.total().item(), *errors.logged())
+try:
+    settings(["policy", "value"])
+except UserError as error:
+    print(error)
+"""
+    lines = run_with_plugin(tmp_path, LENGTH, program)
+    assert lines[:2] == ["policy value ply 9 (2,)", "5.0 policy value ply total"]
+    assert lines[2].startswith('learn.loss = "ply" uses the head "ply": expected it in network.')

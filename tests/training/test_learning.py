@@ -8,7 +8,7 @@ import torch
 
 from replay.made import VISITS, made_facts
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import build_network
+from zerolab.networks.catalogue import HEADS, build_network
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import parse_game
@@ -18,9 +18,9 @@ from zerolab.training.learner import Learner
 from zerolab.training.settings import LearnSettings
 
 
-def made_learner(**settings):
+def made_learner(heads=("policy", "value"), **settings):
     game = parse_game("gobang:3x3:3")
-    network = resolve(None, "smoke").network
+    network = resolve(None, "smoke", [f"network.heads={list(heads)}"]).network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 
@@ -51,6 +51,28 @@ def test_learning_changes_weights_and_lowers_every_loss():
     )
     after = learner.weight_arrays()
     assert all((before[name] != after[name]).any() for name in before if name.endswith("weight"))
+
+
+def test_every_head_learns():
+    """Also where half of its targets are masked."""
+    position = Position.start("gobang:3x3:3")
+    states, right = [], np.eye(9)[[4, 0, 8, 2]]
+    for action in (4, 0, 8, 2):
+        states.append(position.state)
+        position = position.play(action)
+    unknown = np.full((2, 9), np.nan)
+    facts = made_facts(
+        4, policies=right, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
+        replies=np.concatenate([right[1:3], unknown]),
+        action_values=np.concatenate([np.where(right[:2] == 1, 1, np.nan), unknown]),
+    )  # fmt: skip
+    window = Window(position.game, Iterations())
+    window.add(np.array(states), facts)
+    first = made_learner(HEADS, epochs=1).learn(window, 0, 1).losses
+    last = made_learner(HEADS, epochs=60).learn(window, 0, 1).losses
+    assert list(first) == [*HEADS, "sum", "product", "total"]
+    for name in (*HEADS, "total"):
+        assert last[name] < 0.6 * first[name], name
 
 
 def test_the_state_of_adam_continues_and_can_be_restored():

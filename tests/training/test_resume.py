@@ -20,6 +20,9 @@ SETTINGS = [
     "selfplay.episodes=12",
     "search.simulations=40",
     "final_evaluation.games=2",
+    'network.heads=["policy", "outcome", "reply", "action_values", "plies_left", "value"]',
+    "search.discount=0.97",
+    "learn.root_value_weight=0.25",
 ]
 
 

@@ -11,6 +11,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
 from zerolab.networks.heads.interface import TargetOptions
+from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
@@ -250,6 +251,16 @@ class TrainSettings(Settings):
                 f"learn.schedule = {quoted(self.learn.schedule.name)} goes on until iteration"
                 f" {last}, beyond the {self.iterations} iterations of the run: expected a shorter"
                 " one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _loss_fits(self) -> TrainSettings:
+        if missing := missing_heads(self.learn.loss, self.network.heads):
+            names = ", ".join(quoted(head.name) for head in self.network.heads)
+            raise ValueError(
+                f"learn.loss = {quoted(self.learn.loss.name)} uses the head {quoted(missing[0])}:"
+                f" expected it in network.heads, which has {names}"
             )
         return self
 
