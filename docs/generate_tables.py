@@ -31,6 +31,7 @@ from zerolab.networks.catalogue import HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
+from zerolab.search.budgets.interface import BUDGETS
 from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
 from zerolab.studies.interface import registered_studies
 from zerolab.training.gates import GATES
@@ -325,6 +326,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "benchmarks": benchmarks,
     "examples": examples,
     "fpu": lambda: choices(FPU_SETTINGS),
+    "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
     "heads": lambda: choices(HEADS),

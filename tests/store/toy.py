@@ -58,7 +58,7 @@ def train(path: Path, iterations: int = 2) -> RunFolder:
     with run.locked():
         if (run.progress.iteration, run.progress.stage) == (1, "selfplay"):
             run.save_network(0, weights(0), weights(1000))
-        run.prune_checkpoints()
+        run.prune()
         while run.progress.iteration <= iterations:
             {"selfplay": _play, "learn": _learn, "gate": _gate}[run.progress.stage](run)
     return run
@@ -92,7 +92,7 @@ def _gate(run: RunFolder) -> None:
     run.games.record(iteration, "gate", games(iteration + 100))
     best = iteration if iteration % 2 else run.progress.best
     _commit(run, stage="selfplay", iteration=iteration + 1, best=best, elo=10.0 * best)
-    run.prune_checkpoints()
+    run.prune()
 
 
 def contents(folder: Path) -> dict[str, object]:

@@ -9,12 +9,15 @@ from zerolab.agents.interface import Actions, Slots
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
+from zerolab.search.budgets.fixed import FixedSettings
+from zerolab.search.budgets.interface import BudgetSettings
 from zerolab.search.interface import Evaluator, statistics
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import node_bytes
 
 _LEAST_NODES = 1024  # of a search's trees
+_FIXED = FixedSettings()
 
 
 class SearchPlayer:
@@ -22,7 +25,8 @@ class SearchPlayer:
 
     Moves of the first `sampled_plies` plies are drawn in proportion to the visits instead, which
     makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
-    `threads` may share the playouts of a batch of leaves.
+    `threads` may share the playouts of a batch of leaves; `budget` says how many simulations a move
+    gets.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class SearchPlayer:
         *,
         noise: bool = False,
         threads: int = 1,
+        budget: BudgetSettings = _FIXED,
     ) -> None:
         self.name = name
         self.evaluator = evaluator
@@ -43,11 +48,14 @@ class SearchPlayer:
         self._game = game
         self._sampled_plies = sampled_plies
         self._threads = threads
+        self._budget_settings = budget
         self.start(0)
 
     def start(self, games: int) -> None:
         """See `Player.start`."""
         self.search = Search(self._game, self._settings, self.evaluator, games, self._threads)
+        actions = rules.actions(self._game)
+        self.budget = self._budget_settings.new_budget(self._settings, games, actions)
         self._plies = np.zeros(games, np.int64)
         self._keys = np.zeros(games, np.uint64)
         self.reset(np.arange(games))
@@ -61,17 +69,19 @@ class SearchPlayer:
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         self.submit(slots, states, keys)
-        self.search.run()
+        while self.search.active:
+            self._settled(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys
-        self.search.start_search(slots, keys, keys)
+        simulations, _ = self.budget.begin(slots, keys)
+        self.search.start_search(slots, keys, keys, simulations)
 
     def poll(self) -> tuple[Slots, Actions]:
         """See `AsyncPlayer.poll`: one step of the search."""
-        slots = self.search.step()
+        slots = self._settled(self.search.step())
         return slots, self.decide(slots)
 
     def select_leaves(self) -> NDArray[np.uint64]:
@@ -84,8 +94,18 @@ class SearchPlayer:
         """See `LeafPlayer.expand_and_backup`."""
         if len(values):
             self.search.expand_and_backup(priors, values)
-        slots = self.search.finish()
+        slots = self._settled(self.search.finish())
         return slots, self.decide(slots)
+
+    def _settled(self, slots: Slots) -> Slots:
+        """Return the finished searches with which the budget is content; the others go on."""
+        if not slots.size:
+            return slots
+        more = self.budget.more(slots, self.search)
+        unsettled = more > 0
+        if unsettled.any():
+            self.search.extend(slots[unsettled], more[unsettled])
+        return slots[~unsettled]
 
     def decide(self, slots: Slots) -> Actions:
         """Return the actions for finished searches."""

@@ -1,4 +1,4 @@
-"""Self-play, compared with the network's own best rate on ready states."""
+"""Self-play, compared with the network's own best rate on ready states, and without a tail."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from zerolab.bench.measure import GAMES, Measurement, in_turns, timed
 from zerolab.core.threads import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.play.selfplay import play_episodes
-from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.continuous import play_on
+from zerolab.play.selfplay import Episodes, play_episodes
+from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
+from zerolab.store.unfinished import Unfinished
 
 _BATCHES = (64, 128, 256)
+_LANES = 256
 
 WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("conv512", {"name": "conv", "channels": 512}, 50, 25),
@@ -47,6 +50,21 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
                     "the network's best batched positions/s",
                     subject.shares(),
                 )
+    yield from _measure_without_tail(rounds)
+
+
+def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
+    """Measure games that outlive iterations beside episodes, as many at once, as `mini` has."""
+    settings = {"name": "resnet", "blocks": 4, "filters": 32}
+    search = SearchSettings(simulations=60)
+    for name in GAMES:
+        episodes = SelfPlay(name, settings, _LANES, search, positions=True)
+        lanes = ContinuousSelfPlay(name, settings, episodes.plies_per_game(), search)
+        rate, tailed = in_turns(lanes.play, episodes.play, rounds)
+        yield Measurement(
+            f"selfplay/resnet4x32/{name}/continuous", "positions/s", rate, tailed,
+            "episodes' positions/s, as many games at once", lanes.shares(),
+        )  # fmt: skip
 
 
 def _evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
@@ -59,29 +77,65 @@ class SelfPlay:
     """The games of one iteration after another, with an untrained network."""
 
     def __init__(
-        self, name: str, network: dict[str, Any], games: int, search: SearchSettings
+        self,
+        name: str,
+        network: dict[str, Any],
+        games: int,
+        search: SearchSettings,
+        *,
+        positions: bool = False,
     ) -> None:
+        """Count simulations, or `positions`."""
         self._game = parse_game(name)
         self._evaluator = _evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
         self._search = search
+        self._positions = positions
         self._iteration = 0
         self._seconds: dict[str, float] = {}
 
     def play(self) -> float:
-        """Play an iteration's games; return the number of simulations."""
+        """Play an iteration's games; return the number of simulations, or of positions."""
         torch.set_num_threads(1)
         self._iteration += 1
-        episodes = play_episodes(
+        episodes = self._play()
+        self._seconds = episodes.seconds
+        return float(episodes.moves if self._positions else episodes.counts["simulations"])
+
+    def _play(self) -> Episodes:
+        return play_episodes(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
-        self._seconds = episodes.seconds
-        return float(episodes.counts["simulations"])
+
+    def plies_per_game(self) -> int:
+        """Play an iteration; return the mean length of its games, rounded."""
+        episodes = self._play()
+        return round(episodes.moves / len(episodes.games))
 
     def shares(self) -> dict[str, float]:
         """Return how the last iteration's thread time was spent, in shares of 1."""
         total = sum(self._seconds.values())
         return {part: seconds / total for part, seconds in self._seconds.items()}
+
+
+class ContinuousSelfPlay(SelfPlay):
+    """One iteration after another of games that outlive them."""
+
+    def __init__(
+        self, name: str, network: dict[str, Any], plies: int, search: SearchSettings
+    ) -> None:
+        super().__init__(name, network, 1, search, positions=True)
+        self._settings = SelfPlaySettings(
+            schedule=Continuous(plies=plies), parallel_games=_LANES, threads=available_cores()
+        )
+        self._unfinished: Unfinished | None = None
+
+    def _play(self) -> Episodes:
+        episodes = play_on(
+            self._game, self._settings, self._search, self._evaluator, 0, self._unfinished
+        )
+        self._unfinished = episodes.unfinished
+        return episodes
 
 
 class _Network:

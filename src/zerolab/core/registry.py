@@ -10,7 +10,8 @@ registers something when it is imported::
 Layer      What its plug-ins register
 ========== ============================================================================
 games      games (``rules.catalogue.register_game``)
-search     selection rules, first-play urgency rules, leaf evaluators (`search.interface`)
+search     selection rules, first-play urgency rules, leaf evaluators (`search.interface`),
+           budgets (`search.budgets.interface`)
 networks   architectures
 agents     agent kinds
 training   losses, optimisers, schedules, gates and what else the iteration loop chooses from

@@ -33,6 +33,17 @@ class ScheduledGame(NamedTuple):
     """Actions that are played before the agents choose."""
     plies: int | None = None
     """Most plies after the opening; None: until the game ends."""
+    stride: int = 0
+    """How much larger the numbers of the game are that follows in its place; 0 for none. It is
+    played without an opening and has the plies that this one leaves."""
+
+    def following(self, played: int) -> ScheduledGame | None:
+        """Return the game that follows once this one is over after `played` plies, if one does."""
+        left = None if self.plies is None else self.plies - (played - len(self.opening))
+        if not self.stride or left == 0:
+            return None
+        number, stream = self.number + self.stride, self.stream + self.stride
+        return self._replace(number=number, stream=stream, opening=(), plies=left)
 
 
 def colours_in_turn(first: str, second: str, numbers: Iterable[int]) -> list[ScheduledGame]:

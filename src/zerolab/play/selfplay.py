@@ -22,6 +22,7 @@ from zerolab.search.interface import Evaluator
 from zerolab.search.settings import SearchSettings
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
+from zerolab.store.unfinished import Unfinished
 
 _PURPOSES = (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
 
@@ -37,6 +38,10 @@ class Episodes(NamedTuple):
     """See `Search.counts`."""
     seconds: dict[str, float]
     """Thread time by part of the search."""
+    moves: int
+    """Moves played; those of games that outlive an iteration count where they are played."""
+    unfinished: Unfinished | None = None
+    """The games that go on in the next iteration, if games may."""
 
 
 class SelfPlayProgress(NamedTuple):
@@ -67,6 +72,33 @@ def play_episodes(
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     threads = min(settings.threads, len(numbers))
+    batches = [
+        [ScheduledGame(number, name, name, number) for number in numbers[thread::threads]]
+        for thread in range(threads)
+    ]
+    slots = max(1, settings.parallel_games // settings.threads)
+    played = play_batches(
+        game, settings, search, evaluator, seed, iteration, batches, slots, name, report
+    )
+    return played._replace(examples=with_outcomes(played.examples, played.games))
+
+
+def play_batches(
+    game: Game,
+    settings: SelfPlaySettings,
+    search: SearchSettings,
+    evaluator: Evaluator,
+    seed: int,
+    iteration: int,
+    batches: Sequence[Sequence[ScheduledGame]],
+    slots: int,
+    name: str,
+    report: Callable[[SelfPlayProgress], None],
+) -> Episodes:
+    """Play batches of games, each in a thread with so many slots; see `play_episodes`.
+
+    In the examples, what only the end of a game tells is still 0: some may be left unfinished.
+    """
     players: list[_SelfPlayer] = []
 
     def new_player() -> _SelfPlayer:
@@ -74,15 +106,9 @@ def play_episodes(
         players.append(_SelfPlayer(game, settings, search, evaluator, cores))
         return players[-1]
 
-    batches = [
-        [ScheduledGame(number, name, name, number) for number in numbers[thread::threads]]
-        for thread in range(threads)
-    ]
     agent = Agent(name, new_player, game=game, evaluator=lambda: evaluator)
-    setup = Setup(
-        game, [agent], seed, iteration, max(1, threads),
-        max(1, settings.parallel_games // settings.threads), _PURPOSES,
-    )  # fmt: skip
+    purposes = (*_PURPOSES, streams.SELF_PLAY_BUDGET) if settings.budget.is_random else _PURPOSES
+    setup = Setup(game, [agent], seed, iteration, max(1, len(batches)), slots, purposes)
     moves, recorder = _SearchedMoves(), Recorder()
     play_schedule(
         setup, batches, moves=[moves], games=[recorder],
@@ -90,22 +116,23 @@ def play_episodes(
     )  # fmt: skip
     counts = _total(player.search.counts for player in players)
     seconds = _total(player.search.seconds for player in players)
-    examples = _with_outcomes(moves.examples(), recorder.games)
-    return Episodes(examples, recorder.games, counts, seconds)
+    return Episodes(moves.examples(), recorder.games, counts, seconds, moves.count)
 
 
 def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
     """Return the episodes of parts of an iteration as if they had been played at once."""
-    examples = _in_order([part.examples for part in parts])
+    examples = in_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = _total(part.counts for part in parts)
-    return Episodes(examples, games, counts, _total(part.seconds for part in parts))
+    seconds = _total(part.seconds for part in parts)
+    return Episodes(examples, games, counts, seconds, sum(part.moves for part in parts))
 
 
 class _SelfPlayer(SearchPlayer):
     """Searches both sides of its games in one tree each, with root noise.
 
-    Its keys are uint64[n, 3]: a stream for the move, one for playouts, one for root noise.
+    Its keys are uint64[n, 3]: a stream for the move, one for playouts, one for root noise; and in a
+    fourth column one for a budget that draws.
     """
 
     def __init__(
@@ -118,13 +145,20 @@ class _SelfPlayer(SearchPlayer):
     ) -> None:
         super().__init__(
             game, "self-play", search, evaluator, settings.sampled_plies,
-            noise=True, threads=threads,
+            noise=True, threads=threads, budget=settings.budget,
         )  # fmt: skip
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        super().start(games)
+        self._full = np.zeros(games, np.bool_)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys[:, 0]
-        self.search.start_search(slots, keys[:, 1], keys[:, 2])
+        simulations, full = self.budget.begin(slots, keys[:, -1])
+        self._full[slots] = full
+        self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
     def decide(self, slots: Slots) -> Actions:
         """Choose as every search does, and keep what it has found out."""
@@ -136,7 +170,7 @@ class _SelfPlayer(SearchPlayer):
             self.search.root_values(slots).astype(np.float16),
             self.search.root_draws(slots).astype(np.float16),
             np.where(visits > 0, values, np.nan).astype(np.float16),
-            np.ones(len(slots), np.bool_),
+            self._full[slots],
         )
         return self.search.choose(slots, self._keys[slots], self.sampled(slots))
 
@@ -177,10 +211,10 @@ class _SearchedMoves:
 
     def examples(self) -> Examples:
         """Return the examples, in which outcomes and plies left are still 0."""
-        return _in_order(self._chunks)
+        return in_order(self._chunks)
 
 
-def _with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
+def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     """Return the examples of finished games, by number, with what their ends say."""
     known = np.array([game.number for game in games])
     played = np.searchsorted(known, examples.games)
@@ -192,7 +226,7 @@ def _with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     )
 
 
-def _in_order(parts: Sequence[Examples]) -> Examples:
+def in_order(parts: Sequence[Examples]) -> Examples:
     """Return the examples of all parts ordered by game and ply."""
     columns: list[NDArray[Any]] = [np.concatenate(each) for each in zip(*parts, strict=True)]
     together = Examples(*columns)

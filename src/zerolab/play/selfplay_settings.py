@@ -6,10 +6,39 @@ from typing import Literal
 
 from pydantic import Field
 
-from zerolab.core.config import Settings
+from zerolab.core.config import Choice, Settings, choice_among
+from zerolab.core.registry import import_modules
 from zerolab.core.threads import available_cores
+from zerolab.search.budgets.interface import BUDGETS
+
+import_modules("zerolab.search.budgets")
 
 _MOST_THREADS = 64
+
+
+class Episodes(Choice):
+    """`selfplay.episodes` games per iteration, each of them played to its end by one network."""
+
+    name: Literal["episodes"] = "episodes"
+
+
+class Continuous(Choice):
+    """Games that go on from one iteration to the next, so that batches stay full to the end.
+
+    Each of `selfplay.parallel_games` lanes plays equally many plies per iteration. A game that ends
+    is followed by the next one in its lane; one that does not end goes on in the next iteration,
+    with the network and the search then in force and with new trees. It gives examples in the
+    iteration in which it ends. `selfplay.episodes` has no effect.
+    """
+
+    name: Literal["continuous"] = "continuous"
+
+    plies: int = Field(default=30, ge=1, le=1_000_000)
+    """Plies per lane and iteration, so that an iteration has `selfplay.parallel_games` times as
+    many positions."""
+
+
+_SCHEDULES: dict[str, type[Choice]] = {"episodes": Episodes, "continuous": Continuous}
 
 
 class SelfPlaySettings(Settings):
@@ -18,6 +47,12 @@ class SelfPlaySettings(Settings):
     episodes: int = Field(default=50, ge=1, le=1_000_000)
     """E: games per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 50 ([Wang2020a] sweeps 10 to
     100)."""
+
+    schedule: choice_among(_SCHEDULES) = Field(default_factory=Episodes)  # type: ignore[valid-type]
+    """Which games an iteration plays. [Wang2019], [Wang2020a], [Wang2020b]: episodes."""
+
+    budget: choice_among(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
+    """How many simulations a move gets. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
 
     sampled_plies: int = Field(default=14, ge=0)
     """Plies at the start of a game whose moves are drawn in proportion to the visits; later moves
@@ -35,9 +70,9 @@ class SelfPlaySettings(Settings):
     of those above."""
 
     parallel_games: int = Field(default=512, ge=1)
-    """Games in progress at once, in all threads together. Does not change what is played where the
-    network answers a position equally in every batch: in bfloat16, but not in float32
-    (docs/decisions/0002)."""
+    """Games in progress at once, in all threads together. Does not change which episodes are played
+    where the network answers a position equally in every batch: in bfloat16, but not in float32
+    (docs/decisions/0002). With a continuous schedule it is the number of lanes."""
 
     threads: int = Field(
         default_factory=lambda: min(_MOST_THREADS, available_cores()),

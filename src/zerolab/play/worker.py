@@ -247,6 +247,8 @@ class Worker:
         result = -outcome if flip else outcome
         actions = tuple(self._moves[slot])
         self._finish(GameRecord(game.number, game.first, game.second, actions, result))
+        if following := game.following(len(actions)):
+            self._waiting.append(following)
         self._games[slot] = None
         heapq.heappush(self._free, slot)
         sides = self._sides[slot].tolist()[: 1 if self._is_shared[slot] else 2]

@@ -23,13 +23,14 @@ from zerolab.store.folder import FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
 from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
+from zerolab.store.unfinished import Unfinished, load_unfinished, save_unfinished
 
 RUN = FolderKind("run", "config.toml", "--run")
 
 _WEIGHTS = "weights"
 _OPTIMIZER = "optimizer state"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
-_EXAMPLES = re.compile(r"(\d{4,})\.npz")
+_OF_ITERATION = re.compile(r"(\d{4,})\.npz")
 
 
 class _Checkpoint(NamedTuple):
@@ -143,6 +144,9 @@ class RunFolder:
     def _examples_path(self, iteration: int) -> Path:
         return self.path / "examples" / f"{iteration:04}.npz"
 
+    def _unfinished_path(self, iteration: int) -> Path:
+        return self.path / "unfinished" / f"{iteration:04}.npz"
+
     def save_network(self, iteration: int, weights: Arrays, optimizer: Arrays) -> None:
         """Save a network and the state of its optimiser."""
         about = {**self._about(iteration), "network": self.config.get("network", {})}
@@ -175,11 +179,18 @@ class RunFolder:
         """Return the iterations whose networks are kept."""
         return sorted(each.iteration for each in self._checkpoints() if not each.is_optimizer)
 
-    def prune_checkpoints(self) -> None:
-        """Remove the network of a rejected candidate and optimiser states no longer needed."""
+    def prune(self) -> None:
+        """Remove what is no longer needed.
+
+        That is the network of a rejected candidate, optimiser states of former networks, and
+        unfinished games that have gone on since.
+        """
         best, current = self.progress.best, self.progress.iteration
         for path, iteration, is_optimizer in self._checkpoints():
             if best < iteration < current or (is_optimizer and iteration < best):
+                _remove(path)
+        for path, iteration in self._npz_files("unfinished"):
+            if iteration < self.latest_examples:
                 _remove(path)
 
     def save_examples(self, iteration: int, examples: Examples) -> None:
@@ -200,6 +211,22 @@ class RunFolder:
         count, about = count_full(path)
         self._check_origin(path, iteration, about)
         return count
+
+    def save_unfinished(self, iteration: int, unfinished: Unfinished) -> None:
+        """Save the games that go on after an iteration, along with its examples."""
+        path = self._unfinished_path(iteration)
+        make_folder(path.parent)
+        save_unfinished(path, unfinished, **self._about(iteration))
+
+    def load_unfinished(self, iteration: int) -> Unfinished:
+        """Return the games that go on after an iteration, the latest one with examples.
+
+        Raises UserError if they are missing or damaged.
+        """
+        path = self._unfinished_path(iteration)
+        unfinished, about = load_unfinished(path)
+        self._check_origin(path, iteration, about)
+        return unfinished
 
     def _about(self, iteration: int) -> dict[str, Any]:
         return {"game": self.config.get("game", ""), "iteration": iteration}
@@ -245,13 +272,17 @@ class RunFolder:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
-        """Yield the networks and examples of stages that have not finished."""
+        """Yield the networks, examples and games of stages that have not finished."""
         latest = self._files
         yield from (each.path for each in self._checkpoints() if each.iteration > latest.networks)
-        for path in (self.path / "examples").glob("*"):
-            name = _EXAMPLES.fullmatch(path.name)
-            if name and int(name[1]) > latest.examples:
-                yield path
+        for folder in ("examples", "unfinished"):
+            numbered = self._npz_files(folder)
+            yield from (path for path, iteration in numbered if iteration > latest.examples)
+
+    def _npz_files(self, folder: str) -> list[tuple[Path, int]]:
+        paths = sorted((self.path / folder).glob("*"))
+        named = [(path, _OF_ITERATION.fullmatch(path.name)) for path in paths]
+        return [(path, int(name[1])) for path, name in named if name]
 
 
 def is_run(path: Path) -> bool:

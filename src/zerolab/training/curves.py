@@ -151,7 +151,11 @@ def _draw_elo(axes: Axes, curves: Curves) -> None:
 
 def _draw_length(axes: Axes, curves: Curves) -> None:
     played = curves.of(SelfPlayRecord)
-    lengths = [each.plies_per_game for each in played.records if isinstance(each, SelfPlayRecord)]
+    lengths = [
+        each.plies_per_game or math.nan  # without a finished game there is none
+        for each in played.records
+        if isinstance(each, SelfPlayRecord)
+    ]
     _draw_line(axes, played, lengths)
 
 

@@ -83,13 +83,22 @@ class SelfPlayRecord(Record):
 
     stage: str = "selfplay"
     games: Games
-    """Games played."""
+    """Games that were finished."""
     distinct_games: Games
     """Different sequences of moves among them."""
     positions: Positions
-    """Examples: one per move."""
-    plies_per_game: Annotated[float, Unit("plies")]
-    """Mean length of a game."""
+    """Examples: one per move of these games."""
+    plies_per_game: Annotated[float, Unit("plies")] | None = None
+    """Mean length of a game; absent where none was finished."""
+    plies: Annotated[int, Unit("plies")] | None = None
+    """Moves played in this iteration, by continuous self-play alone: some games began before it,
+    others go on after it."""
+    unfinished: Games | None = None
+    """Games that go on in the next iteration, by continuous self-play alone."""
+    full: Positions | None = None
+    """Examples that were searched fully; absent where all were, with a fixed budget."""
+    simulations_per_move: Annotated[float, Unit("simulations")] | None = None
+    """Mean simulations of the moves played; absent with a fixed budget."""
     warm_start_weight: Share | None = None
     """The weight of the warm start in this iteration; absent without a warm start."""
     simulations: Annotated[int, Unit("simulations")]
@@ -112,9 +121,11 @@ class SelfPlayRecord(Record):
     def summary(self) -> str:
         """See `Record.summary`."""
         seconds = max(self.wall_seconds, 1e-9)
+        played = self.positions if self.plies is None else self.plies
+        full = "" if self.full is None else f" ({self.full} searched fully)"
         return (
             f"self-play  {self.games} games ({self.distinct_games} distinct),"
-            f" {self.positions} positions, {self.positions / seconds:,.0f} positions/s,"
+            f" {self.positions} positions{full}, {played / seconds:,.0f} positions/s,"
             f" {self.simulations / seconds:,.0f} simulations/s"
         )
 

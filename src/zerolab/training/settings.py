@@ -238,9 +238,11 @@ class TrainSettings(Settings):
                 " iterations of the run: expected at most that many"
             )
         try:
-            warm_start_search(self.search, self.warm_start, 1.0)
+            warm_search = warm_start_search(self.search, self.warm_start, 1.0)
         except UserError as error:
             raise ValueError(str(error)) from None
+        for search in (self.search, warm_search):
+            self.selfplay.budget.check(search)
         return self
 
     @model_validator(mode="after")

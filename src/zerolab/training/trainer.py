@@ -81,7 +81,7 @@ class Trainer:
         context.progress = run.progress
         if (run.progress.iteration, run.progress.stage) == (1, self.stages[0].name):
             context.save_network(0)
-        run.prune_checkpoints()
+        run.prune()
         self._fill_window()
         if message := remember_environment(run, context.learner):
             context.reporter.message(message)
@@ -112,7 +112,7 @@ class Trainer:
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL.name):
-            context.run.prune_checkpoints()
+            context.run.prune()
         self._events.update()
         for record in records:
             context.reporter.stage_finished(record)

@@ -14,6 +14,10 @@ class GateStage(Stage):
 
     name = "gate"
 
+    def is_due(self, context: TrainingContext) -> bool:
+        """See `Stage.is_due`; continuous self-play may have finished no game yet."""
+        return len(context.window) > 0
+
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
         seconds = context.begin("gate", context.settings.gate.games, "games")

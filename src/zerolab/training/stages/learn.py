@@ -24,6 +24,10 @@ class Learn(Stage):
 
     name = "learn"
 
+    def is_due(self, context: TrainingContext) -> bool:
+        """See `Stage.is_due`; continuous self-play may have finished no game yet."""
+        return len(context.window) > 0
+
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
         progress = context.progress

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import Any
 
+from zerolab.play.continuous import play_on
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
+from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord
 from zerolab.training.stages.interface import Stage
@@ -19,43 +22,77 @@ class SelfPlay(Stage):
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
-        settings, progress = context.settings, context.progress
-        weight = warm_start_weight(settings.warm_start, progress)
-        seconds = context.begin("self-play", settings.selfplay.episodes, "games")
-        episodes = play_episodes(
-            context.game, settings.selfplay,
-            warm_start_search(settings.search, settings.warm_start, weight),
-            context.evaluator(progress.best), settings.seed, progress.iteration,
-            _reporting(context), name=context.network_agent(progress.best).name,
-        )  # fmt: skip
+        began = context.begin("self-play", *_work(context.settings.selfplay))
+        episodes = _play(context)
         _save(context, episodes)
-        plies = len(episodes.examples.plies)
-        fields = {
-            "iteration": context.iteration,
-            "wall_seconds": seconds(),
-            "games": len(episodes.games),
-            "distinct_games": len({game.actions for game in episodes.games}),
-            "positions": plies,
-            "plies_per_game": plies / len(episodes.games),
-            "warm_start_weight": weight if settings.warm_start.is_on else None,
-            **episodes.counts,
-            **{f"wall_{part}_seconds": spent for part, spent in episodes.seconds.items()},
-        }
-        return [SelfPlayRecord.model_validate(fields)]
+        return [SelfPlayRecord.model_validate(_facts(context, episodes, began()))]
+
+
+def _work(settings: SelfPlaySettings) -> tuple[int, str]:
+    """Return how much is to be played, and in what that is counted."""
+    schedule = settings.schedule
+    if isinstance(schedule, Continuous):
+        return schedule.plies * settings.parallel_games, "plies"
+    return settings.episodes, "games"
+
+
+def _play(context: TrainingContext) -> Episodes:
+    """Play with the best network; games that the iteration before has left unfinished go on."""
+    settings, progress, run = context.settings, context.progress, context.run
+    weight = warm_start_weight(settings.warm_start, progress)
+    search = warm_start_search(settings.search, settings.warm_start, weight)
+    evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
+    if not isinstance(settings.selfplay.schedule, Continuous):
+        return play_episodes(
+            context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
+            _reporting(context), name=name,
+        )  # fmt: skip
+    former = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
+    return play_on(
+        context.game, settings.selfplay, search, evaluator, settings.seed, former,
+        _reporting(context), name=name,
+    )  # fmt: skip
+
+
+def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict[str, Any]:
+    """Return the fields of the record; what is always the same without an option is left out."""
+    settings, games, unfinished = context.settings, episodes.games, episodes.unfinished
+    weight = warm_start_weight(settings.warm_start, context.progress)
+    plies = len(episodes.examples.plies)
+    varied = settings.selfplay.budget.name != "fixed"
+    return {
+        "iteration": context.iteration,
+        "wall_seconds": seconds,
+        "games": len(games),
+        "distinct_games": len({game.actions for game in games}),
+        "positions": plies,
+        "plies_per_game": plies / len(games) if games else None,
+        "plies": None if unfinished is None else episodes.moves,
+        "unfinished": None if unfinished is None else len(unfinished.games),
+        "full": int(episodes.examples.full.sum()) if varied else None,
+        "simulations_per_move": episodes.counts["simulations"] / episodes.moves if varied else None,
+        "warm_start_weight": weight if settings.warm_start.is_on else None,
+        **episodes.counts,
+        **{f"wall_{part}_seconds": spent for part, spent in episodes.seconds.items()},
+    }
 
 
 def _reporting(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
     began = perf_counter()
+    counts_plies = isinstance(context.settings.selfplay.schedule, Continuous)
 
     def report(progress: SelfPlayProgress) -> None:
         rate = progress.plies / max(perf_counter() - began, 1e-9)
-        context.reporter.progress(progress.games, f"{rate:,.0f} positions/s")
+        done = progress.plies if counts_plies else progress.games
+        context.reporter.progress(done, f"{rate:,.0f} positions/s")
 
     return report
 
 
 def _save(context: TrainingContext, episodes: Episodes) -> None:
     context.run.save_examples(context.progress.iteration, episodes.examples)
+    if episodes.unfinished is not None:
+        context.run.save_unfinished(context.progress.iteration, episodes.unfinished)
     context.save_games(SelfPlay.name, episodes.games)
     context.add_to_window(episodes.examples)
     context.update(positions=context.window.total)

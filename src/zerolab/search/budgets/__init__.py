@@ -1,0 +1,1 @@
+"""How many simulations a move gets; one file per budget."""

@@ -1,0 +1,110 @@
+"""A move is thought about until the policy of the root has settled [Clausen2021]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from zerolab.search.budgets.interface import BUDGETS, Allowance, Budget, BudgetSettings
+
+if TYPE_CHECKING:
+    from zerolab.search.search import Search
+    from zerolab.search.settings import SearchSettings
+
+
+class SettleSettings(BudgetSettings):
+    """Thinking time by Kullback-Leibler divergence [Clausen2021].
+
+    The root's policy is compared with what it was `every` simulations before, the first one with
+    the priors of the actions that were visited [ClausenCode]; the move is played once the two
+    diverge little. The players of the league of [Clausen2021] think like this, with 50 to 2,000
+    nodes a move and a clock. `search.simulations` holds for matches and measurements alone.
+    """
+
+    name: Literal["settle"] = "settle"
+
+    every: int = Field(default=50, ge=1, le=1_000_000)
+    """Simulations between two comparisons. [Clausen2021]: 50."""
+
+    least: int = Field(default=50, ge=1, le=1_000_000)
+    """Simulations that a move gets in any case. [Clausen2021]: 50."""
+
+    most: int = Field(default=2000, ge=1, le=1_000_000)
+    """Simulations after which it is played in any case. [Clausen2021]: 2000."""
+
+    threshold: float = Field(default=-9.0, ge=-64, le=64)
+    """The policy has settled once the logarithm to base 2 of the divergence, in bits, is at most
+    this. [Clausen2021]: evolved between -14 and 1."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> SettleSettings:
+        if self.least > self.most:
+            raise ValueError(
+                f"least = {self.least} is more than most = {self.most}: expected at most that many"
+            )
+        if self.every > self.most:
+            raise ValueError(
+                f"every = {self.every} is more than most = {self.most}: expected at most that many"
+            )
+        return self
+
+    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
+        """See `BudgetSettings.new_budget`."""
+        return _Settle(self, slots, actions)
+
+
+class _Settle(Budget):
+    def __init__(self, settings: SettleSettings, slots: int, actions: int) -> None:
+        self._settings = settings
+        self._spent = np.zeros(slots, np.int32)
+        self._former = np.zeros((slots, actions), np.float32)
+        self._compared = np.zeros(slots, np.bool_)
+
+    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        """See `Budget.begin`."""
+        self._compared[slots] = False
+        self._spent[slots] = self._settings.every
+        return Allowance(self._spent[slots], np.ones(len(slots), np.bool_))
+
+    def more(self, slots: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+        """See `Budget.more`."""
+        settings, spent = self._settings, self._spent[slots]
+        now = search.policies(slots)
+        former = self._policies_before(slots, now, search)
+        settled = divergence(former, now) <= 2.0**settings.threshold
+        self._former[slots] = now
+        enough = (settled & (spent >= settings.least)) | (spent >= settings.most)
+        more = np.where(enough, 0, np.minimum(settings.every, settings.most - spent))
+        self._spent[slots] += more.astype(np.int32)
+        return more.astype(np.int32)
+
+    def _policies_before(
+        self, slots: NDArray[np.int64], now: NDArray[np.float32], search: Search
+    ) -> NDArray[np.float32]:
+        """Return the policies of the comparisons before, at first the priors of visited actions."""
+        former = self._former[slots]
+        new = ~self._compared[slots]
+        if new.any():
+            former[new] = np.where(now[new] > 0, search.root_priors(slots[new]), 0)
+            self._compared[slots] = True
+        return former
+
+
+def divergence(former: NDArray[Any], now: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the Kullback-Leibler divergence of distributions [n, actions] in bits, float64[n].
+
+    It is that of `former` from `now`, over the actions that both give weight to, and is 0 where
+    there are none.
+    """
+    both = (former > 0) & (now > 0)
+    p, q = (np.where(both, each, 0).astype(np.float64) for each in (former, now))
+    p, q = (each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300) for each in (p, q))
+    ratios = np.divide(p, q, out=np.ones_like(p), where=both)
+    total: NDArray[np.float64] = (p * np.log2(ratios)).sum(axis=1)
+    return total
+
+
+BUDGETS.add("settle", SettleSettings)

@@ -1,0 +1,76 @@
+"""What budgets make of the moves of self-play."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("othello:4x4")
+SEARCH = SearchSettings.model_validate(
+    {"simulations": 40, "reuse_tree": False, "noise": {"fraction": 0.5}}
+)
+CAPS = {"name": "caps", "share": 0.4, "simulations": 9}
+
+
+def play(budget, **settings):
+    chosen = SelfPlaySettings(episodes=12, budget=budget, **settings)
+    return play_episodes(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+
+
+def policies(states, simulations):
+    """Return what searches without noise recommend."""
+    quiet = SearchSettings(simulations=simulations, reuse_tree=False)
+    search = Search(GAME, quiet, HashEvaluator(rules.actions(GAME)), len(states))
+    slots = np.arange(len(states))
+    search.set_root(slots, states)
+    search.start_search(slots, *np.zeros((2, len(states)), np.uint64))
+    search.run()
+    visits = search.visits(slots)
+    return (visits / visits.sum(axis=1, keepdims=True)).astype(np.float16)
+
+
+def test_quick_moves_are_searched_with_few_simulations_and_without_noise():
+    episodes = play(CAPS)
+    moves = episodes.examples
+    assert 0.2 < moves.full.mean() < 0.6
+    quick, full = ~moves.full, moves.full
+    assert (moves.policies[quick] == policies(moves.states[quick], 9)).all()
+    choice = (moves.policies[full] > 0).sum(axis=1) > 1  # noise needs one to show
+    quiet = policies(moves.states[full], 40)
+    assert (moves.policies[full] != quiet)[choice].any(axis=1).mean() > 0.5
+    simulations = int(40 * full.sum() + 9 * quick.sum())
+    assert episodes.counts["simulations"] == simulations
+    assert episodes.moves == len(moves.plies)
+
+
+@pytest.mark.parametrize(
+    "budget", [CAPS, {"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": -5.0}]
+)
+def test_budgets_do_not_depend_on_how_games_are_laid_out(budget):
+    one, other = (
+        play(budget, **layout)
+        for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
+    )
+    assert one.games == other.games
+    assert all(
+        np.array_equal(a, b, equal_nan=True)
+        for a, b in zip(one.examples, other.examples, strict=True)
+    )
+    assert one.counts["simulations"] == other.counts["simulations"]
+
+
+def test_moves_that_settle_cost_what_they_need():
+    episodes = play({"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": -5.0})
+    assert episodes.examples.full.all()
+    mean = episodes.counts["simulations"] / episodes.moves
+    assert 6 <= mean < 40
+    sooner = play({"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": 1.0})
+    assert sooner.counts["simulations"] / sooner.moves < mean

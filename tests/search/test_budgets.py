@@ -1,0 +1,110 @@
+"""Budgets: how many simulations moves get, against searches of as many and hand computation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from search.naive import HashEvaluator
+from zerolab.agents.search_player import SearchPlayer
+from zerolab.core import streams
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.budgets.caps import CapsSettings
+from zerolab.search.budgets.settle import SettleSettings, divergence
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("connect_four:4x4")
+ACTIONS = rules.actions(GAME)
+
+
+def test_divergence_by_hand():
+    """Bits, over the actions that both give weight to, each normalised over these."""
+    former = np.array([[0.5, 0.5, 0, 0], [0.25, 0.75, 0, 0], [0.2, 0, 0.2, 0], [1, 0, 0, 0]])
+    now = np.array([[0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 0], [0.6, 0.2, 0.2, 0], [0, 1, 0, 0]])
+    second = 0.25 * math.log2(0.25 / (2 / 3)) + 0.75 * math.log2(0.75 / (1 / 3))
+    third = 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25)
+    assert divergence(former, now) == pytest.approx([0, second, third, 0])
+
+
+def visits_after(slots, states, simulations):
+    """Return the visits of a search that is asked for as many simulations at once."""
+    search = Search(GAME, SearchSettings(simulations=simulations), HashEvaluator(ACTIONS), 4)
+    search.set_root(slots, states)
+    search.start_search(slots, *np.zeros((2, len(slots)), np.uint64))
+    search.run()
+    return search.visits(slots), search.root_priors(slots)
+
+
+def thinking_time(slot, state, settings):
+    """Return how many simulations a position takes to settle, by searching it again and again."""
+    former, spent = None, 0
+    while True:
+        spent = min(spent + settings.every, settings.most)
+        visits, priors = (found[0] for found in visits_after(slot, state, spent))
+        now = visits / visits.sum()
+        if former is None:
+            former = np.where(visits > 0, priors, 0)
+            former = former / former.sum()
+        gain = sum(
+            p * math.log2(p / q) for p, q in zip(former, now / now[former > 0].sum(), strict=True)
+            if p > 0
+        )  # fmt: skip
+        settled = gain <= 0 or math.log2(gain) <= settings.threshold
+        if (settled and spent >= settings.least) or spent >= settings.most:
+            return spent
+        former = now
+
+
+@pytest.mark.parametrize("least", [10, 45])
+def test_settling_is_that_of_searches_begun_anew(least):
+    """Each move ends after as many simulations as a naive twin says, with as many visits."""
+    settings = SettleSettings(every=10, least=least, most=85, threshold=-7.0)
+    player = SearchPlayer(
+        GAME, "a", SearchSettings(simulations=7), HashEvaluator(ACTIONS), budget=settings
+    )
+    slots = np.arange(4)
+    player.start(4)
+    states = np.zeros((4, rules.words(GAME)), np.uint64)
+    search = Search(GAME, SearchSettings(), HashEvaluator(ACTIONS), 4)
+    for slot in slots:  # four positions, one per opening move
+        search.set_root(slots[slot : slot + 1], player.search.states(slots[slot : slot + 1]))
+    search.advance(slots, slots)
+    states[:] = search.states(slots)
+    player.search.set_root(slots, states)
+    player.choose(slots, states, np.zeros(4, np.uint64))
+    times = [thinking_time(slots[:1], states[slot : slot + 1], settings) for slot in slots]
+    assert player.search.visits(slots).sum(axis=1).tolist() == times
+    assert len(set(times)) > 1
+    assert min(times) >= least
+    for slot, spent in enumerate(times):
+        expected, _ = visits_after(slots[:1], states[slot : slot + 1], spent)
+        assert (player.search.visits(slots[slot : slot + 1]) == expected).all()
+
+
+def test_caps_draw_a_share_of_the_moves_from_their_streams():
+    search = SearchSettings(simulations=50)
+    budget = CapsSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
+    count = 20_000
+    keys = streams.streams(1, 2, np.arange(count), np.zeros(count), streams.SELF_PLAY_BUDGET)
+    simulations, full = budget.begin(np.zeros(count, np.int64), keys)
+    assert full.mean() == pytest.approx(0.25, abs=0.012)  # four standard deviations
+    assert (simulations == np.where(full, 50, 5)).all()
+    halves = [budget.begin(np.zeros(count // 2, np.int64), half) for half in np.split(keys, 2)]
+    assert (np.concatenate([half.full for half in halves]) == full).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"least": 60, "most": 50, "every": 10}, "least = 60 is more than most = 50"),
+        ({"least": 10, "most": 50, "every": 60}, "every = 60 is more than most = 50"),
+    ],
+)
+def test_settling_in_the_wrong_order(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        SettleSettings.model_validate(settings)

@@ -1,0 +1,153 @@
+"""Runs whose games outlive iterations: resume, files, and iterations that finish no game."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from training.test_resume import command, contents, wait_for_stage
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.store.agent_names import network_name
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.records import SelfPlayRecord, read_records
+
+CONTINUOUS = [
+    "iterations=3",
+    "search.simulations=40",
+    "selfplay.parallel_games=6",
+    'selfplay.schedule={name = "continuous", plies = 8}',
+    'selfplay.budget={name = "caps", simulations = 10}',
+    "selfplay.threads=2",
+    "final_evaluation.games=0",
+]
+
+
+def arguments(folder, *more):
+    given = (*CONTINUOUS, *more)
+    return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in given)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    assert main(arguments(folder)) == 0
+    return folder
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    begin = [*command(folder)[:3], *arguments(folder)]
+    for stage, delay in (("1 selfplay", 0.05), ("2 selfplay", 0.03), ("3 selfplay", 0.01)):
+        process = subprocess.Popen(begin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if wait_for_stage(folder, stage, process):
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    subprocess.run(begin, check=True, capture_output=True)
+    assert contents(folder) == contents(undisturbed)
+
+
+def test_threads_change_nothing_but_what_they_save_each_other(tmp_path, undisturbed):
+    """Which leaves of a step are equal depends on the games that share it."""
+    assert main(arguments(tmp_path / "run", "selfplay.threads=1")) == 0
+    found, expected = contents(tmp_path / "run"), contents(undisturbed)
+    differing = {name for name in expected if found[name] != expected[name]}
+    assert differing <= {"config.toml", "metrics.jsonl", "state.json"}
+
+
+def test_one_file_of_unfinished_games_is_kept_and_games_tell_their_networks(undisturbed):
+    run = RunFolder.open(undisturbed)
+    assert [path.name for path in (undisturbed / "unfinished").iterdir()] == ["0003.npz"]
+    assert len(run.load_unfinished(3).games) == 6
+    played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
+    assert [record.plies for record in played] == [6 * 8] * 3
+    assert sum(record.positions for record in played) + len(run.load_unfinished(3).moves.games) == (
+        3 * 6 * 8
+    )
+    games = [game for number in (1, 2, 3) for game in run.games.games(number, "selfplay")]
+    assert len({game.number for game in games}) == len(games) == sum(each.games for each in played)
+    outlived = [game for game in games if game.movers]
+    assert any(game.movers[0] == (0, network_name(undisturbed, 0)) for game in outlived)
+    for game in outlived:
+        networks = [int(name.rpartition("@")[2]) for _, name in game.movers]
+        assert networks == sorted(set(networks))
+        assert game.last_mover == game.first == game.second
+
+
+def test_examples_of_quick_searches_are_kept_apart(undisturbed):
+    run = RunFolder.open(undisturbed)
+    full = [run.load_examples(number).full for number in (1, 2, 3)]
+    played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
+    assert [record.full for record in played] == [each.sum() for each in full]
+    together = np.concatenate(full)
+    assert 0.1 < together.mean() < 0.45
+    for record in played:
+        assert 10 <= record.simulations_per_move <= 25
+        assert record.simulations == round(record.simulations_per_move * record.plies)
+
+
+def test_growing_a_finished_run_goes_on_with_its_games(tmp_path, undisturbed):
+    """As if it had been of that length from the start."""
+    folder = tmp_path / "short"
+    assert main(arguments(folder, "iterations=2")) == 0
+    assert main(["train", "--run", str(folder), "--set", "iterations=3"]) == 0
+    found, expected = (contents(each) for each in (folder, undisturbed))
+    for name in ("games.sqlite", "examples/0003.npz", "unfinished/0003.npz"):
+        assert found[name] == expected[name]
+
+
+def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
+    folder = tmp_path / "run"
+    few = 'selfplay.schedule={name = "continuous", plies = 3}'
+    assert main(arguments(folder, few)) == 0
+    stages = [(record.iteration, record.stage) for record in read_records(RunFolder.open(folder))]
+    assert stages[:2] == [(1, "selfplay"), (2, "selfplay")]
+    assert (3, "learn") in stages
+    first = read_records(RunFolder.open(folder))[0]
+    assert (first.games, first.positions, first.plies_per_game) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.unlink(), "is missing; restore it from a backup"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-40]), "is damaged"),
+        (lambda path: path.write_bytes(b"PK"), "is damaged"),
+    ],
+)
+def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoil, message):
+    subprocess.run(["cp", "-r", str(undisturbed), str(tmp_path / "run")], check=True)
+    run = RunFolder.open(tmp_path / "run")
+    spoil(run.path / "unfinished" / "0003.npz")
+    with pytest.raises(UserError, match=message):
+        run.load_unfinished(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (['selfplay.schedule={name = "continuous", plies = 0}'], "plies = 0: expected at least 1"),
+        (["selfplay.schedule=continous"], 'nearest is "continuous"|did you mean|perhaps'),
+        (["selfplay.budget=cap"], "caps"),
+        (
+            ["selfplay.budget=caps", "search.simulations=20"],
+            "selfplay.budget.simulations = 20 is not below search.simulations = 20",
+        ),
+        (['selfplay.budget={name = "settle", least = 90, most = 60}'], "least = 90 is more than"),
+        (["selfplay.schedule=continuous", "selfplay.schedule.every=2"], "selfplay.schedule.every"),
+    ],
+)
+def test_wrong_input_is_one_clear_line(tmp_path, capfd, settings, message):
+    sets = [f"--set={each}" for each in settings]
+    assert main(["train", "--run", str(tmp_path / "run"), "--preset", "smoke", *sets]) == 2
+    error = capfd.readouterr().err
+    assert re.search(message, error)
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
