@@ -10,7 +10,16 @@ from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.records import LearnRecord, SelfPlayRecord, read_records
 from zerolab.training.trainer import Trainer
 
-NAMES = ["mini", "small", "smoke", "wang2019", "wang2020a", "wang2020b"]
+NAMES = [
+    "connect4-baseline",
+    "connect4-extended",
+    "mini",
+    "small",
+    "smoke",
+    "wang2019",
+    "wang2020a",
+    "wang2020b",
+]
 
 SIZE = [
     "iterations=1",
@@ -39,6 +48,8 @@ def shrunk(name):
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
     if settings.gate.games:
         assignments.append("gate.games=2")
+    if settings.selfplay.schedule.name == "continuous":
+        assignments.append("selfplay.schedule.plies=45")  # no game of 42 cells outlives them
     return resolve(None, name, assignments)
 
 
@@ -58,3 +69,27 @@ def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, name):
     assert records[SelfPlayRecord].positions > 0
     assert records[LearnRecord].samples > 0
     assert run.progress.finished
+
+
+def test_the_presets_of_clausen_have_its_values():
+    """On the scale [-1, 1], where c, first-play urgency and draw value of [0, 1] double."""
+    for name in ("connect4-baseline", "connect4-extended"):
+        settings = resolve(None, name)
+        search, network, learn = settings.search, settings.network, settings.learn
+        assert settings.game == "connect_four:6x7"
+        assert search.simulations == 343
+        assert search.selection.c == pytest.approx(2 * 1.545)
+        assert search.fpu.value == pytest.approx(2 * 0.8545 - 1)
+        assert (search.noise.fraction, search.noise.concentration) == (0.25, 20.38)
+        assert (network.blocks, network.filters, network.head_filters) == (5, 128, 32)
+        assert (learn.optimizer.momentum, learn.optimizer.weight_decay) == (0.9, 1e-4)
+        assert (learn.batch_size, learn.clip_norm, learn.learning_rate) == (256, 1, 0.2)
+        weights = {head.name: head.weight for head in network.heads}
+        assert weights.pop("policy") == 1 and weights.pop("outcome") == 0.01
+        assert weights == ({"reply": 0.35} if name == "connect4-extended" else {})
+
+
+def test_an_iteration_of_clausen_has_as_many_positions():
+    for name, positions in (("connect4-baseline", 300_000), ("connect4-extended", 180_000)):
+        play = resolve(None, name).selfplay
+        assert play.parallel_games * play.schedule.plies == pytest.approx(positions, rel=1e-3)
