@@ -72,14 +72,18 @@ class Learner:
         """Train for `steps` batches; the result depends on (seed, iteration) and the data.
 
         `report` is called with the number of batches done. `iterations` are those of the run, for
-        schedules that depend on them: by default, those so far. Raises UserError where a loss is
-        not finite any more.
+        schedules that depend on them: by default, those so far. Raises UserError where the window
+        is empty, or a loss not finite any more.
         """
         settings = self.settings
+        if not len(window):
+            raise UserError(
+                "there is no fully searched move of a finished game to learn from in iteration"
+                f" {iteration}: expected more games per iteration"
+            )
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.generator(seed, iteration, streams.LEARNING)
-        steps = self.steps(window)
-        log = LearningLog(steps // (settings.epochs or 1))
+        steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
@@ -98,9 +102,10 @@ class Learner:
 
     def steps(self, window: Window) -> int:
         """Return how many batches `learn` takes from the window as it is."""
-        settings = self.settings
-        epoch = window.batches_per_epoch(settings.batch_size, settings.symmetries)
-        return settings.steps(epoch, window.fresh)
+        return self.settings.steps(self._steps_per_epoch(window), window.fresh)
+
+    def _steps_per_epoch(self, window: Window) -> int:
+        return window.batches_per_epoch(self.settings.batch_size, self.settings.symmetries)
 
     def _set_rates(self, moment: Moment) -> float:
         """Set learning rate and momentum of the next step; return the learning rate."""

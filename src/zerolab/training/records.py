@@ -147,9 +147,8 @@ class LearnRecord(Record):
     merging."""
     loss: dict[str, float]
     """Means over the last epoch, by name: the error of every head, what the loss makes of those of
-    policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. With
-    `learn.reuse` all batches of the iteration are one epoch, however often they pass through the
-    window."""
+    policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. An epoch
+    is a pass over the window; with `learn.reuse` the last one may end early."""
     epoch_losses: list[dict[str, float]] | None = None
     """The same means for every epoch, in order; absent where there is one epoch."""
     learning_rate: float | None = None
