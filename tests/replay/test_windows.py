@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.replay.windows.iterations import Iterations
+from zerolab.replay.windows.positions import Positions
 from zerolab.replay.windows.power_law import PowerLaw
 from zerolab.replay.windows.slow import Slow
 
@@ -48,6 +49,7 @@ def test_iterations_are_counted_from_the_latest():
         (Slow, {"first": 20, "final": 10}, "final = 10 positions are fewer than first = 20"),
         (Slow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
         (Slow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
+        (Positions, {"size": 0}, "size = 0: expected at least 1"),
         (PowerLaw, {"alpha": 0}, "alpha = 0: expected more than 0"),
         (PowerLaw, {"beta": 1.5}, "beta = 1.5: expected at most 1"),
         (Iterations, {"iterations": 0}, "iterations = 0: expected at least 1"),
@@ -62,6 +64,7 @@ def test_impossible_windows_are_refused_in_one_line(kind, values, message):
 
 _WINDOWS = st.one_of(
     st.builds(Iterations, iterations=st.integers(1, 5)),
+    st.builds(Positions, size=st.integers(1, 60)),
     st.builds(PowerLaw, c=st.integers(1, 40), alpha=st.floats(0.1, 1), beta=st.floats(0.1, 1)),
     st.tuples(*[st.integers(1, 30)] * 2, *[st.integers(1, 6)] * 2).map(
         lambda t: Slow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])

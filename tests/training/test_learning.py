@@ -96,9 +96,3 @@ def test_learning_that_diverges_is_reported():
         next(learner.network.parameters()).fill_(float("nan"))
     with pytest.raises(UserError, match="learning diverged in iteration 7"):
         learner.learn(made_window(), 0, 7)
-
-
-def test_a_window_without_examples_is_a_clear_error():
-    position = Position.start("gobang:3x3:3")
-    with pytest.raises(UserError, match="no fully searched move"):
-        made_learner(epochs=1).learn(Window(position.game, Iterations()), 0, 3)

@@ -72,15 +72,10 @@ class Learner:
         """Train for `steps` batches; the result depends on (seed, iteration) and the data.
 
         `report` is called with the number of batches done. `iterations` are those of the run, for
-        schedules that depend on them: by default, those so far. Raises UserError where the window
-        is empty, or a loss not finite any more.
+        schedules that depend on them: by default, those so far. Raises UserError where a loss is
+        not finite any more.
         """
         settings = self.settings
-        if not len(window):
-            raise UserError(
-                "there is no fully searched move of a finished game to learn from in iteration"
-                f" {iteration}: expected more games per iteration"
-            )
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.generator(seed, iteration, streams.LEARNING)
         steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))

@@ -37,8 +37,8 @@ class LearnSettings(Settings):
         default_factory=WINDOWS["iterations"]
     )
     """Which examples are kept; a whole number is short for that many iterations. [Wang2019],
-    [Wang2020a], [Wang2020b], [Hongcharoen2018]: iterations; [Clausen2021]: slow; [Wu2019]:
-    power_law."""
+    [Wang2020a], [Wang2020b], [Hongcharoen2018]: iterations; [Clausen2021]: positions,
+    extended: slow; [Wu2019]: power_law."""
 
     merging: choice_among(MERGINGS) = Field(default_factory=MERGINGS["none"])  # type: ignore[valid-type]
     """What becomes of equal positions of the window. Examples are then counted merged, in the
