@@ -102,11 +102,9 @@ class Watcher:
         self.seen = {}
 
     def decided(self, moves):
-        for number, ply, state, history, action in zip(
-            moves.numbers.tolist(), moves.plies.tolist(), moves.states, moves.histories,
-            moves.actions.tolist(), strict=True,
-        ):  # fmt: skip
-            self.seen[number, ply] = (state.copy(), tuple(history), action)
+        for at, action in enumerate(moves.actions.tolist()):
+            game = int(moves.numbers[at]), int(moves.plies[at])
+            self.seen[game] = (moves.states[at].copy(), tuple(moves.histories[at]), action)
 
 
 def test_observers_see_every_decided_move_in_its_position(reference):

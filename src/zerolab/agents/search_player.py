@@ -99,7 +99,7 @@ class SearchPlayer:
 
     def _settled(self, slots: Slots) -> Slots:
         """Return the finished searches with which the budget is content; the others go on."""
-        if not slots.size:
+        if not (slots.size and self.budget.may_extend):
             return slots
         more = self.budget.more(slots, self.search)
         unsettled = more > 0

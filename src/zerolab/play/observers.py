@@ -12,6 +12,19 @@ from zerolab.agents.interface import Actions, Player, Slots
 from zerolab.store.games import GameRecord
 
 
+class Histories:
+    """The actions that led to some positions, looked up when asked for: few observers do."""
+
+    def __init__(self, played: Sequence[Sequence[int]], slots: NDArray[np.int64]) -> None:
+        """Take the actions of all games in progress, and which of them are meant, int64[n]."""
+        self._played = played
+        self._slots = slots
+
+    def __getitem__(self, at: int) -> Sequence[int]:
+        """Return the actions of one position."""
+        return self._played[self._slots[at]]
+
+
 class Moves(NamedTuple):
     """Moves that one player has decided and that are not played yet."""
 
@@ -25,8 +38,9 @@ class Moves(NamedTuple):
     """int64[n]: how many moves were played before."""
     states: NDArray[np.uint64]
     """uint64[n, words]: the positions."""
-    histories: Sequence[Sequence[int]]
-    """n lists of the actions that led there. They grow with the games: copy what is to be kept."""
+    histories: Histories
+    """n lists of the actions that led there. They change as games go on: copy what is to be kept
+    while the moves are observed."""
     actions: Actions
     """int64[n]: legal actions, or FORFEIT."""
 

@@ -37,6 +37,9 @@ class PlayerPool:
     def __init__(self, agent: str, player: Player, slots: int) -> None:
         self.agent = agent
         self.player = player
+        # Asked once: looking up what a protocol demands takes longer than a small batch.
+        self.async_player = player if isinstance(player, AsyncPlayer) else None
+        self.leaf_player = player if isinstance(player, LeafPlayer) else None
         self.pending = 0
         """Games that were submitted and are not decided."""
         self._engine_slots = np.full(slots, _FREE, np.int64)
@@ -68,8 +71,8 @@ class SearchGroups:
     def __init__(self, pools: Sequence[PlayerPool]) -> None:
         groups: dict[int, list[PlayerPool]] = {}
         for pool in pools:
-            if isinstance(pool.player, AsyncPlayer):
-                shared = pool.player.evaluator if isinstance(pool.player, LeafPlayer) else pool
+            if pool.async_player:
+                shared = pool.leaf_player.evaluator if pool.leaf_player else pool
                 groups.setdefault(id(shared), []).append(pool)
         self._groups = list(groups.values())
         self._current: int | None = None
@@ -95,14 +98,13 @@ class SearchGroups:
 
 def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
     """Run one step of every player; several have their leaves evaluated in one batch."""
-    players = [pool.player for pool in pools]
+    players = [pool.async_player for pool in pools if pool.async_player]
     if not players:
         return
     if len(players) == 1:
-        assert isinstance(players[0], AsyncPlayer)
         yield players[0].poll()
         return
-    together = [player for player in players if isinstance(player, LeafPlayer)]
+    together = [pool.leaf_player for pool in pools if pool.leaf_player]
     leaves = [player.select_leaves() for player in together]
     ends = np.cumsum([len(each) for each in leaves])
     states = np.concatenate(leaves)

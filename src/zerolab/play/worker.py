@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import FORFEIT, Actions, Agent, AsyncPlayer, Player, ProgramPlayer
+from zerolab.agents.interface import FORFEIT, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
-from zerolab.play.observers import MoveObserver, Moves
+from zerolab.play.observers import Histories, MoveObserver, Moves
 from zerolab.play.pools import Decision, Ints, PlayerPool, SearchGroups, slots_needed
 from zerolab.play.schedule import ScheduledGame
 from zerolab.rules import host
@@ -163,12 +163,12 @@ class Worker:
         turns = self._plies[asked] % 2
         movers, taken = self._sides[asked, turns], self._taken[asked, turns]
         keys = self._keys(asked)
-        for number in np.unique(movers):
+        for number in np.unique(movers) if len(self._pools) > 1 else (0,):
             mine = movers == number
             pool = self._pools[number]
             question = taken[mine], self._states[asked[mine]], keys[mine]
-            if isinstance(pool.player, AsyncPlayer):
-                pool.player.submit(*question)
+            if pool.async_player:
+                pool.async_player.submit(*question)
                 pool.pending += len(question[0])
             else:
                 with self._asking(pool):
@@ -211,7 +211,7 @@ class Worker:
             self._numbers[slots],
             self._plies[slots],
             self._states[slots],
-            [self._moves[slot] for slot in slots.tolist()],
+            Histories(self._moves, slots),
             decision.actions,
         )
         for observer in self._observers:

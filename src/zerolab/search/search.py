@@ -110,8 +110,8 @@ class Search:
         number or int32[n]; `noise` bool[n] says which roots get noise, if the settings have any.
         Raises ValueError for fewer than one simulation.
         """
-        noisy = np.broadcast_to(self.settings.noise.fraction > 0, len(slots))
-        noisy = noisy if noise is None else noisy & noise
+        some = self.settings.noise.fraction > 0
+        noisy = np.full(len(slots), some) if noise is None else noise & some
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
             roots.discount(self._tree, slots[noisy], inherited)

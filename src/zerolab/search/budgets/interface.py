@@ -30,7 +30,10 @@ class Allowance(NamedTuple):
 
 
 class Budget:
-    """Decides about the moves of one search, whose slots it shares; this one is always content."""
+    """Decides about the moves of one search, whose slots it shares."""
+
+    may_extend: ClassVar[bool] = False
+    """Whether `more` is to be asked when the simulations of a move have run."""
 
     def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         """Return what moves may spend whose searches begin; `keys` uint64[n] are their streams."""
@@ -38,7 +41,7 @@ class Budget:
 
     def more(self, slots: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         """Return how many simulations moves get beyond those that have run, int32[n]; 0: enough."""
-        return np.zeros(len(slots), np.int32)
+        raise NotImplementedError
 
 
 class BudgetSettings(Choice):

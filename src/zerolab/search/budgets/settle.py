@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class SettleSettings(BudgetSettings):
 
 
 class _Settle(Budget):
+    may_extend: ClassVar[bool] = True
+
     def __init__(self, settings: SettleSettings, slots: int, actions: int) -> None:
         self._settings = settings
         self._spent = np.zeros(slots, np.int32)
