@@ -38,7 +38,8 @@ class SettleSettings(BudgetSettings):
     threshold: float = Field(default=-8.0, ge=-64, le=64)
     """The policy has settled once the logarithm to base 2 of the divergence, in bits, is at most
     this. On Connect Four, with a network of four iterations and at most 1,000 simulations, -6, -8
-    and -10 came to 196, 337 and 594 simulations a move. [Clausen2021]: evolved between -14 and 1."""
+    and -10 came to 196, 337 and 594 simulations a move. [Clausen2021]: evolved between -14 and
+    1."""
 
     @model_validator(mode="after")
     def _in_order(self) -> SettleSettings:
