@@ -32,7 +32,12 @@ from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.budgets.interface import BUDGETS
-from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
+from zerolab.search.interface import (
+    FPU_SETTINGS,
+    LEAF_EVALUATOR_SETTINGS,
+    ROOT_RULE_SETTINGS,
+    SELECTION_SETTINGS,
+)
 from zerolab.studies.interface import registered_studies
 from zerolab.training.gates import GATES
 from zerolab.training.optimizers import OPTIMIZERS
@@ -331,6 +336,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "games": games,
     "heads": lambda: choices(HEADS),
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
+    "root-rules": lambda: choices(ROOT_RULE_SETTINGS),
     "losses": lambda: choices(LOSSES),
     "mergings": lambda: choices(MERGINGS),
     "metrics": metrics,

@@ -32,7 +32,7 @@ class LogPuctRule(PuctRule):
         """Return what the scores of all children of a node have in common."""
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits) * math.log(2.0 + visits))
-        return exploration, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
 
 
 if __name__ == "__main__":

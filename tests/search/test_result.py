@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.naive import HashEvaluator
+from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from search.test_search import run, some_positions
 from zerolab.search.search import Search
@@ -27,7 +27,7 @@ def test_agrees_with_the_naive_search(simulations):
     settings = SearchSettings(simulations=simulations)
     made = run(positions[0].game, settings, HashEvaluator(5), positions)
     for slot, position in enumerate(positions):
-        root = naive_search(position, HashEvaluator(5), simulations, 1.0, lambda node: 0.0)
+        root = naive_search(position, HashEvaluator(5), simulations, Rules(1.0))
         result = made.result(slot)
         assert result.principal_variation == naive_line(root)
         assert result.best_action == result.principal_variation[0]

@@ -12,6 +12,7 @@ from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING
 from zerolab.search import roots
+from zerolab.search.fpu import Zero
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 
@@ -133,7 +134,7 @@ def test_discounted_trees_are_smaller_trees_of_the_same_means(weight):
     made = searched(settings_with(fraction=0), DIFFERENT)
     tree = made._tree
     before = made.root_actions(SLOTS), made.root_values(SLOTS), tree.used.copy()
-    roots.discount(tree, SLOTS, weight)
+    roots.discount(Zero(), tree, SLOTS, weight)
     visits, values = made.root_actions(SLOTS)
     (former_visits, former_values), root_values, used = before
     assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()

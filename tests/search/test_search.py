@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.naive import HashEvaluator
+from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from zerolab.core import streams
 from zerolab.rules import host
@@ -45,12 +45,12 @@ def some_positions(name, count, plies=6):
 
 
 FPUS = {
-    "zero": ({"name": "zero"}, lambda node: 0.0),
+    "zero": ({"name": "zero"}, lambda node, child: 0.0),
     "parent": (
         {"name": "parent", "reduction": 0.25},
-        lambda node: np.float32(node.value) - np.float32(0.25),
+        lambda node, child: np.float32(node.value) - np.float32(0.25),
     ),
-    "fixed": ({"name": "fixed", "value": -0.5}, lambda node: -0.5),
+    "fixed": ({"name": "fixed", "value": -0.5}, lambda node, child: -0.5),
 }
 
 
@@ -69,7 +69,8 @@ def test_agrees_with_the_naive_search(name, fpu):
     made = run(game, settings, HashEvaluator(rules.actions(game)), positions)
     visits, values = made.root_actions(np.arange(4))
     for i, position in enumerate(positions):
-        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, 1.3, fpu_value)
+        how = Rules(1.3, fpu_value)
+        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, how)
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-child.value, abs=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.naive import HashEvaluator
+from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from search.test_search import some_positions
 from zerolab.core import streams
@@ -36,7 +36,7 @@ def test_a_discount_makes_a_value_smaller_with_every_ply():
     made.run()
     visits, values = made.root_actions(SLOTS)
     for i, position in enumerate(positions):
-        root = naive_search(position, HashEvaluator(5), 60, 1.3, lambda node: 0.0, 0.9)
+        root = naive_search(position, HashEvaluator(5), 60, Rules(1.3, discount=0.9))
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-0.9 * child.value, abs=1e-6)

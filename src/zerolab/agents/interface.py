@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zerolab.core.registry import Registry
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
-from zerolab.search.interface import Evaluator
+from zerolab.search.interface import Answer, Evaluation, Evaluator
 
 FORFEIT = -1
 """Returned in place of an action by a player that gives up, such as a program that crashed."""
@@ -84,15 +84,15 @@ class LeafPlayer(AsyncPlayer, Protocol):
     """
 
     evaluator: Evaluator
+    wanted: frozenset[Answer]
+    """What it needs beyond priors and values; see `search.interface.read`."""
 
     def select_leaves(self) -> NDArray[np.uint64]:
         """Begin a step; return the states to evaluate, uint64[n, words], perhaps none."""
         ...
 
-    def expand_and_backup(
-        self, priors: NDArray[np.float32], values: NDArray[np.float32]
-    ) -> tuple[Slots, Actions]:
-        """End the step with priors float32[n, actions] and values float32[n]; see `poll`."""
+    def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
+        """End the step with the evaluations of its states; see `poll`."""
         ...
 
 

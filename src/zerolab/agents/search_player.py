@@ -11,7 +11,7 @@ from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.search.budgets.fixed import FixedSettings
 from zerolab.search.budgets.interface import BudgetSettings
-from zerolab.search.interface import Evaluator, statistics
+from zerolab.search.interface import Evaluation, Evaluator, statistics
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import node_bytes
@@ -43,12 +43,14 @@ class SearchPlayer:
     ) -> None:
         self.name = name
         self.evaluator = evaluator
+        self.wanted = settings.wanted
         quiet = settings.noise.model_copy(update={"fraction": 0.0})
         self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
         self._game = game
         self._sampled_plies = sampled_plies
         self._threads = threads
         self._budget_settings = budget
+        self._noise = noise
         self.start(0)
 
     def start(self, games: int) -> None:
@@ -77,7 +79,8 @@ class SearchPlayer:
         """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys
         simulations, _ = self.budget.begin(slots, keys)
-        self.search.start_search(slots, keys, keys, simulations)
+        noise = np.full(len(slots), self._noise)
+        self.search.start_search(slots, keys, keys, simulations, noise)
 
     def poll(self) -> tuple[Slots, Actions]:
         """See `AsyncPlayer.poll`: one step of the search."""
@@ -88,12 +91,10 @@ class SearchPlayer:
         """See `LeafPlayer.select_leaves`."""
         return self.search.select_leaves()
 
-    def expand_and_backup(
-        self, priors: NDArray[np.float32], values: NDArray[np.float32]
-    ) -> tuple[Slots, Actions]:
+    def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
         """See `LeafPlayer.expand_and_backup`."""
-        if len(values):
-            self.search.expand_and_backup(priors, values)
+        if len(evaluation.values):
+            self.search.expand_and_backup(evaluation)
         slots = self._settled(self.search.finish())
         return slots, self.decide(slots)
 

@@ -21,7 +21,7 @@ _READ, _KEEP, _DATA = 0, 3, 1
 
 
 def borrowed(value: Any) -> Any:
-    """Return an array, or a NamedTuple of arrays, that does not own its memory.
+    """Return an array, or a NamedTuple of arrays and such, that does not own its memory.
 
     The caller must keep the owner alive. No use of the result counts references, and strides of a
     contiguous array are known to the compiler, those of its record fields included.
@@ -41,15 +41,19 @@ def _(value: Any) -> Any:
 def _borrow(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (own,) = arguments
-        if isinstance(value, types.Array):
-            return _without_owner(context, builder, value, own)
-        for at, member in enumerate(value):
-            if isinstance(member, types.Array):
-                array = _without_owner(context, builder, member, builder.extract_value(own, at))
-                own = builder.insert_value(own, array, at)
-        return own
+        return _without_owners(context, builder, value, own)
 
     return value(value), generate
+
+
+def _without_owners(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return _without_owner(context, builder, kind, value)
+    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
+        for at, member in enumerate(kind):
+            part = _without_owners(context, builder, member, builder.extract_value(value, at))
+            value = builder.insert_value(value, part, at)
+    return value
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:

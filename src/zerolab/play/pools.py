@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.interface import Actions, Agent, AsyncPlayer, LeafPlayer, Player
 from zerolab.play.schedule import ScheduledGame
+from zerolab.search.interface import Evaluation, read
 
 Ints = NDArray[np.int64]
 
@@ -66,14 +67,16 @@ class PlayerPool:
 
 
 class SearchGroups:
-    """Asynchronous players, those with one evaluator in a group that shares its batches."""
+    """Asynchronous players; those who want the same of one evaluator share its batches."""
 
     def __init__(self, pools: Sequence[PlayerPool]) -> None:
-        groups: dict[int, list[PlayerPool]] = {}
+        groups: dict[Hashable, list[PlayerPool]] = {}
         for pool in pools:
-            if pool.async_player:
-                shared = pool.leaf_player.evaluator if pool.leaf_player else pool
-                groups.setdefault(id(shared), []).append(pool)
+            if leaf_player := pool.leaf_player:
+                shared = id(leaf_player.evaluator), leaf_player.wanted
+                groups.setdefault(shared, []).append(pool)
+            elif pool.async_player:
+                groups.setdefault(id(pool), []).append(pool)
         self._groups = list(groups.values())
         self._current: int | None = None
 
@@ -108,13 +111,13 @@ def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
     leaves = [player.select_leaves() for player in together]
     ends = np.cumsum([len(each) for each in leaves])
     states = np.concatenate(leaves)
-    if not len(states):
-        priors, values = np.empty((0, 0), np.float32), np.empty(0, np.float32)
+    if len(states):
+        evaluation = read(together[0].evaluator, states, together[0].wanted)
     else:
-        priors, values = together[0].evaluator.evaluate(states)
+        evaluation = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
     for player, end, each in zip(together, ends, leaves, strict=True):
         rows = slice(end - len(each), end)
-        yield player.expand_and_backup(priors[rows], values[rows])
+        yield player.expand_and_backup(evaluation.rows(rows))
 
 
 def slots_needed(

@@ -7,6 +7,7 @@ slots, and the oldest entry there is replaced.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +28,12 @@ class Cache(NamedTuple):
     row: NDArray[np.int32]  # [size] its row in that step's batch
     priors: NDArray[np.float32]  # [size, actions]
     values: NDArray[np.float32]  # [size]
+    draws: NDArray[np.float32]  # [size], or [0] where they are not wanted
+    action_values: NDArray[np.float32]  # [size, actions], or [size, 0]
 
 
-def empty_cache(positions: int, words: int, actions: int) -> Cache:
-    """Allocate a cache for at least `positions` positions."""
+def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> Cache:
+    """Allocate a cache for at least `positions` positions; see `interface.read` for `wanted`."""
     size = max(_WAYS, 1 << (positions - 1).bit_length())
     return Cache(
         states=np.zeros((size, words), np.uint64),
@@ -38,6 +41,8 @@ def empty_cache(positions: int, words: int, actions: int) -> Cache:
         row=np.zeros(size, np.int32),
         priors=np.empty((size, actions), np.float32),
         values=np.empty(size, np.float32),
+        draws=np.empty(size if "draws" in wanted else 0, np.float32),
+        action_values=np.empty((size, actions if "action_values" in wanted else 0), np.float32),
     )
 
 

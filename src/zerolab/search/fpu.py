@@ -7,18 +7,19 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from zerolab.search.interface import register_fpu
+from zerolab.search.interface import FirstPlay, register_fpu
+from zerolab.search.utility import draw_worth, node_value
 
 
 class Zero(NamedTuple):
-    """Q(s, a) = 0: an unvisited child counts as a draw.
+    """Q(s, a) = 0: an unvisited child is neither good nor bad.
 
     [Wang2019], [Wang2020a], [Wang2020b]: this rule.
     """
 
 
 @register_fpu("zero", Zero)
-class ZeroRule:
+class ZeroRule(FirstPlay):
     """See `Zero`."""
 
     @staticmethod
@@ -36,12 +37,12 @@ class Parent(NamedTuple):
 
 
 @register_fpu("parent", Parent)
-class ParentRule:
+class ParentRule(FirstPlay):
     """See `Parent`."""
 
     @staticmethod
     def fpu_value(rule, tree, b, node):
-        return tree.value[b, node] - np.float32(rule.reduction)
+        return node_value(tree.utility, tree, b, node) - np.float32(rule.reduction)
 
 
 class Fixed(NamedTuple):
@@ -55,9 +56,43 @@ class Fixed(NamedTuple):
 
 
 @register_fpu("fixed", Fixed)
-class FixedRule:
+class FixedRule(FirstPlay):
     """See `Fixed`."""
 
     @staticmethod
     def fpu_value(rule, tree, b, node):
         return np.float32(rule.value)
+
+
+class ActionValues(NamedTuple):
+    """Q(s, a) is what the network expects of the action: its third head [Clausen2021].
+
+    Needs a network with the head ``action_values``. A draw is as likely as it is at the parent.
+    """
+
+
+@register_fpu("action_values", ActionValues)
+class ActionValuesRule(FirstPlay):
+    """Children are born with the network's value for their mover as their mean."""
+
+    @staticmethod
+    def wanted(rule):
+        return ("action_values",)
+
+    @staticmethod
+    def fpu_value(rule, tree, b, node):
+        return draw_worth(tree.utility, tree, b, node)
+
+    @staticmethod
+    def first_play(rule, tree, b, child, shared):
+        return shared - tree.value[b, child]
+
+    @staticmethod
+    def seed(rule, tree, b, node, action_values, row):
+        first = tree.first_child[b, node]
+        for child in range(first, first + tree.children[b, node]):
+            tree.value[b, child] = -action_values[row, tree.action[b, child]]
+
+    @staticmethod
+    def forget_value(rule, tree, b, child):
+        pass

@@ -8,24 +8,27 @@ that the entry point ``zerolab.search`` names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface
 from zerolab.core.config import Choice, choice_from
+from zerolab.core.errors import UserError
 from zerolab.core.registry import Registry
 
 SELECTIONS = CompiledInterface("selection rule")
 FPUS = CompiledInterface("first-play urgency rule")
 TIE_BREAKS = CompiledInterface("tie break")
 LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
+ROOT_RULES = CompiledInterface("root rule")
 
 SELECTION_SETTINGS: Registry[type[Choice]] = Registry("selection rule")
 FPU_SETTINGS: Registry[type[Choice]] = Registry("first-play urgency rule")
 LEAF_EVALUATOR_SETTINGS: Registry[type[Choice]] = Registry("leaf evaluator")
+ROOT_RULE_SETTINGS: Registry[type[Choice]] = Registry("root rule")
 
 
 def _registering(
@@ -45,6 +48,13 @@ def _registering(
 register_selection = _registering(SELECTIONS, SELECTION_SETTINGS)
 register_fpu = _registering(FPUS, FPU_SETTINGS)
 register_leaf_evaluator = _registering(LEAF_EVALUATORS, LEAF_EVALUATOR_SETTINGS)
+register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
+
+
+Answer = Literal["draws", "action_values"]
+"""What a search may want of an evaluator beyond priors and values."""
+
+_NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "action values (fpu)"}
 
 
 class Evaluator(Protocol):
@@ -60,6 +70,66 @@ class Evaluator(Protocol):
         of a batch and may reuse answers (see `SearchSettings.deduplicate` and `.cache`).
         """
         ...
+
+
+class Evaluation(NamedTuple):
+    """What an evaluator says about N positions; what was not wanted is None."""
+
+    priors: NDArray[np.float32]
+    """float32[N, actions]; see `Evaluator.evaluate`."""
+    values: NDArray[np.float32]
+    """float32[N]: P(win) - P(loss) of the player to move."""
+    draws: NDArray[np.float32] | None = None
+    """float32[N]: P(draw)."""
+    action_values: NDArray[np.float32] | None = None
+    """float32[N, actions]: the value of each action for the player who takes it."""
+
+    def rows(self, rows: slice) -> Evaluation:
+        """Return the evaluations of some of the positions."""
+        draws, action_values = self.draws, self.action_values
+        return Evaluation(
+            self.priors[rows],
+            self.values[rows],
+            None if draws is None else draws[rows],
+            None if action_values is None else action_values[rows],
+        )
+
+
+@runtime_checkable
+class DetailedEvaluator(Evaluator, Protocol):
+    """An evaluator that can say more than priors and values."""
+
+    def evaluate_more(
+        self, states: NDArray[np.uint64], wanted: Collection[Answer]
+    ) -> tuple[
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.float32] | None,
+        NDArray[np.float32] | None,
+    ]:
+        """Return the fields of an `Evaluation`, those that are wanted and not known excepted.
+
+        Raises UserError where something is wanted that is not known.
+        """
+        ...
+
+
+def read(
+    evaluator: Evaluator, states: NDArray[np.uint64], wanted: Collection[Answer]
+) -> Evaluation:
+    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks what is wanted."""
+    if not wanted:
+        return Evaluation(*evaluator.evaluate(states))
+    require(evaluator, wanted)
+    assert isinstance(evaluator, DetailedEvaluator)
+    return Evaluation(*evaluator.evaluate_more(states, wanted))
+
+
+def require(evaluator: Evaluator, wanted: Collection[Answer]) -> None:
+    """Raise UserError if more than priors and values is wanted of an evaluator without more."""
+    if wanted and not isinstance(evaluator, DetailedEvaluator):
+        needed = " and ".join(_NEEDS[each] for each in sorted(wanted))
+        raise UserError(f"the search needs {needed}: expected a network with a head for it")
 
 
 class UniformEvaluator:
@@ -114,8 +184,38 @@ def update(rule: Any, tree: Any, b: int, leaf: int, value: float, moves: Any) ->
 
 
 @FPUS.function
+def wanted(rule: Any) -> tuple[Answer, ...]:
+    """Return what the rule needs of an evaluator beyond priors and values; see `Evaluation`."""
+    raise AssertionError
+
+
+@FPUS.function
 def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
-    """Return the value that unvisited children of a node are taken to have for its mover."""
+    """Return the value that unvisited children of a node are taken to have for its mover.
+
+    Where they differ, it is what `first_play` needs to know of the node.
+    """
+    raise AssertionError
+
+
+@FPUS.function
+def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
+    """Return the value that an unvisited child is taken to have for the mover of its parent.
+
+    `shared` is the parent's `fpu_value`.
+    """
+    raise AssertionError
+
+
+@FPUS.function
+def seed(rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int) -> None:
+    """Take in the evaluator's values of a new node's actions, a row of float32[N, actions]."""
+    raise AssertionError
+
+
+@FPUS.function
+def forget_value(rule: Any, tree: Any, b: int, child: int) -> None:
+    """Make a child an unvisited one, whose visits have been dropped."""
     raise AssertionError
 
 
@@ -145,6 +245,67 @@ def leaf_value(
     `update`.
     """
     raise AssertionError
+
+
+@ROOT_RULES.function
+def root_state(rule: Any, slots: int, actions: int) -> Any:
+    """Return what the rule keeps for each of `slots` trees: a NamedTuple of arrays."""
+    raise AssertionError
+
+
+@ROOT_RULES.function
+def plans(rule: Any) -> bool:
+    """Return whether the rule plans the simulations of a bare root ahead, with noise of its own."""
+    raise AssertionError
+
+
+@ROOT_RULES.function
+def prepare_root(rule: Any, tree: Any, search: Any, step: Any, b: int) -> None:
+    """Prepare an expanded root, once per search, for instance by noise; see `SearchState`."""
+    raise AssertionError
+
+
+@ROOT_RULES.function
+def first_node(rule: Any, methods: Any, tree: Any, search: Any, b: int) -> int:
+    """Return where a simulation begins to descend by the selection rule: 0 or a child of it."""
+    raise AssertionError
+
+
+@ROOT_RULES.function
+def weigh_policy(rule: Any, methods: Any, tree: Any, search: Any, b: int, weights: Any) -> None:
+    """Write a finished search's policy into float64[actions], which need not add up to 1."""
+    raise AssertionError
+
+
+@ROOT_RULES.function
+def weigh_moves(
+    rule: Any, methods: Any, tree: Any, search: Any, b: int, sample: bool, weights: Any
+) -> None:
+    """Write weights of moves into int64[actions], less than 2**32 in all.
+
+    A move is drawn in proportion to them where `sample` is set; else the highest one is taken.
+    """
+    raise AssertionError
+
+
+class FirstPlay:
+    """Base of first-play urgency rules by which all unvisited children of a node are equal."""
+
+    @staticmethod
+    def wanted(rule):
+        return ()
+
+    @staticmethod
+    def first_play(rule, tree, b, child, shared):
+        return shared
+
+    @staticmethod
+    def seed(rule, tree, b, node, action_values, row):
+        pass
+
+    @staticmethod
+    def forget_value(rule, tree, b, child):
+        tree.value[b, child] = np.float32(0.0)
 
 
 class Selection:

@@ -19,11 +19,29 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, prefetch
 from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING, Game
+from zerolab.rules.interface import Game
 from zerolab.search.cache import NO_SLOT, find, reserve
-from zerolab.search.interface import leaf_value, prepare, score, takes_tie, update
+from zerolab.search.interface import (
+    first_node,
+    leaf_value,
+    prepare,
+    prepare_root,
+    score,
+    seed,
+    takes_tie,
+    update,
+)
+from zerolab.search.proofs import (
+    PROVEN,
+    decided,
+    forget,
+    is_decided,
+    is_open,
+    settle,
+    unless_lost,
+)
 from zerolab.search.tree import UNSEEN, has_room, opened, prefetch_nodes
-from zerolab.search.utility import seen_from_parent
+from zerolab.search.utility import add, draw_of, seen_from_parent, signal_of
 
 NO_LEAF = -1
 
@@ -46,6 +64,7 @@ class Methods(NamedTuple):
     fpu: Any
     tie_break: Any
     leaf_evaluator: Any
+    root: Any
 
 
 class StepOptions(NamedTuple):
@@ -72,10 +91,22 @@ class SearchState(NamedTuple):
     row: NDArray[np.int32]  # [B] that evaluation's row in the batch
     playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
-    noise_due: NDArray[np.bool_]  # [B] whether the root's priors still lack their noise
+    root_due: NDArray[np.bool_]  # [B] whether the root rule has yet to prepare the root
+    noisy: NDArray[np.bool_]  # [B] whether this search has noise at its root
+    budget: NDArray[np.int32]  # [B] simulations asked for at the start
+    root: Any  # what the root rule keeps
     states: NDArray[np.uint64]  # [B, words] the positions to evaluate
     slot: NDArray[np.int64]  # [B] where in the cache the answer to a row goes, or NO_SLOT
-    counts: NDArray[np.int64]  # [5] see COUNTS
+    counts: NDArray[np.int64]  # [6] see COUNTS
+
+
+class Answers(NamedTuple):
+    """Evaluations of a batch of N positions; what is not wanted is empty."""
+
+    priors: NDArray[np.float32]  # [N, actions]
+    values: NDArray[np.float32]  # [N]
+    draws: NDArray[np.float32]  # [N] or [0]
+    action_values: NDArray[np.float32]  # [N, actions] or [N, 0]
 
 
 class Workspace(NamedTuple):
@@ -90,8 +121,8 @@ class Workspace(NamedTuple):
     live: NDArray[np.int64]  # [GROUP] the places in the group of those still on their way
 
 
-COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal")
-_SIMULATIONS, _EVALUATED, _DEDUPLICATED, _CACHED, _TERMINAL = range(5)
+COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
+_SIMULATIONS, _EVALUATED, _DEDUPLICATED, _CACHED, _TERMINAL = range(PROVEN)
 
 
 def empty_workspace(game: Game) -> Workspace:
@@ -114,10 +145,14 @@ def _best_child(methods, tree, b, node, tie_key):
     shared = prepare(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     best = first
-    highest = score(methods.selection, tree, b, first, shared)
+    highest = unless_lost(
+        tree.proofs, tree, b, first, score(methods.selection, tree, b, first, shared)
+    )
     ties = 1
     for child in range(first + 1, first + tree.children[b, node]):
-        own = score(methods.selection, tree, b, child, shared)
+        own = unless_lost(
+            tree.proofs, tree, b, child, score(methods.selection, tree, b, child, shared)
+        )
         if own > highest:
             highest = own
             best = child
@@ -161,6 +196,7 @@ def _expand(game, tree, b, node, priors, mask):
         tree.outcome[b, child] = UNSEEN
         tree.visits[b, child] = 0
         tree.value[b, child] = np.float32(0.0)
+        forget(tree.proofs, tree, b, child)
         for k in range(tree.statistics.shape[2]):
             tree.statistics[b, child, k] = np.float32(0.0)
     tree.first_child[b, node] = first
@@ -169,28 +205,33 @@ def _expand(game, tree, b, node, priors, mask):
 
 
 @inlined
-def _backup(methods, tree, search, b, leaf, value, moves):
-    """Add one value to the means on the path to the root, as each node's mover sees it.
+def _backup(methods, tree, search, b, leaf, signal, moves):
+    """Add one signal to the means on the path to the root, as each node's mover sees it.
 
     Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
     """
     node = leaf
-    signed = value
+    child = -1
+    arriving = signal
     while node >= 0:
+        arriving = settle(tree.proofs, tree, search.counts, b, node, child, arriving)
         visits = tree.visits[b, node] + 1
         tree.visits[b, node] = visits
-        tree.value[b, node] += (signed - tree.value[b, node]) / np.float32(visits)
-        signed = seen_from_parent(tree.utility, signed)
+        add(tree.utility, tree, b, node, arriving, visits)
+        arriving = seen_from_parent(tree.utility, arriving)
+        child = node
         node = tree.parent[b, node]
-    update(methods.selection, tree, b, leaf, value, moves)
+    update(methods.selection, tree, b, leaf, signal, moves)
     if leaf == 0:
         return 0
-    search.remaining[b] -= 1
+    search.remaining[b] = search.remaining[b] - 1 if is_open(tree.proofs, tree, b, 0) else 0
     return 1
 
 
 @inlined
-def _expand_and_backup_leaf(game, methods, tree, search, b, node, priors, estimate, workspace):
+def _expand_and_backup_leaf(
+    game, methods, tree, search, b, node, priors, estimate, draw, workspace
+):
     """Expand an evaluated node and back up the value that the leaf evaluator gives it.
 
     A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf
@@ -206,28 +247,8 @@ def _expand_and_backup_leaf(game, methods, tree, search, b, node, priors, estima
     if node == 0:
         moves[0] = 0
         value = estimate
-    return _backup(methods, tree, search, b, node, np.float32(value), moves)
-
-
-@inlined
-def _add_root_noise(tree, b, key, fraction, concentration):
-    """Mix Dirichlet noise into the priors of the root's children [Silver2018, Methods].
-
-    P(s, a) <- (1 - fraction) * P(s, a) + fraction * eta_a, eta ~ Dir(concentration / actions).
-    """
-    first = tree.first_child[b, 0]
-    count = tree.children[b, 0]
-    alpha = concentration / count
-    total = 0.0
-    noise = np.empty(count, np.float64)
-    for i in range(count):
-        noise[i] = streams.gamma(streams.fold(key, i), alpha)
-        total += noise[i]
-    if total <= 0.0:
-        return
-    for i in range(count):
-        mixed = (1.0 - fraction) * tree.prior[b, first + i] + fraction * noise[i] / total
-        tree.prior[b, first + i] = np.float32(mixed)
+    signal = signal_of(tree.utility, value, draw)
+    return _backup(methods, tree, search, b, node, signal, moves)
 
 
 @inlined
@@ -249,10 +270,10 @@ def _request(cache, search, step, b, node, state, slot, rows):
 
 
 @inlined
-def _add_noise_if_due(tree, search, step, b):
-    if search.noise_due[b] and tree.first_child[b, 0] != 0:
-        _add_root_noise(tree, b, search.noise_key[b], step.noise_fraction, step.noise_concentration)
-        search.noise_due[b] = False
+def _prepare_root_if_due(methods, tree, search, step, b):
+    if search.root_due[b] and tree.first_child[b, 0] != 0:
+        prepare_root(methods.root, tree, search, step, b)
+        search.root_due[b] = False
 
 
 @inlined
@@ -286,9 +307,10 @@ def _descend(game, methods, tree, search, workspace, step, begin, end):
     live = 0
     for i in range(begin, end):
         b = workspace.trees[i]
-        _add_noise_if_due(tree, search, step, b)
-        workspace.leaves[i] = 0
-        if tree.first_child[b, 0] != 0:
+        _prepare_root_if_due(methods, tree, search, step, b)
+        node = first_node(methods.root, methods, tree, search, b)
+        workspace.leaves[i] = node
+        if tree.first_child[b, node] != 0 and is_open(tree.proofs, tree, b, node):
             workspace.live[live] = i
             live += 1
     while live > 0:
@@ -300,7 +322,7 @@ def _descend(game, methods, tree, search, workspace, step, begin, end):
             node = _best_child(methods, tree, b, workspace.leaves[i], key)
             workspace.leaves[i] = node
             first = tree.first_child[b, node]
-            if first != 0:
+            if first != 0 and is_open(tree.proofs, tree, b, node):
                 prefetch_nodes(tree, b, first, tree.children[b, node])
                 workspace.live[still] = i
                 still += 1
@@ -319,12 +341,12 @@ def _descend(game, methods, tree, search, workspace, step, begin, end):
 def _finish_simulation(game, methods, tree, cache, search, step, b, node, workspace):
     """End a simulation whose leaf needs no evaluation; return whether that is so, and its slot."""
     state = tree.states[b, node]
-    if tree.outcome[b, node] != ONGOING:
+    if is_decided(tree.proofs, tree, b, node):
         workspace.moves[0] = 0
-        value = np.float32(tree.outcome[b, node])
+        signal = decided(tree.proofs, tree, b, node)
         search.counts[_TERMINAL] += 1
         search.counts[_SIMULATIONS] += _backup(
-            methods, tree, search, b, node, value, workspace.moves
+            methods, tree, search, b, node, signal, workspace.moves
         )
         return True, NO_SLOT
     slot = NO_SLOT
@@ -334,9 +356,11 @@ def _finish_simulation(game, methods, tree, cache, search, step, b, node, worksp
         search.counts[_CACHED] += not step.uniform
         priors = workspace.uniform if step.uniform else cache.priors[slot]
         estimate = np.float32(0.0) if step.uniform else cache.values[slot]
+        draw = draw_of(tree.utility, cache.draws, slot)
         search.counts[_SIMULATIONS] += _expand_and_backup_leaf(
-            game, methods, tree, search, b, node, priors, estimate, workspace
+            game, methods, tree, search, b, node, priors, estimate, draw, workspace
         )
+        seed(methods.fpu, tree, b, node, cache.action_values, slot)
         return True, slot
     return False, slot
 
@@ -410,17 +434,20 @@ def select_leaves(game, methods, forest, cache, search, step, workspace):
 
 
 @kernel
-def store(cache, search, rows, priors, values):
+def store(cache, search, answers):
     """Store the evaluations of a batch in the cache."""
     cache = borrowed(cache)
     search = borrowed(search)
-    priors = borrowed(priors)
-    values = borrowed(values)
-    for row in range(rows):
+    answers = borrowed(answers)
+    for row in range(answers.values.shape[0]):
         slot = search.slot[row]
         if slot != NO_SLOT:
-            cache.priors[slot] = priors[row]
-            cache.values[slot] = values[row]
+            cache.priors[slot] = answers.priors[row]
+            cache.values[slot] = answers.values[row]
+            if answers.draws.shape[0] > 0:
+                cache.draws[slot] = answers.draws[row]
+            if answers.action_values.shape[1] > 0:
+                cache.action_values[slot] = answers.action_values[row]
 
 
 @inlined
@@ -455,16 +482,15 @@ def _gather_waiting(tree, search, begin, end, workspace):
 
 
 @kernel
-def expand_and_backup(game, methods, forest, search, priors, values, workspace, begin, end):
+def expand_and_backup(game, methods, forest, search, answers, workspace, begin, end):
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
-    `priors` float32[N, actions] and `values` float32[N] answer the batch. Returns how many
-    simulations that ends. Disjoint ranges of trees may be expanded at the same time.
+    `answers` are those to the batch. Returns how many simulations that ends. Disjoint ranges of
+    trees may be expanded at the same time.
     """
     tree = opened(forest)
     search = borrowed(search)
-    priors = borrowed(priors)
-    values = borrowed(values)
+    answers = borrowed(answers)
     workspace = borrowed(workspace)
     simulations = 0
     for first in range(begin, end, GROUP):
@@ -474,7 +500,11 @@ def expand_and_backup(game, methods, forest, search, priors, values, workspace, 
             node = np.int64(search.leaf[b])
             search.leaf[b] = NO_LEAF
             row = search.row[b]
+            priors = answers.priors[row]
+            estimate = answers.values[row]
+            draw = draw_of(tree.utility, answers.draws, row)
             simulations += _expand_and_backup_leaf(
-                game, methods, tree, search, b, node, priors[row], values[row], workspace
+                game, methods, tree, search, b, node, priors, estimate, draw, workspace
             )
+            seed(methods.fpu, tree, b, node, answers.action_values, row)
     return simulations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.rules.interface import LOSS, WIN
+from zerolab.search.proofs import Proofs
 from zerolab.search.tree import Tree
 
 
@@ -29,21 +31,35 @@ class SearchResult(NamedTuple):
 
     @property
     def best_action(self) -> int:
-        """The most visited action, of equals the lowest."""
-        return int(self.visits.argmax())
+        """The most visited action, of equals the lowest; a proven win instead, if there is one."""
+        line = self.principal_variation
+        return line[0] if line else int(self.visits.argmax())
 
 
 def principal_variation(tree: Tree, b: int) -> tuple[int, ...]:
     """Return the most visited actions from the root of tree `b` on, as far as there are visits.
 
-    Of equally visited actions the lowest is taken.
+    Of equally visited actions the lowest is taken. Where results are proven, they decide.
     """
     line: list[int] = []
     node = 0
     while (first := int(tree.first_child[b, node])) != 0:
-        visits = tree.visits[b, first : first + tree.children[b, node]]
-        if not visits.any():
+        preferences = _preferences(tree, b, node)
+        if not preferences.any():
             break
-        node = first + int(visits.argmax())
+        node = first + int(preferences.argmax())
         line.append(int(tree.action[b, node]))
     return tuple(line)
+
+
+def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
+    """Return by how much the children of an expanded node are preferred: visits, and proofs."""
+    first = tree.first_child[b, node]
+    children = slice(first, first + tree.children[b, node])
+    visits = tree.visits[b, children]
+    if not isinstance(tree.proofs, Proofs):
+        return visits
+    proven, result = tree.proven[b, children], tree.proven[b, node]
+    if result in (WIN, LOSS):
+        return (proven == -result) & (tree.distance[b, children] == tree.distance[b, node] - 1)
+    return np.where(proven == WIN, 0, visits)

@@ -7,7 +7,8 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.rules import interface as rules
-from zerolab.search.utility import action_value
+from zerolab.search.interface import forget_value, weigh_moves, weigh_policy
+from zerolab.search.proofs import forget, is_open, restrict
 
 _DROPPED = -2
 """The parent of nodes that no longer belong to their tree."""
@@ -29,6 +30,7 @@ def _set_root(game, tree, b, state):
     tree.children[b, 0] = 0
     tree.visits[b, 0] = 0
     tree.value[b, 0] = np.float32(0.0)
+    forget(tree.proofs, tree, b, 0)
     tree.statistics[b, 0] = np.float32(0.0)
     tree.used[b] = 1
 
@@ -61,6 +63,9 @@ def _keep_subtree(tree, b, root, moved):
         tree.outcome[b, target] = tree.outcome[b, node]
         tree.visits[b, target] = tree.visits[b, node]
         tree.value[b, target] = tree.value[b, node]
+        tree.draws[b, target] = tree.draws[b, node]
+        tree.proven[b, target] = tree.proven[b, node]
+        tree.distance[b, target] = tree.distance[b, node]
         tree.prior[b, target] = tree.prior[b, node]
         tree.statistics[b, target] = tree.statistics[b, node]
         tree.states[b, target] = tree.states[b, node]
@@ -106,7 +111,7 @@ def _unexpand(tree, b, node):
 
 
 @inlined
-def _scale_children(tree, b, node, total):
+def _scale_children(fpu, tree, b, node, total):
     """Share the visits of a node, less its own evaluation, among children that have `total`.
 
     Shares are rounded so that they add up; no child gets more visits than it has.
@@ -117,16 +122,16 @@ def _scale_children(tree, b, node, total):
     for child in range(first, first + tree.children[b, node]):
         after = before + tree.visits[b, child]
         tree.visits[b, child] = after * target // total - before * target // total
-        if tree.visits[b, child] == 0:
-            tree.value[b, child] = np.float32(0.0)
+        if tree.visits[b, child] == 0 and is_open(tree.proofs, tree, b, child):
+            forget_value(fpu, tree, b, child)
         before = after
 
 
 @kernel
-def discount(tree, slots, weight):
+def discount(fpu, tree, slots, weight):
     """Scale the visits below the roots of trees `slots` by a weight in [0, 1].
 
-    Mean values stay as they are, except that nodes left without visits become unvisited ones.
+    Mean values and proofs stay, except that nodes left without visits become unvisited ones.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     for i in range(slots.shape[0]):
@@ -142,8 +147,8 @@ def discount(tree, slots, weight):
             total = np.int64(tree.visits[b, first : first + tree.children[b, node]].sum())
             if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
                 _unexpand(tree, b, node)
-            elif total > 0:
-                _scale_children(tree, b, node, total)
+            elif total > 0 and is_open(tree.proofs, tree, b, node):
+                _scale_children(fpu, tree, b, node, total)
         _keep_subtree(tree, b, 0, moved)
 
 
@@ -163,8 +168,25 @@ def root_children(tree, slots, visits, values, priors):
         for child in range(first, first + tree.children[b, 0]):
             action = tree.action[b, child]
             visits[i, action] = tree.visits[b, child]
-            values[i, action] = action_value(tree, b, child)
+            value = tree.value[b, child] if tree.visits[b, child] > 0 else np.float32(0.0)
+            values[i, action] = -np.float32(tree.utility.discount) * value
             priors[i, action] = tree.prior[b, child]
+
+
+@kernel
+def policies(methods, tree, search, slots, weights):
+    """Write the policies that the root rule makes of searches, float64[n, actions], not scaled."""
+    for i in range(slots.shape[0]):
+        weigh_policy(methods.root, methods, tree, search, slots[i], weights[i])
+        restrict(tree.proofs, tree, slots[i], weights[i])
+
+
+@kernel
+def moves(methods, tree, search, slots, sample, weights):
+    """Write the weights by which `choose` picks moves of finished searches, int64[n, actions]."""
+    for i in range(slots.shape[0]):
+        weigh_moves(methods.root, methods, tree, search, slots[i], sample[i], weights[i])
+        restrict(tree.proofs, tree, slots[i], weights[i])
 
 
 @kernel

@@ -13,13 +13,25 @@ from zerolab.rules.interface import Game
 from zerolab.rules.playouts import threads_for_playouts
 from zerolab.search import kernels, roots
 from zerolab.search.cache import empty_cache
-from zerolab.search.interface import Evaluator, UniformEvaluator, playouts, statistics, with_budget
-from zerolab.search.kernels import COUNTS, NO_LEAF, Methods, SearchState, StepOptions
+from zerolab.search.interface import (
+    Evaluation,
+    Evaluator,
+    UniformEvaluator,
+    plans,
+    playouts,
+    read,
+    require,
+    root_state,
+    statistics,
+    with_budget,
+)
+from zerolab.search.kernels import COUNTS, NO_LEAF, Answers, Methods, SearchState, StepOptions
+from zerolab.search.proofs import NoProofs, Proofs
 from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tie_break import TIE_BREAK_TYPES
 from zerolab.search.tree import by_field, empty_forest, grown
-from zerolab.search.utility import ZeroSum
+from zerolab.search.utility import WithDraws, ZeroSum
 
 _FIRST_NODES = 1024
 
@@ -49,7 +61,9 @@ class Search:
             settings.fpu.build(),
             TIE_BREAK_TYPES[settings.tie_break](),
             settings.leaf_evaluator.build(),
+            settings.root.build(),
         )
+        require(evaluator, settings.wanted)
         self._threads = threads
         self._workspace = kernels.empty_workspace(game)
         self._uniform = isinstance(evaluator, UniformEvaluator)
@@ -65,11 +79,16 @@ class Search:
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
         self._forest = empty_forest(
-            slots, nodes, words, statistics(self._methods.selection), ZeroSum(settings.discount)
+            slots,
+            nodes,
+            words,
+            statistics(self._methods.selection),
+            _utility(settings),
+            Proofs() if settings.proven_values else NoProofs(),
         )
         self._tree = by_field(self._forest)
         positions = 1 if self._uniform else max(settings.cache, 4 * slots)
-        self._cache = empty_cache(positions, words, actions)
+        self._cache = empty_cache(positions, words, actions, settings.wanted)
         self._state = SearchState(
             active=np.zeros(slots, np.bool_),
             remaining=np.zeros(slots, np.int32),
@@ -77,7 +96,10 @@ class Search:
             row=np.zeros(slots, np.int32),
             playout_key=np.zeros(slots, np.uint64),
             noise_key=np.zeros(slots, np.uint64),
-            noise_due=np.zeros(slots, np.bool_),
+            root_due=np.zeros(slots, np.bool_),
+            noisy=np.zeros(slots, np.bool_),
+            budget=np.zeros(slots, np.int32),
+            root=root_state(self._methods.root, slots, actions),
             states=np.zeros((slots, words), np.uint64),
             slot=np.zeros(slots, np.int64),
             counts=np.zeros(len(COUNTS), np.int64),
@@ -88,9 +110,13 @@ class Search:
         """How many simulations ran so far, and where the values of their leaves came from.
 
         Leaves are evaluated, deduplicated (an equal one of their step is evaluated), cached, or
-        terminal. Evaluations of bare roots count among these, but not among the simulations.
+        terminal, which means that their result is known. Evaluations of bare roots count among
+        these, but not among the simulations. With proven values, `proven` counts the nodes proven.
         """
-        return dict(zip(COUNTS, map(int, self._state.counts), strict=True))
+        counts = dict(zip(COUNTS, map(int, self._state.counts), strict=True))
+        if not self.settings.proven_values:
+            del counts["proven"]
+        return counts
 
     def set_root(self, slots: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
         """Set bare roots: uint64[n, words] states, which must be ongoing."""
@@ -108,23 +134,35 @@ class Search:
 
         `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` may be one
         number or int32[n]; `noise` bool[n] says which roots get noise, if the settings have any.
-        Raises ValueError for fewer than one simulation.
+        Roots that are proven get no simulations. Raises ValueError for fewer than one simulation.
         """
-        some = self.settings.noise.fraction > 0
+        planned = plans(self._methods.root)
+        some = self.settings.noise.fraction > 0 or planned
         noisy = np.full(len(slots), some) if noise is None else noise & some
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
-            roots.discount(self._tree, slots[noisy], inherited)
+            roots.discount(self._methods.fpu, self._tree, slots[noisy], inherited)
+        if planned:
+            self.set_root(slots, self.states(slots))
         self._run(slots, self.settings.simulations if simulations is None else simulations)
-        self._state.playout_key[slots] = playout_keys
-        self._state.noise_key[slots] = noise_keys
-        self._state.noise_due[slots] = noisy
+        state = self._state
+        state.budget[slots] = state.remaining[slots]
+        state.playout_key[slots] = playout_keys
+        state.noise_key[slots] = noise_keys
+        state.noisy[slots] = noisy
+        state.root_due[slots] = noisy | planned
 
     def extend(self, slots: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
         """Go on with finished searches for more simulations, without new noise.
 
-        The searches' random streams go on, too. Raises ValueError for fewer than one simulation.
+        The searches' random streams go on, too. Raises ValueError for fewer than one simulation,
+        and where the root rule has planned how many there are.
         """
+        if plans(self._methods.root):
+            raise ValueError(
+                f'root = "{self.settings.root.name}" plans the simulations of a search: expected'
+                " all of them at once"
+            )
         self._run(slots, simulations)
         kernels.extend_streams(self._state, slots)
 
@@ -133,6 +171,9 @@ class Search:
             raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
         self._state.active[slots] = True
         self._state.remaining[slots] = simulations
+        if self.settings.proven_values:
+            proven = slots[self._tree.proven[slots, 0] != rules.ONGOING]
+            self._state.remaining[proven] = 0
 
     @property
     def active(self) -> bool:
@@ -144,9 +185,9 @@ class Search:
         states = self.select_leaves()
         if len(states):
             began = perf_counter()
-            priors, values = self.evaluator.evaluate(states)
+            evaluation = read(self.evaluator, states, self.settings.wanted)
             self.seconds["evaluate"] += perf_counter() - began
-            self.expand_and_backup(priors, values)
+            self.expand_and_backup(evaluation)
         return self.finish()
 
     def finish(self) -> NDArray[np.int64]:
@@ -182,10 +223,11 @@ class Search:
         self.seconds["select"] += perf_counter() - began
         return self._state.states[: int(rows)]
 
-    def expand_and_backup(self, priors: NDArray[np.float32], values: NDArray[np.float32]) -> None:
-        """Take in priors float32[n, actions] and values float32[n] of the selected leaves."""
+    def expand_and_backup(self, evaluation: Evaluation) -> None:
+        """Take in the evaluations of the selected leaves."""
         began = perf_counter()
-        kernels.store(self._cache, self._state, len(values), priors, values)
+        answers = _answers(evaluation)
+        kernels.store(self._cache, self._state, answers)
 
         def part(begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
@@ -193,8 +235,7 @@ class Search:
                 self._methods,
                 self._forest,
                 self._state,
-                priors,
-                values,
+                answers,
                 self._workspace if begin == 0 else kernels.empty_workspace(self.game),
                 begin,
                 end,
@@ -227,26 +268,38 @@ class Search:
         return self._root_children(slots)[:2]
 
     def policies(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return what finished searches make of the roots' actions, float32[n, actions].
+        """Return what the root rule makes of finished searches, float32[n, actions].
 
-        Each row is a distribution: the shares of the visits.
+        Each row is a distribution, such as the shares of the visits. A root that is proven to be
+        won has the quickest wins alone; actions proven to lose have nothing while others are left.
         """
-        visits = self.visits(slots)
-        shares: NDArray[np.float64] = visits / visits.sum(axis=1, keepdims=True)
+        weights = np.empty((len(slots), self._actions), np.float64)
+        roots.policies(self._methods, self._tree, self._state, slots, weights)
+        shares: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return shares.astype(np.float32)
 
     def choose(
         self, slots: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the moves int64[n] that finished searches lead to; see `choose_actions`."""
-        return choose_actions(self.visits(slots), keys, sample)
+        """Return the moves int64[n] that the root rule chooses after finished searches.
+
+        See `choose_actions`; instead of the visits, a root rule may have weights of its own. Moves
+        that are proven to win are played, the quickest first, and those that lose avoided.
+        """
+        weights = np.empty((len(slots), self._actions), np.int64)
+        roots.moves(self._methods, self._tree, self._state, slots, sample, weights)
+        chosen = np.empty(len(slots), np.int64)
+        roots.choose(weights, keys, sample, chosen)
+        return chosen
 
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the mean values of the roots for their movers, float32[n]."""
+        """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""
         return self._tree.value[slots, 0]
 
     def root_draws(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean probabilities of a draw at the roots, float32[n]; NaN if not known."""
+        if self.settings.draw_value != 0:
+            return self._tree.draws[slots, 0]
         return np.full(len(slots), np.nan, np.float32)
 
     def root_priors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -274,8 +327,25 @@ class Search:
         """Play actions int64[n] at the roots; the settings say whether subtrees are kept."""
         settings = self.settings
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
-        keep = settings.reuse_tree and not discarded
+        keep = settings.reuse_tree and not discarded and not plans(self._methods.root)
         roots.advance(self.game, self._tree, slots, actions, keep)
+
+
+def _utility(settings: SearchSettings) -> ZeroSum | WithDraws:
+    if settings.draw_value == 0:
+        return ZeroSum(settings.discount)
+    return WithDraws(settings.discount, settings.draw_value)
+
+
+def _answers(evaluation: Evaluation) -> Answers:
+    """Return evaluations as kernels take them."""
+    priors, values, draws, action_values = evaluation
+    return Answers(
+        priors,
+        values,
+        np.empty(0, np.float32) if draws is None else draws,
+        np.empty((len(values), 0), np.float32) if action_values is None else action_values,
+    )
 
 
 def choose_actions(

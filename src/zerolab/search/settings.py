@@ -5,14 +5,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zerolab.core.config import Settings, choice_among
 from zerolab.core.registry import import_modules, load_plugins
-from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
+from zerolab.search.interface import (
+    FPU_SETTINGS,
+    LEAF_EVALUATOR_SETTINGS,
+    ROOT_RULE_SETTINGS,
+    SELECTION_SETTINGS,
+    Answer,
+    plans,
+    playouts,
+    wanted,
+)
 
 import_modules("zerolab.search.selections")
 import_modules("zerolab.search.leaf_evaluators")
+import_modules("zerolab.search.root_rules")
 import_module("zerolab.search.fpu")
 load_plugins("search")
 
@@ -71,6 +81,23 @@ class SearchSettings(Settings):
     more the sooner they come, and losses cost less the later. The result of a playout counts in
     full where it begins. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 1."""
 
+    draw_value: float = Field(default=0.0, ge=-1, le=1)
+    """What a draw is worth to the player who decides, whoever that is: Q = P(win) - P(loss) +
+    draw_value * P(draw). Other values than 0 need a network that knows how likely draws are.
+    [Clausen2021]: 0.383, published as 0.6913 for Q in [0, 1]; [Wang2019], [Wang2020a],
+    [Wang2020b]: 0."""
+
+    proven_values: bool = False
+    """Let proven wins, draws and losses travel up the tree: MCTS-Solver [Winands2008]. The quickest
+    proven win is played, proven losses are avoided, and no simulation looks for what is known.
+    [Clausen2021] names it as an option, terminal propagation."""
+
+    root: choice_among(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
+        default_factory=ROOT_RULE_SETTINGS["puct"]
+    )
+    """How the root spends its simulations, and what becomes of them: policy and move. [Wang2019],
+    [Wang2020a], [Wang2020b], [Clausen2021]: puct."""
+
     noise: RootNoise = RootNoise()
     """Noise in the root's priors, in self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
 
@@ -87,6 +114,31 @@ class SearchSettings(Settings):
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Positions whose evaluations are kept until the network changes; 0 keeps none. This changes
     nothing but the work on the same condition as `deduplicate`."""
+
+    @property
+    def wanted(self) -> frozenset[Answer]:
+        """What the search needs of an evaluator beyond priors and values."""
+        draws: tuple[Answer, ...] = ("draws",) if self.draw_value != 0 else ()
+        return frozenset((*wanted(self.fpu.build()), *draws))
+
+    @model_validator(mode="after")
+    def _compatible(self) -> SearchSettings:
+        if self.draw_value != 0 and playouts(self.leaf_evaluator.build()):
+            raise ValueError(
+                f"draw_value = {self.draw_value}: playouts do not say how likely draws are;"
+                ' expected leaf_evaluator = "network"'
+            )
+        if self.noise.fraction > 0 and plans(self.root.build()):
+            raise ValueError(
+                f'noise.fraction = {self.noise.fraction}: root = "{self.root.name}" draws noise of'
+                " its own; expected 0"
+            )
+        if getattr(self.root, "forced_playouts", 0) > 0 and self.noise.fraction == 0:
+            raise ValueError(
+                f"root.forced_playouts = {self.root.forced_playouts} has no effect without noise:"
+                " expected noise.fraction above 0, such as 0.25"
+            )
+        return self
 
 
 def mcts_settings(simulations: int) -> SearchSettings:

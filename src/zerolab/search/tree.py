@@ -14,20 +14,23 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
 from zerolab.core.memory import LINE, borrowed, prefetch
+from zerolab.search.proofs import NoProofs
 from zerolab.search.utility import ZeroSum
 
 UNSEEN = 3
 """The outcome of a node that no simulation has reached yet; its state is not set either."""
 
 _PLAIN = ZeroSum()
+_NO_PROOFS = NoProofs()
 
 NODE = np.dtype(
     {
         "names": [
             "visits", "value", "prior", "first_child", "parent", "children", "action", "outcome",
+            "proven", "distance", "draws",
         ],
-        "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i2", "<i2", "i1"],
-        "offsets": [0, 4, 8, 12, 16, 20, 22, 24],
+        "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i2", "<i2", "i1", "i1", "<i2", "<f4"],
+        "offsets": [0, 4, 8, 12, 16, 20, 22, 24, 25, 26, 28],
         "itemsize": 32,
     }
 )  # fmt: skip
@@ -47,7 +50,8 @@ class Forest(NamedTuple):
     nodes: NDArray[np.void]  # [B, nodes] NODE
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
-    utility: Any  # of values to the player who decides; see `search.utility`
+    utility: Any  # what values are worth; see `search.utility`
+    proofs: Any  # whether results are proven; see `search.proofs`
 
 
 class Tree(NamedTuple):
@@ -65,13 +69,22 @@ class Tree(NamedTuple):
     visits: NDArray[np.int32]  # [B, nodes] simulations that passed here, and its evaluation
     value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
+    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the mover's proven result; see `proofs`
+    distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, where proven
+    draws: NDArray[np.float32]  # [B, nodes] mean probability of a draw; see `utility`
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
-    utility: Any  # of values to the player who decides; see `search.utility`
+    utility: Any  # what values are worth; see `search.utility`
+    proofs: Any  # whether results are proven; see `search.proofs`
 
 
 def empty_forest(
-    batch: int, nodes: int, words: int, statistics: int, utility: Any = _PLAIN
+    batch: int,
+    nodes: int,
+    words: int,
+    statistics: int,
+    utility: Any = _PLAIN,
+    proofs: Any = _NO_PROOFS,
 ) -> Forest:
     """Allocate trees without roots, with room for `nodes` nodes each."""
     width = nodes + _SPARE
@@ -81,12 +94,13 @@ def empty_forest(
         statistics=np.zeros((batch, width, statistics), np.float32),
         states=np.zeros((batch, width, words), np.uint64),
         utility=utility,
+        proofs=proofs,
     )
 
 
-def empty_tree(batch: int, nodes: int, words: int, statistics: int, utility: Any = _PLAIN) -> Tree:
+def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
     """Allocate trees without roots, as selection rules see them."""
-    return by_field(empty_forest(batch, nodes, words, statistics, utility))
+    return by_field(empty_forest(batch, nodes, words, statistics))
 
 
 def node_bytes(words: int, statistics: int) -> int:
@@ -98,7 +112,7 @@ def grown(forest: Forest) -> Forest:
     """Return the same trees with room for twice as many nodes."""
     batch, width, words = forest.states.shape
     nodes, own = 2 * (width - _SPARE), forest.statistics.shape[2]
-    larger = empty_forest(batch, nodes, words, own, forest.utility)
+    larger = empty_forest(batch, nodes, words, own, forest.utility, forest.proofs)
     larger.used[:] = forest.used
     for field in ("nodes", "statistics", "states"):
         getattr(larger, field)[:, :width] = getattr(forest, field)
@@ -119,9 +133,13 @@ def by_field(forest):
         nodes["visits"],
         nodes["value"],
         nodes["prior"],
+        nodes["proven"],
+        nodes["distance"],
+        nodes["draws"],
         forest.statistics,
         forest.states,
         forest.utility,
+        forest.proofs,
     )
 
 

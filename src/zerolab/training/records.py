@@ -110,7 +110,10 @@ class SelfPlayRecord(Record):
     cached: Positions
     """Leaves whose evaluation was found in the cache."""
     terminal: Positions
-    """Leaves where the game was over."""
+    """Leaves where the game was over, or whose result was proven."""
+    proven: Positions | None = None
+    """Positions whose result the searches proved, finished games not counted; absent without proven
+    values."""
     wall_select_seconds: Seconds
     """Time spent selecting leaves, summed over the threads of self-play."""
     wall_evaluate_seconds: Seconds

@@ -10,7 +10,7 @@ from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
-from zerolab.networks.heads.interface import TargetOptions
+from zerolab.networks.heads.interface import TargetOptions, require_answers
 from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
@@ -239,6 +239,8 @@ class TrainSettings(Settings):
             )
         try:
             warm_search = warm_start_search(self.search, self.warm_start, 1.0)
+            for search in (self.search, warm_search):
+                require_answers(search.wanted, self.network.heads)
         except UserError as error:
             raise ValueError(str(error)) from None
         for search in (self.search, warm_search):

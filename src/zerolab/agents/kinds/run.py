@@ -17,6 +17,7 @@ from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.heads.interface import require_answers
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.search.interface import playouts
@@ -68,6 +69,8 @@ def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = N
     settings = playable(run)
     game = parse_game(settings.game)
     chosen = options or parse_options(NetworkOptions, None, settings.search)
+    if chosen.simulations:
+        require_answers(chosen.wanted, settings.network.heads)
     name = network_name(run.path, iteration) + describe(chosen, settings.search)
     weights = run.weights_digest(iteration)
     facts = [weights, settings.network.model_dump(), chosen.model_dump(exclude={"noise"})]

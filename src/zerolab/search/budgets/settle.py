@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from zerolab.core.errors import quoted
 from zerolab.search.budgets.interface import BUDGETS, Allowance, Budget, BudgetSettings
+from zerolab.search.interface import plans
 
 if TYPE_CHECKING:
     from zerolab.search.search import Search
@@ -52,6 +54,14 @@ class SettleSettings(BudgetSettings):
                 f"every = {self.every} is more than most = {self.most}: expected at most that many"
             )
         return self
+
+    def check(self, search: SearchSettings) -> None:
+        """See `BudgetSettings.check`."""
+        if plans(search.root.build()):
+            raise ValueError(
+                f'selfplay.budget = "settle": search.root = {quoted(search.root.name)} plans the'
+                ' simulations of a move ahead; expected another budget, such as "fixed"'
+            )
 
     def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
         """See `BudgetSettings.new_budget`."""

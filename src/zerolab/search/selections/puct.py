@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from zerolab.search.interface import Selection, fpu_value, register_selection
+from zerolab.search.interface import Selection, first_play, fpu_value, register_selection
 from zerolab.search.utility import action_value
 
 
@@ -31,11 +31,12 @@ class PuctRule(Selection):
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
         exploration = np.float32(rule.c * math.sqrt(tree.visits[b, node]))
-        return exploration, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
 
     @staticmethod
     def score(rule, tree, b, child, shared):
-        exploration, unvisited = shared
+        exploration, fpu, shared_value = shared
         visits = tree.visits[b, child]
-        value = action_value(tree, b, child) if visits > 0 else unvisited
+        unvisited = first_play(fpu, tree, b, child, shared_value)
+        value = action_value(tree.utility, tree, b, child) if visits > 0 else unvisited
         return value + exploration * tree.prior[b, child] / np.float32(1 + visits)

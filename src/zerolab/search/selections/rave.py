@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
-from zerolab.search.interface import Selection, fpu_value, register_selection
-from zerolab.search.utility import action_value, seen_from_parent
+from zerolab.search.interface import Selection, first_play, fpu_value, register_selection
+from zerolab.search.utility import action_value, seen_from_parent, worth
 
 _COUNT, _MEAN, _TOTAL = range(3)
 
@@ -62,7 +62,7 @@ def _credit(rule, tree, b, node, own, action, value):
     """
     while node >= 0:
         if own or rule.all_movers:
-            _add(tree, b, node, action, value)
+            _add(tree, b, node, action, worth(tree.utility, value))
         own = not own
         if (own or rule.all_movers) and tree.action[b, node] == action:
             return
@@ -93,7 +93,7 @@ class RaveRule(Selection):
         exploration = np.float32(rule.c * math.sqrt(visits))
         rave = np.float32(rule.c * math.sqrt(1.0 + tree.statistics[b, node, _TOTAL]))
         beta = np.float32(math.sqrt(rule.equivalence / (3.0 * visits + rule.equivalence)))
-        return exploration, rave, beta, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, rave, beta, fpu, np.float32(fpu_value(fpu, tree, b, node))
 
     @staticmethod
     def score(rule, tree, b, child, shared):
@@ -102,10 +102,11 @@ class RaveRule(Selection):
         Means are loaded before it is known whether they count: branches instead, which the
         processor cannot predict here, make the whole search two times slower.
         """
-        exploration, rave, beta, unvisited = shared
+        exploration, rave, beta, fpu, shared_value = shared
+        unvisited = first_play(fpu, tree, b, child, shared_value)
         prior = tree.prior[b, child]
         visits = tree.visits[b, child]
-        value = action_value(tree, b, child)
+        value = action_value(tree.utility, tree, b, child)
         value = value if visits > 0 else unvisited
         puct = value + exploration * prior / np.float32(1 + visits)
         count = tree.statistics[b, child, _COUNT]

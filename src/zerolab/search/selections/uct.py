@@ -38,4 +38,4 @@ class UctRule(Selection):
         visits = tree.visits[b, child]
         if visits == 0:
             return np.float32(np.inf)
-        return shared / math.sqrt(np.float32(visits)) + action_value(tree, b, child)
+        return shared / math.sqrt(np.float32(visits)) + action_value(tree.utility, tree, b, child)

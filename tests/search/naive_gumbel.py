@@ -1,0 +1,67 @@
+"""Gumbel at the root, written as plainly as possible [Danihelka2022; mctx]."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from search.naive import Node, Rules, simulate
+
+
+def considered_visits(most, simulations):
+    """Return how many visits the child to choose has, for every simulation, as a list."""
+    if most <= 1:
+        return list(range(simulations))
+    phases = math.ceil(math.log2(most))
+    visits, left, sequence = [0] * most, most, []
+    while len(sequence) < simulations:
+        for _ in range(max(1, int(simulations / (phases * left)))):
+            sequence += visits[:left]
+            visits[:left] = [each + 1 for each in visits[:left]]
+        left = max(2, left // 2)
+    return sequence[:simulations]
+
+
+class GumbelSearch:
+    """The search of one position; children of the root are those of its legal actions."""
+
+    def __init__(self, position, evaluator, simulations, gumbel, considered, weight, scale, c):
+        self.weight, self.scale = weight, scale
+        self.root = Node(position, np.float32(1))
+        simulate([self.root], evaluator, Rules(c))
+        self.raw = float(self.root.value)
+        self.children = list(self.root.children.values())
+        self.actions = list(self.root.children)
+        self.logits = np.log([child.prior for child in self.children])
+        self.gumbel = gumbel[: len(self.children)]
+        most = min(considered, len(self.children))
+        for wanted in considered_visits(most, simulations):
+            scores = self.gumbel + self.logits + self.sigma()
+            scores[self.visits() != wanted] = -np.inf
+            chosen = self.children[int(scores.argmax())]
+            simulate([self.root, chosen], evaluator, Rules(c))
+
+    def visits(self):
+        return np.array([child.visits for child in self.children])
+
+    def sigma(self):
+        visits = self.visits()
+        values = np.array([-float(child.value) for child in self.children])
+        priors = np.exp(self.logits)
+        seen = visits > 0
+        mixed = self.raw
+        if seen.any():
+            weighted = (priors * values)[seen].sum() / priors[seen].sum()
+            mixed = (self.raw + visits.sum() * weighted) / (1 + visits.sum())
+        return (self.weight + visits.max()) * self.scale * np.where(seen, values, mixed)
+
+    def policy(self):
+        logits = self.logits + self.sigma()
+        shares = np.exp(logits - logits.max())
+        return dict(zip(self.actions, shares / shares.sum(), strict=True))
+
+    def move(self):
+        scores = self.gumbel + self.logits + self.sigma()
+        scores[self.visits() < self.visits().max()] = -np.inf
+        return self.actions[int(scores.argmax())]

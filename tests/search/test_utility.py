@@ -1,0 +1,86 @@
+"""What evaluators may say beyond priors and values: draws and action values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import DetailedHashEvaluator, HashEvaluator, Rules
+from search.naive import search as naive_search
+from search.test_search import run, some_positions
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.rules.position import Position
+from zerolab.search.interface import UniformEvaluator, read
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+SLOTS = np.arange(4)
+
+
+def node_worth(node, draw_value):
+    return node.value + np.float32(draw_value) * node.draws
+
+
+CASES = {
+    "draws": (
+        {"draw_value": 0.383, "fpu": {"name": "parent", "reduction": 0.25}, "discount": 0.95},
+        lambda node, child: node_worth(node, 0.383) - np.float32(0.25),
+    ),
+    "action values": ({"fpu": "action_values"}, lambda node, child: child.first_value),
+    "both": (
+        {"draw_value": -0.5, "fpu": "action_values"},
+        lambda node, child: child.first_value + np.float32(-0.5) * node.draws,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_agrees_with_the_naive_search(case):
+    chosen, fpu_value = CASES[case]
+    settings = validate(
+        SearchSettings, {"simulations": 80, "selection": {"name": "puct", "c": 1.3}, **chosen}
+    )
+    positions = some_positions("connect_four:5x5", 4, plies=24)
+    made = run(positions[0].game, settings, DetailedHashEvaluator(5), positions)
+    visits, values = made.root_actions(SLOTS)
+    how = Rules(1.3, fpu_value, settings.discount, settings.draw_value)
+    for i, position in enumerate(positions):
+        root = naive_search(position, DetailedHashEvaluator(5), 80, how)
+        for action, child in root.children.items():
+            assert visits[i, action] == child.visits
+            value = -settings.discount * child.value if child.visits else 0
+            assert values[i, action] == pytest.approx(value, abs=1e-5)
+        assert made.root_values(SLOTS)[i] == pytest.approx(root.value, abs=1e-5)
+        if settings.draw_value:
+            assert made.root_draws(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
+
+
+@pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])
+@pytest.mark.parametrize("evaluator", [HashEvaluator(5), UniformEvaluator(5)])
+def test_a_search_that_needs_more_than_the_evaluator_knows_is_refused(setting, evaluator):
+    game = Position.start("connect_four:5x5").game
+    with pytest.raises(UserError, match="expected a network with a head for it"):
+        Search(game, validate(SearchSettings, setting), evaluator, 1)
+
+
+def test_draws_are_not_known_where_games_are_played_out():
+    with pytest.raises(UserError, match=r"draw_value = 0\.1: playouts do not say"):
+        validate(SearchSettings, {"draw_value": 0.1, "leaf_evaluator": "playout"})
+
+
+@pytest.mark.parametrize("draw_value", [-1.5, 1.01])
+def test_a_draw_is_worth_no_more_than_a_win(draw_value):
+    with pytest.raises(UserError, match="draw_value"):
+        validate(SearchSettings, {"draw_value": draw_value})
+
+
+def test_only_what_is_wanted_is_read():
+    states = Position.start("connect_four:5x5").state[None]
+    evaluator = DetailedHashEvaluator(5)
+    assert read(evaluator, states, ())[2:] == (None, None)
+    draws, action_values = read(evaluator, states, {"draws"})[2:]
+    assert draws.shape == (1,)
+    assert action_values is None
+    both = read(evaluator, np.repeat(states, 3, 0), {"draws", "action_values"})
+    assert both.rows(slice(1, 3)).action_values.shape == (2, 5)
