@@ -80,6 +80,7 @@ def test_the_presets_of_clausen_have_its_values():
         assert search.simulations == 343
         assert search.selection.c == pytest.approx(2 * 1.545)
         assert search.fpu.value == pytest.approx(2 * 0.8545 - 1)
+        assert search.draw_value == pytest.approx(2 * 0.6913 - 1, abs=5e-4)
         assert (search.noise.fraction, search.noise.concentration) == (0.25, 20.38)
         assert (network.blocks, network.filters, network.head_filters) == (5, 128, 32)
         assert (learn.optimizer.momentum, learn.optimizer.weight_decay) == (0.9, 1e-4)
