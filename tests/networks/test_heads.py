@@ -19,6 +19,7 @@ from zerolab.networks.losses import HeadErrors
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.interface import UniformEvaluator, read
 
 NAN = math.nan
 EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
@@ -314,3 +315,18 @@ def test_short_and_long_forms_are_the_same():
         {"name": "policy", "weight": 1.0},
         {"name": "outcome", "weight": 1.5},
     )
+
+
+def test_a_search_reads_more_only_of_evaluators_that_know_more(game, states):
+    heads = ("policy", "outcome", "action_values")
+    network = build_network(NETWORKS["resnet"](blocks=1, filters=8, heads=heads), game, seed=0)
+    evaluator = NetworkEvaluator(network, game)
+    plain, more = read(evaluator, states, ()), read(evaluator, states, ("draws", "action_values"))
+    assert plain.draws is None
+    assert plain.action_values is None
+    np.testing.assert_array_equal(plain.priors, more.priors)
+    np.testing.assert_array_equal(plain.values, more.values)
+    assert (np.abs(more.values) + more.draws <= 1 + 1e-6).all()
+    assert more.action_values.shape == (len(states), 7)
+    with pytest.raises(UserError, match="expected a network with a head for it"):
+        read(UniformEvaluator(7), states, ["draws"])

@@ -66,6 +66,17 @@ MISTAKES = [
     (["--set", 'network.heads=["policy", "value", "value"]'], '"value" is there twice'),
     (["--set", "network.heads=policy"], 'network.heads = "policy": expected a list'),
     (["--set", "network.heads.weight=3"], "expected a list"),
+    (
+        ["--set", "search.draw_value=0.4"],
+        'search.draw_value = 0.4: no head gives draws: expected "outcome" in network.heads, which'
+        ' has "policy", "value"',
+    ),
+    (["--set", "search.fpu=action_values"], 'fpu = "action_values": no head gives action values'),
+    (
+        ["--set", "warm_start.variant=custom", "--set", "warm_start.search.draw_value=0.4"],
+        "draw_value = 0.4: no head gives draws",
+    ),
+    (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head gives draws"),
     (["--set", "learn.root_value_weight=2"], "root_value_weight = 2: expected at most 1"),
     (["--set", "learn.loss=prodct"], 'did you mean "product"?'),
     (["--set", "learn.schedule=steps"], "until iteration 14, beyond the 2 iterations"),

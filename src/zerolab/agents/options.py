@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from zerolab.core.config import Settings, assign, parse_assignments, validate
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
+from zerolab.networks.heads.interface import missing_answer
+from zerolab.networks.settings import NetworkSettings
 from zerolab.search.settings import SearchSettings
 
 
@@ -65,6 +67,17 @@ def parse_options(model: type[_Options], text: str | None, base: SearchSettings)
     if options.simulations == 0:
         _require_plain(options, base)
     return options
+
+
+def require_answers(search: SearchSettings, network: NetworkSettings) -> None:
+    """Raise UserError where a search reads of a network what none of its heads says."""
+    asking = {
+        "draws": f"draw_value = {search.draw_value}",
+        "action_values": f"fpu = {quoted(search.fpu.name)}",
+    }
+    for answer in sorted(search.wanted):
+        if not any(answer in head.answers for head in network.heads):
+            raise UserError(f"{asking[answer]}: {missing_answer(answer, network.heads)}")
 
 
 def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str], Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.run import load_evaluator, run_agent
-from zerolab.agents.options import NetworkOptions, parse_options, split_options
+from zerolab.agents.options import NetworkOptions, parse_options, require_answers, split_options
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.positions import Positions
@@ -127,4 +127,7 @@ def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOption
     head, text = split_options(spec[1:])
     if not (head.isdecimal() and len(head) < _MOST_DIGITS):
         raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
-    return int(head), parse_options(NetworkOptions, text, settings.search)
+    options = parse_options(NetworkOptions, text, settings.search)
+    if options.simulations:
+        require_answers(options, settings.network)
+    return int(head), options

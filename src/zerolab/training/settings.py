@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from zerolab.agents.options import require_answers
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.networks.catalogue import LOSSES, NETWORKS
-from zerolab.networks.heads.interface import TargetOptions, require_answers
+from zerolab.networks.heads.interface import TargetOptions
 from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
@@ -239,8 +240,6 @@ class TrainSettings(Settings):
             )
         try:
             warm_search = warm_start_search(self.search, self.warm_start, 1.0)
-            for search in (self.search, warm_search):
-                require_answers(search.wanted, self.network.heads)
         except UserError as error:
             raise ValueError(str(error)) from None
         for search in (self.search, warm_search):
@@ -256,6 +255,15 @@ class TrainSettings(Settings):
                 f" {last}, beyond the {self.iterations} iterations of the run: expected a shorter"
                 " one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _heads_fit_the_search(self) -> TrainSettings:
+        try:
+            for search in (self.search, warm_start_search(self.search, self.warm_start, 1.0)):
+                require_answers(search, self.network)
+        except UserError as error:
+            raise ValueError(f"search.{error}") from None
         return self
 
     @model_validator(mode="after")

@@ -11,13 +11,18 @@ from weakref import WeakValueDictionary
 from pydantic import ConfigDict, Field
 
 from zerolab.agents.interface import AGENT_KINDS, Agent, Player
-from zerolab.agents.options import NetworkOptions, describe, parse_options, split_options
+from zerolab.agents.options import (
+    NetworkOptions,
+    describe,
+    parse_options,
+    require_answers,
+    split_options,
+)
 from zerolab.agents.policy_player import PolicyPlayer
 from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads.interface import require_answers
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.search.interface import playouts
@@ -64,14 +69,18 @@ def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = N
     """Return a run's network as an agent, by default with the search it was trained with.
 
     An agent searches without root noise; without simulations, the network's policy plays alone.
-    Its identity is that of the weights, the network's settings and the search.
+    Its identity is that of the weights, the network's settings and the search. Raises UserError
+    where the search reads what no head of the network says.
     """
     settings = playable(run)
     game = parse_game(settings.game)
     chosen = options or parse_options(NetworkOptions, None, settings.search)
-    if chosen.simulations:
-        require_answers(chosen.wanted, settings.network.heads)
     name = network_name(run.path, iteration) + describe(chosen, settings.search)
+    if chosen.simulations:
+        try:
+            require_answers(chosen, settings.network)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
     weights = run.weights_digest(iteration)
     facts = [weights, settings.network.model_dump(), chosen.model_dump(exclude={"noise"})]
 

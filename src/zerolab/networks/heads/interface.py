@@ -7,7 +7,7 @@ folder, in a module that the entry point ``zerolab.networks`` names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from zerolab.core.config import Choice
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -139,13 +139,6 @@ class Head(Choice):
 
 
 HEADS: Registry[type[Head]] = Registry("head")
-
-
-def require_answers(answers: Iterable[Answer], heads: Sequence[Head]) -> None:
-    """Raise UserError where a search needs an answer that none of a network's heads gives."""
-    for answer in answers:
-        if not any(answer in head.answers for head in heads):
-            raise UserError(missing_answer(answer, heads))
 
 
 def missing_answer(answer: Answer, heads: Iterable[Head]) -> str:
