@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zerolab.agents.interface import FORFEIT, Agent, Player, ProgramPlayer
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.search_player import SearchPlayer, for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
@@ -65,7 +65,7 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
     keys = np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
-    player = agent.new_player()
+    player = for_one_game(agent.new_player())
     try:
         player.start(1)
         for action in position.history:

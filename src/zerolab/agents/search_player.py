@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Actions, Slots
+from zerolab.agents.interface import Actions, Player, Slots
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.search.budgets.fixed import FixedSettings
 from zerolab.search.budgets.interface import BudgetSettings
-from zerolab.search.interface import Evaluation, Evaluator, statistics
+from zerolab.search.interface import Evaluation, Evaluator, plans, statistics
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import node_bytes
 
 _LEAST_NODES = 1024  # of a search's trees
 _FIXED = FixedSettings()
+
+_LEAST_SIMULATIONS = 1000  # per move, from which on a single game is searched in waves
+_SIMULATIONS_PER_LEAF = 150
+_MOST_LEAVES = 64  # that wait at once; larger batches are hardly faster
 
 
 class SearchPlayer:
@@ -52,6 +56,19 @@ class SearchPlayer:
         self._budget_settings = budget
         self._noise = noise
         self.start(0)
+
+    def search_in_waves(self) -> None:
+        """Fill the batches of one game's searches by virtual loss, from the next `start` on.
+
+        Searches of 1,000 simulations and more change in what they find, and are as deterministic;
+        others, those whose settings have a number of leaves, and root rules that plan stay as they
+        are.
+        """
+        settings = self._settings
+        leaves = min(_MOST_LEAVES, settings.simulations // _SIMULATIONS_PER_LEAF)
+        asked = settings.simulations >= _LEAST_SIMULATIONS and settings.leaves_per_step == 1
+        if asked and not plans(settings.root.build()):
+            self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
     def start(self, games: int) -> None:
         """See `Player.start`."""
@@ -122,6 +139,13 @@ class SearchPlayer:
         """See `Player.advance`."""
         self.search.advance(slots, actions)
         self._plies[slots] += 1
+
+
+def for_one_game(player: Player) -> Player:
+    """Return a player that is asked about one game at a time, such as by a person."""
+    if isinstance(player, SearchPlayer):
+        player.search_in_waves()
+    return player
 
 
 def search_bytes(game: Game, settings: SearchSettings) -> int:

@@ -40,7 +40,7 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
                 cache = {} if saving else {"cache": 0}
                 search = SearchSettings(simulations=simulations, deduplicate=saving, **cache)
                 subject = SelfPlay(name, settings, games, search)
-                limit = _Network(name, settings)
+                limit = Network(name, settings)
                 rate, best = in_turns(subject.play, limit.evaluate, rounds)
                 yield Measurement(
                     f"selfplay/{title}/{name}/{'deduplicated' if saving else 'plain'}",
@@ -67,7 +67,8 @@ def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
         )  # fmt: skip
 
 
-def _evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
+def make_evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
+    """Return an untrained network for a game."""
     game = parse_game(name)
     chosen = NETWORKS[settings["name"]].model_validate(settings)
     return NetworkEvaluator(build_network(chosen, game, seed=0), game)
@@ -87,7 +88,7 @@ class SelfPlay:
     ) -> None:
         """Count simulations, or `positions`."""
         self._game = parse_game(name)
-        self._evaluator = _evaluator(name, network)
+        self._evaluator = make_evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
         self._search = search
         self._positions = positions
@@ -138,12 +139,12 @@ class ContinuousSelfPlay(SelfPlay):
         return episodes
 
 
-class _Network:
+class Network:
     """The network on states of random games: the best of several batch sizes and threadings."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         game = parse_game(name)
-        self._evaluator = _evaluator(name, settings)
+        self._evaluator = make_evaluator(name, settings)
         quick = SearchSettings(simulations=1)
         uniform = UniformEvaluator(rules.actions(game))
         played = play_episodes(game, SelfPlaySettings(episodes=64), quick, uniform, 0, 0)

@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from zerolab.agents.interface import FORFEIT, Player
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.search_player import SearchPlayer, for_one_game
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
 from zerolab.cli.parse import AgentSpec, call
@@ -52,7 +52,7 @@ def play(
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _Table(
         Console(),
-        agent.new_player(),
+        for_one_game(agent.new_player()),
         Position.start(agent.game),
         side,
         seed,

@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
+from numba.core.types.containers import BaseTuple
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import get_itemsize, make_array, populate_array
 
@@ -40,18 +41,17 @@ def _(value: Any) -> Any:
 @intrinsic  # type: ignore[untyped-decorator]
 def _borrow(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (own,) = arguments
-        return _without_owners(context, builder, value, own)
+        return _borrowing(context, builder, value, arguments[0])
 
     return value(value), generate
 
 
-def _without_owners(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def _borrowing(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         return _without_owner(context, builder, kind, value)
-    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
+    if isinstance(kind, BaseTuple):
         for at, member in enumerate(kind):
-            part = _without_owners(context, builder, member, builder.extract_value(value, at))
+            part = _borrowing(context, builder, member, builder.extract_value(value, at))
             value = builder.insert_value(value, part, at)
     return value
 
@@ -77,33 +77,63 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return result._getvalue()
 
 
-def prefetch(array: Any, row: int, column: int, line: int) -> None:
-    """Begin to load a cache line that is needed soon: the `line`-th from array[row, column] on.
+def index(number: Any) -> Any:
+    """Return an integer that is not negative, as the compiler then knows.
 
-    `array` has two dimensions or more and is contiguous; an address beyond its end does no harm.
+    It is spared what Python's negative indices need at every access of an array.
     """
+    return number
 
 
-@overload(prefetch, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
-def _(array: Any, row: Any, column: Any, line: Any) -> Any:
-    def implementation(array: Any, row: Any, column: Any, line: Any) -> None:
-        _prefetch(array, row, column, line)
+@overload(index, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+def _(number: Any) -> Any:
+    def implementation(number: Any) -> Any:
+        return _natural(number)
 
     return implementation
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _prefetch(typing_context: Any, array: Any, row: Any, column: Any, line: Any) -> Any:
+def _natural(typing_context: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        own, *indices = arguments
-        view = make_array(array)(context, builder, own)
+        own = context.cast(builder, arguments[0], number, types.intp)
+        zero = ir.Constant(own.type, 0)
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
+        assume = cgutils.get_or_insert_function(builder.module, kind, "llvm.assume")
+        builder.call(assume, [builder.icmp_signed(">=", own, zero)])
+        return own
+
+    return types.intp(number), generate
+
+
+def prefetch(array: Any, index: Any, line: int) -> None:
+    """Begin to load a cache line that is needed soon: the `line`-th from array[index] on.
+
+    `index` is a tuple of integers, which may be fewer than the array has dimensions. An address
+    beyond the array does no harm.
+    """
+
+
+@overload(prefetch, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+def _(array: Any, index: Any, line: Any) -> Any:
+    def implementation(array: Any, index: Any, line: Any) -> None:
+        _prefetch(array, index, line)
+
+    return implementation
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch(typing_context: Any, array: Any, index: Any, line: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = make_array(array)(context, builder, arguments[0])
         word = ir.IntType(64)
+        number = context.cast(builder, arguments[2], line, types.intp)
+        offset = builder.mul(number, ir.Constant(word, LINE))
         strides = cgutils.unpack_tuple(builder, view.strides, array.ndim)
-        steps = [*strides[:2], ir.Constant(word, LINE)]
-        offset = ir.Constant(word, 0)
-        for index, kind, step in zip(indices, signature.args[1:], steps, strict=True):
-            number = context.cast(builder, index, kind, types.intp)
-            offset = builder.add(offset, builder.mul(number, step))
+        for at, kind in enumerate(index):
+            place = builder.extract_value(arguments[1], at)
+            place = context.cast(builder, place, kind, types.intp)
+            offset = builder.add(offset, builder.mul(place, strides[at]))
         address = cgutils.pointer_add(builder, view.data, offset)
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
@@ -112,4 +142,4 @@ def _prefetch(typing_context: Any, array: Any, row: Any, column: Any, line: Any)
         builder.call(function, [address, *constants])
         return context.get_dummy_value()
 
-    return types.void(array, row, column, line), generate
+    return types.void(array, index, line), generate

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from zerolab.agents.interface import FORFEIT, Player
+from zerolab.agents.search_player import for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.core.version import __version__
@@ -50,7 +51,7 @@ class Engine:
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
         self.running = True
         self._make_player = make_player
-        self._player = make_player(game)
+        self._player = for_one_game(make_player(game))
         self._seed = seed
         self._games = 0
         self._begin(game)
@@ -134,7 +135,7 @@ class Engine:
                 name, _, tail = game_name(game).partition(":")
                 other = ":".join([f"{size[0]}x{size[1]}", *tail.split(":")[1:]])
                 game = parse_game(f"{name}:{other}")
-                self._player = self._make_player(game)
+                self._player = for_one_game(self._make_player(game))
             except UserError:
                 raise RefusedError(_UNACCEPTABLE_SIZE) from None
         self._begin(game)

@@ -14,20 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
+from zerolab.core.memory import LINE, prefetch
 from zerolab.core.streams import mix
 
 _WAYS = 4
 NO_SLOT = -1
 
+_TAG = np.dtype([("step", np.int64), ("hash", np.uint32), ("row", np.int32)])
+"""What tells whether a position is in a slot: four tags fit one line of the processor's cache."""
+
 
 class Cache(NamedTuple):
-    """`size` evaluations, a power of two; the last slots wrap around to the first."""
+    """`size` evaluations, a power of two; the last slots wrap around to the first.
 
-    states: NDArray[np.uint64]  # [size, words]
+    `step`, `hash` and `row` of a slot lie beside each other in memory; so do state, value and
+    priors.
+    """
+
     step: NDArray[np.int64]  # [size] the step that requested it, 0 where there is none
+    hash: NDArray[np.uint32]  # [size] the upper half of the hash of its state
     row: NDArray[np.int32]  # [size] its row in that step's batch
-    priors: NDArray[np.float32]  # [size, actions]
+    states: NDArray[np.uint64]  # [size, words]
     values: NDArray[np.float32]  # [size]
+    priors: NDArray[np.float32]  # [size, actions]
     draws: NDArray[np.float32]  # [size], or [0] where they are not wanted
     action_values: NDArray[np.float32]  # [size, actions], or [size, 0]
 
@@ -35,12 +44,17 @@ class Cache(NamedTuple):
 def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> Cache:
     """Allocate a cache for at least `positions` positions; see `interface.read` for `wanted`."""
     size = max(_WAYS, 1 << (positions - 1).bit_length())
+    tags = np.zeros(size, _TAG)
+    state, line = 2 * words, LINE // 4
+    width = -(-(state + 1 + actions) // line) * line
+    entries = np.zeros((size, width), np.float32)
     return Cache(
-        states=np.zeros((size, words), np.uint64),
-        step=np.zeros(size, np.int64),
-        row=np.zeros(size, np.int32),
-        priors=np.empty((size, actions), np.float32),
-        values=np.empty(size, np.float32),
+        step=tags["step"],
+        hash=tags["hash"],
+        row=tags["row"],
+        states=entries[:, :state].view(np.uint64),
+        values=entries[:, state],
+        priors=entries[:, state + 1 : state + 1 + actions],
         draws=np.empty(size if "draws" in wanted else 0, np.float32),
         action_values=np.empty((size, actions if "action_values" in wanted else 0), np.float32),
     )
@@ -56,12 +70,42 @@ def hash_state(state):
 
 
 @inlined
-def find(cache, state, earliest):
-    """Return the slot of a state requested in step `earliest` or later, or NO_SLOT."""
+def prefetch_tags(cache, key):
+    """Begin to load what tells whether the state with the hash `key` is in the cache."""
+    slot = np.int64(key & np.uint64(cache.step.shape[0] - 1))
+    prefetch(cache.step, (slot,), 0)
+    prefetch(cache.step, (slot + _WAYS - 1,), 0)
+
+
+@inlined
+def prefetch_entry(cache, key):
+    """Begin to load the slot where a state with the hash `key` is, or else would be stored."""
     size = cache.step.shape[0]
-    slot = np.int64(hash_state(state) & np.uint64(size - 1))
+    tag = np.uint32(key >> np.uint64(32))
+    slot = np.int64(key & np.uint64(size - 1))
+    likely = slot
     for _ in range(_WAYS):
-        if cache.step[slot] >= earliest and cache.step[slot] > 0:
+        if cache.hash[slot] == tag:
+            likely = slot
+            break
+        if cache.step[slot] < cache.step[likely]:
+            likely = slot
+        slot = (slot + 1) & (size - 1)
+    prefetch(cache.states, (likely,), 0)
+
+
+@inlined
+def find(cache, state, key, earliest):
+    """Return the slot of a state requested in step `earliest` or later, or NO_SLOT.
+
+    `key` is the state's hash.
+    """
+    size = cache.step.shape[0]
+    tag = np.uint32(key >> np.uint64(32))
+    slot = np.int64(key & np.uint64(size - 1))
+    for _ in range(_WAYS):
+        step = cache.step[slot]
+        if cache.hash[slot] == tag and step >= earliest and step > 0:
             same = True
             for word in range(state.shape[0]):
                 same &= cache.states[slot, word] == state[word]
@@ -72,13 +116,14 @@ def find(cache, state, earliest):
 
 
 @inlined
-def reserve(cache, state, step, row):
+def reserve(cache, state, key, step, row):
     """Reserve a slot for a state whose evaluation is row `row` of the batch of this step.
 
-    Returns NO_SLOT if all its slots are waiting for evaluations of this step.
+    `key` is the state's hash. Returns NO_SLOT if all its slots are waiting for evaluations of
+    this step.
     """
     size = cache.step.shape[0]
-    slot = np.int64(hash_state(state) & np.uint64(size - 1))
+    slot = np.int64(key & np.uint64(size - 1))
     oldest = slot
     for _ in range(_WAYS):
         if cache.step[slot] < cache.step[oldest]:
@@ -87,6 +132,8 @@ def reserve(cache, state, step, row):
     if cache.step[oldest] == step:
         return NO_SLOT
     cache.step[oldest] = step
+    cache.hash[oldest] = np.uint32(key >> np.uint64(32))
     cache.row[oldest] = row
-    cache.states[oldest] = state
+    for word in range(state.shape[0]):
+        cache.states[oldest, word] = state[word]
     return oldest

@@ -7,6 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core.handles import handle
 from zerolab.core.threads import in_parts
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
@@ -25,13 +26,22 @@ from zerolab.search.interface import (
     statistics,
     with_budget,
 )
-from zerolab.search.kernels import COUNTS, NO_LEAF, Answers, Methods, SearchState, StepOptions
 from zerolab.search.proofs import NoProofs, Proofs
 from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
+from zerolab.search.state import (
+    COUNTS,
+    Answers,
+    Methods,
+    Parts,
+    StepOptions,
+    empty_state,
+    empty_workspace,
+)
 from zerolab.search.tie_break import TIE_BREAK_TYPES
-from zerolab.search.tree import by_field, empty_forest, grown
+from zerolab.search.tree import Forest, by_field, empty_forest, grown
 from zerolab.search.utility import WithDraws, ZeroSum
+from zerolab.search.waves import OneLeaf, SeveralLeaves, most_leaves
 
 _FIRST_NODES = 1024
 
@@ -62,10 +72,11 @@ class Search:
             TIE_BREAK_TYPES[settings.tie_break](),
             settings.leaf_evaluator.build(),
             settings.root.build(),
+            _wave(settings),
         )
         require(evaluator, settings.wanted)
         self._threads = threads
-        self._workspace = kernels.empty_workspace(game)
+        self._playouts = playouts(self._methods.leaf_evaluator)
         self._uniform = isinstance(evaluator, UniformEvaluator)
         self._options = StepOptions(
             number=0,
@@ -78,7 +89,7 @@ class Search:
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
-        self._forest = empty_forest(
+        forest = empty_forest(
             slots,
             nodes,
             words,
@@ -86,24 +97,20 @@ class Search:
             _utility(settings),
             Proofs() if settings.proven_values else NoProofs(),
         )
-        self._tree = by_field(self._forest)
-        positions = 1 if self._uniform else max(settings.cache, 4 * slots)
-        self._cache = empty_cache(positions, words, actions, settings.wanted)
-        self._state = SearchState(
-            active=np.zeros(slots, np.bool_),
-            remaining=np.zeros(slots, np.int32),
-            leaf=np.full(slots, NO_LEAF, np.int32),
-            row=np.zeros(slots, np.int32),
-            playout_key=np.zeros(slots, np.uint64),
-            noise_key=np.zeros(slots, np.uint64),
-            root_due=np.zeros(slots, np.bool_),
-            noisy=np.zeros(slots, np.bool_),
-            budget=np.zeros(slots, np.int32),
-            root=root_state(self._methods.root, slots, actions),
-            states=np.zeros((slots, words), np.uint64),
-            slot=np.zeros(slots, np.int64),
-            counts=np.zeros(len(COUNTS), np.int64),
-        )
+        most = most_leaves(self._methods.wave)
+        positions = 1 if self._uniform else max(settings.cache, 4 * slots * most)
+        cache = empty_cache(positions, words, actions, settings.wanted)
+        root = root_state(self._methods.root, slots, actions)
+        self._state = empty_state(slots, most, words, root)
+        workspace = empty_workspace(game)
+        self._parts = Parts(game, self._methods, forest, cache, self._state, workspace)
+        self._arrange(forest)
+
+    def _arrange(self, forest: Forest) -> None:
+        """Work on these trees from now on."""
+        self._tree = by_field(forest)
+        self._parts = self._parts._replace(forest=forest)
+        self._handle = handle(self._parts)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -208,18 +215,9 @@ class Search:
         """
         began = perf_counter()
         self._options = self._options._replace(number=self._options.number + 1)
-        rows, full = kernels.select_leaves(
-            self.game,
-            self._methods,
-            self._forest,
-            self._cache,
-            self._state,
-            self._options,
-            self._workspace,
-        )
+        rows, full = kernels.select_leaves(self._handle, self._options)
         if full:
-            self._forest = grown(self._forest)
-            self._tree = by_field(self._forest)
+            self._arrange(grown(self._parts.forest))
         self.seconds["select"] += perf_counter() - began
         return self._state.states[: int(rows)]
 
@@ -227,26 +225,22 @@ class Search:
         """Take in the evaluations of the selected leaves."""
         began = perf_counter()
         answers = _answers(evaluation)
-        kernels.store(self._cache, self._state, answers)
+        if self._options.cached:
+            kernels.store(self._handle, answers)
 
         def part(begin: int, end: int) -> int:
-            ended: int = kernels.expand_and_backup(
-                self.game,
-                self._methods,
-                self._forest,
-                self._state,
-                answers,
-                self._workspace if begin == 0 else kernels.empty_workspace(self.game),
-                begin,
-                end,
-            )
+            own = self._handle
+            if begin > 0:
+                own = handle(self._parts._replace(workspace=empty_workspace(self.game)))
+            ended: int = kernels.expand_and_backup(own, answers, begin, end)
             return ended
 
-        waiting = int(np.count_nonzero(self._state.leaf != NO_LEAF))
-        parts = threads_for_playouts(
-            waiting * playouts(self._methods.leaf_evaluator), self._threads
-        )
-        ended = sum(in_parts(part, len(self._state.leaf), parts))
+        slots = len(self._state.waiting)
+        parts = 1
+        if self._threads > 1 and self._playouts:
+            waiting = int(self._state.waiting.sum())
+            parts = threads_for_playouts(waiting * self._playouts, self._threads)
+        ended = part(0, slots) if parts == 1 else sum(in_parts(part, slots, parts))
         self._state.counts[COUNTS.index("simulations")] += ended
         self.seconds["backup"] += perf_counter() - began
 
@@ -335,6 +329,11 @@ def _utility(settings: SearchSettings) -> ZeroSum | WithDraws:
     if settings.draw_value == 0:
         return ZeroSum(settings.discount)
     return WithDraws(settings.discount, settings.draw_value)
+
+
+def _wave(settings: SearchSettings) -> OneLeaf | SeveralLeaves:
+    most = settings.leaves_per_step
+    return OneLeaf() if most == 1 else SeveralLeaves(most)
 
 
 def _answers(evaluation: Evaluation) -> Answers:

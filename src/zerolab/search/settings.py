@@ -115,6 +115,11 @@ class SearchSettings(Settings):
     """Positions whose evaluations are kept until the network changes; 0 keeps none. This changes
     nothing but the work on the same condition as `deduplicate`."""
 
+    leaves_per_step: int = Field(default=1, ge=1, le=4096)
+    """Leaves of one tree that a step may evaluate together, by virtual loss [Chaslot2008]. More
+    than 1 fill the batches of a single large search; 1 is better where many games are searched at
+    once. [Wang2019], [Wang2020a], [Wang2020b]: 1."""
+
     @property
     def wanted(self) -> frozenset[Answer]:
         """What the search needs of an evaluator beyond priors and values."""
@@ -132,6 +137,11 @@ class SearchSettings(Settings):
             raise ValueError(
                 f'noise.fraction = {self.noise.fraction}: root = "{self.root.name}" draws noise of'
                 " its own; expected 0"
+            )
+        if self.leaves_per_step > 1 and plans(self.root.build()):
+            raise ValueError(
+                f'leaves_per_step = {self.leaves_per_step}: root = "{self.root.name}" plans one'
+                " simulation after the other; expected 1"
             )
         if getattr(self.root, "forced_playouts", 0) > 0 and self.noise.fraction == 0:
             raise ValueError(

@@ -157,4 +157,4 @@ def has_room(tree, b, nodes):
 def prefetch_nodes(tree, b, first, count):
     """Begin to load `count` nodes from node `first` on; `visits` is their first field."""
     for line in range((count * _NODE_BYTES + LINE - 1) // LINE):
-        prefetch(tree.visits, b, first, line)
+        prefetch(tree.visits, (b, first), line)

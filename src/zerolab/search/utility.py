@@ -61,6 +61,14 @@ def add(utility: Any, tree: Any, b: int, node: int, signal: Any, visits: int) ->
 
 
 @UTILITIES.function
+def exchange(
+    utility: Any, tree: Any, b: int, node: int, former: Any, signal: Any, visits: int
+) -> None:
+    """Put a signal in the place of a former one, in a node's mean of `visits` signals."""
+    raise AssertionError
+
+
+@UTILITIES.function
 def action_value(utility: Any, tree: Any, b: int, child: int) -> Any:
     """Return Q(s, a) of the action that leads to a visited child, for the player who takes it."""
     raise AssertionError
@@ -108,6 +116,10 @@ class ZeroSumRule:
     @staticmethod
     def add(utility, tree, b, node, signal, visits):
         tree.value[b, node] += (signal - tree.value[b, node]) / np.float32(visits)
+
+    @staticmethod
+    def exchange(utility, tree, b, node, former, signal, visits):
+        tree.value[b, node] += (signal - former) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -159,6 +171,11 @@ class WithDrawsRule:
         tree.value[b, node] += (signal[0] - tree.value[b, node]) / np.float32(visits)
         former = tree.draws[b, node] if visits > 1 else np.float32(0.0)
         tree.draws[b, node] = former + (signal[1] - former) / np.float32(visits)
+
+    @staticmethod
+    def exchange(utility, tree, b, node, former, signal, visits):
+        tree.value[b, node] += (signal[0] - former[0]) / np.float32(visits)
+        tree.draws[b, node] += (signal[1] - former[1]) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):

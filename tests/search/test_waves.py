@@ -1,0 +1,166 @@
+"""Several leaves of a tree per step, by virtual loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import DetailedHashEvaluator, HashEvaluator
+from search.naive_waves import search as naive_search
+from search.test_proofs import proven_positions
+from search.test_search import check_tree, run, some_positions
+from zerolab.agents.search_player import SearchPlayer
+from zerolab.oracles.solver import Solver
+from zerolab.rules import host
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import ONGOING
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+NAME = "connect_four:5x5"
+SLOT = np.zeros(1, np.int64)
+
+
+def settings(leaves, **others):
+    return SearchSettings.model_validate(
+        {"simulations": 90, "leaves_per_step": leaves, "cache": 0, **others}
+    )
+
+
+@pytest.mark.parametrize("leaves", [2, 5, 40])
+def test_agrees_with_the_naive_search(leaves):
+    positions = some_positions(NAME, 4, plies=12)
+    made = run(
+        positions[0].game,
+        settings(leaves, selection={"name": "puct", "c": 1.3}),
+        HashEvaluator(5),
+        positions,
+    )
+    visits, values = made.root_actions(np.arange(4))
+    for i, position in enumerate(positions):
+        root = naive_search(position, HashEvaluator(5), 90, leaves, 1.3)
+        for action, child in zip(position.legal_actions, root.children, strict=True):
+            assert visits[i, action] == child.visits
+            if child.visits:
+                expected = -child.total / child.visits
+                assert values[i, action] == pytest.approx(expected, abs=1e-5)
+        assert made.root_values(np.array([i]))[0] == pytest.approx(root.total / 91, abs=1e-5)
+
+
+def means(tree, b, evaluator):
+    """Return the means that the visits of a tree make, from the evaluations of its nodes."""
+    totals = np.zeros(tree.used[b])
+    for node in reversed(range(tree.used[b])):
+        outcome, visits = tree.outcome[b, node], tree.visits[b, node]
+        first, count = tree.first_child[b, node], tree.children[b, node]
+        if visits and outcome != ONGOING:
+            totals[node] = outcome * visits
+        elif visits:
+            assert first, "a visited leaf was expanded"
+            own = evaluator.evaluate(tree.states[b, node][None])[1][0]
+            totals[node] = own - totals[first : first + count].sum()
+    return totals / np.maximum(tree.visits[b, : len(totals)], 1)
+
+
+@pytest.mark.parametrize("leaves", [3, 64])
+@pytest.mark.parametrize("saving", [False, True])
+def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving):
+    positions = some_positions(NAME, 3, plies=10)
+    saved = {"cache": 1000} if saving else {"deduplicate": False}
+    chosen = settings(leaves, fpu="parent", **saved)
+    made = run(positions[0].game, chosen, HashEvaluator(5), positions)
+    assert (made.visits(np.arange(3)).sum(axis=1) == 90).all()
+    tree = made._tree
+    for b in range(3):
+        check_tree(made, b)
+        expected = means(tree, b, HashEvaluator(5))
+        assert tree.value[b, : len(expected)] == pytest.approx(expected, abs=1e-5)
+    if not saving:  # no leaf is evaluated twice
+        expanded = sum((tree.first_child[b, : tree.used[b]] != 0).sum() for b in range(3))
+        assert made.counts["evaluated"] == expanded
+
+
+def test_batches_are_filled_and_results_repeat():
+    position = some_positions("othello:6x6", 1)[0]
+    evaluator = HashEvaluator(rules.actions(position.game))
+    chosen = settings(16, simulations=400)
+    made = run(position.game, chosen, evaluator, [position])
+    assert max(evaluator.calls) == 16
+    assert np.median(evaluator.calls) == 16
+    again = run(position.game, chosen, HashEvaluator(37), [position])
+    assert (made.visits(SLOT) == again.visits(SLOT)).all()
+    assert made.root_values(SLOT) == again.root_values(SLOT)
+
+
+def test_trees_do_not_influence_each_other():
+    positions = some_positions(NAME, 40, plies=9)
+    chosen = settings(4)
+    together = run(positions[0].game, chosen, HashEvaluator(5), positions)
+    for i in (0, 7, 39):
+        alone = run(positions[0].game, chosen, HashEvaluator(5), [positions[i]])
+        assert (alone.visits(SLOT)[0] == together.visits(np.array([i]))[0]).all()
+
+
+def test_trees_that_grow_keep_their_waiting_leaves():
+    position = some_positions("othello:6x6", 1)[0]
+    made = run(position.game, settings(50, simulations=1500), HashEvaluator(37), [position])
+    assert made._tree.used[0] > 1024
+    assert made.visits(SLOT).sum() == 1500
+    check_tree(made, 0)
+
+
+def test_probabilities_of_draws_are_means_too():
+    positions = some_positions("gobang:3x3:3", 2, plies=2)
+    evaluator = DetailedHashEvaluator(9)
+    made = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
+    tree = made._tree
+    for b in range(2):
+        for node in range(tree.used[b]):
+            first, count = tree.first_child[b, node], tree.children[b, node]
+            if first:
+                own = evaluator.evaluate_more(tree.states[b, node][None], {"draws"})[2][0]
+                below = slice(first, first + count)
+                total = own + (tree.draws[b, below] * tree.visits[b, below]).sum()
+                expected = total / tree.visits[b, node]
+                assert tree.draws[b, node] == pytest.approx(expected, abs=1e-5)
+
+
+def test_proven_values_stay_exact():
+    positions = some_positions("gobang:3x3:3", 40, plies=8)
+    chosen = settings(8, proven_values=True, simulations=400)
+    made = run(positions[0].game, chosen, HashEvaluator(9), positions)
+    states, results, _ = proven_positions(made)
+    solver = Solver(positions[0].game)
+    assert [np.sign(solver.value(state)) for state in states] == results.tolist()
+    assert len(states) > 100
+    tree = made._tree
+    roots = np.flatnonzero(tree.proven[:, 0] != ONGOING)
+    assert (tree.value[roots, 0] == tree.proven[roots, 0]).all()
+    assert len(roots) > 10
+
+
+def test_a_player_asked_about_one_game_searches_it_in_waves():
+    position = some_positions("othello:6x6", 1)[0]
+    calls = {}
+    for simulations in (300, 3000):
+        evaluator = HashEvaluator(37)
+        player = SearchPlayer(
+            position.game, "name", SearchSettings(simulations=simulations), evaluator
+        )
+        player.search_in_waves()
+        player.start(1)
+        player.choose(SLOT, host.start(position.game)[None], np.zeros(1, np.uint64))
+        calls[simulations] = max(evaluator.calls)
+    assert calls == {300: 1, 3000: 20}
+
+
+def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
+    with pytest.raises(ValueError, match="leaves_per_step = 2"):
+        settings(2, root={"name": "gumbel"})
+    gumbel = SearchSettings.model_validate({"simulations": 2000, "root": "gumbel"})
+    position = some_positions(NAME, 1)[0]
+    player = SearchPlayer(position.game, "name", gumbel, HashEvaluator(5))
+    player.search_in_waves()
+    player.start(1)
+    assert isinstance(player.search, Search)
+    assert player.search.settings.leaves_per_step == 1
