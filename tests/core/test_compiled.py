@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
+import numpy as np
 import pytest
 
 import zerolab
 from zerolab.core import compiled
-from zerolab.core.compiled import CompiledInterface, kernel
+from zerolab.core.compiled import CompiledInterface, inlined, kernel
+from zerolab.core.memory import copy_row
 
 SHAPES = CompiledInterface("shape")
 
@@ -91,6 +94,35 @@ def test_a_type_without_implementation_is_named() -> None:
 def test_dispatching_functions_keep_their_names_and_docstrings() -> None:
     assert area.__name__ == "area"
     assert area.__doc__ == "Return the area of a shape."
+
+
+@inlined
+def _tripled(word: Any) -> Any:
+    return np.uint64(3) * word
+
+
+def test_helpers_of_kernels_can_be_called_from_python_and_wrap_there_too() -> None:
+    assert _tripled(np.uint64(2**63 + 1)) == 2**63 + 3
+
+
+def test_helpers_are_compiled_without_entries_that_kernels_do_not_need() -> None:
+    @numba.njit
+    def in_kernel(word: Any) -> Any:
+        return _tripled(word)
+
+    assert in_kernel(np.uint64(2**63 + 1)) == 2**63 + 3
+    (code,) = _tripled.overloads.values()
+    compiled_functions = {function.name for function in code.library.get_defined_functions()}
+    assert code.fndesc.llvm_func_name in compiled_functions
+    assert code.fndesc.llvm_cpython_wrapper_name not in compiled_functions
+    assert code.fndesc.llvm_cfunc_wrapper_name not in compiled_functions
+
+
+def test_a_row_is_copied_into_another_array() -> None:
+    numbers = np.arange(6, dtype=np.uint64).reshape(2, 3)
+    out = np.zeros((3, 2), np.uint64)
+    copy_row(numbers[1], out[:, 1])
+    assert out.tolist() == [[0, 3], [0, 4], [0, 5]]
 
 
 def _cache_folder(package: Path, cache: str, **more: str) -> str:

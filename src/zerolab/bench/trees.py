@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
+from zerolab.core.memory import copy_row
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -145,10 +146,10 @@ class RulesWalk:
 
 @kernel
 def _walk(game: Any, start: Any, state: Any, mask: Any, positions: int) -> None:
-    state[:] = start
+    copy_row(start, state)
     for position in range(positions):
         rules.legal(game, state, mask)
         drawn = rules.random_action(game, state, streams.bits(np.uint64(1), position))
         rules.apply(game, state, drawn, state)
         if rules.outcome(game, state) != ONGOING:
-            state[:] = start
+            copy_row(start, state)

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
 _KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
@@ -39,6 +40,11 @@ _KERNEL_IMPORT = b"core.compiled"
 _PLUGIN_GROUPS = ("zerolab.games", "zerolab.search")
 """Entry points by which other packages add code to kernels."""
 
+_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+_WITHIN_KERNELS = {"forceinline": True, "no_cpython_wrapper": True}
+"""How code is compiled: without entries for C, nor for Python where only kernels call it. They
+would take as long as the code itself (docs/decisions/0021)."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _STALE_CACHE_SECONDS = 30 * 24 * 3600.0
 
@@ -49,7 +55,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     Kernels release the interpreter lock, so that several threads can search at once, and divide
     as numpy does: division by zero gives infinity, without a check that would stop vectorisation.
     """
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled = numba.njit(**_OPTIONS, nogil=True)(function)
     if not numba.config.DISABLE_JIT:
         compiled._cache = _KernelCache(function)
     return compiled
@@ -60,7 +66,20 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     Inlining is forced: a call would copy every array header of a structure of arrays.
     """
-    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    if numba.config.DISABLE_JIT:
+        return function
+    return _Inlined(function, targetoptions={**_OPTIONS, **_WITHIN_KERNELS, "nopython": True})
+
+
+class _Inlined(CPUDispatcher):  # type: ignore[misc]
+    """A helper without what makes it callable from Python, unless Python does call it."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._callable(*arguments, **named)
+
+    @functools.cached_property
+    def _callable(self) -> Any:
+        return numba.njit(**_OPTIONS)(self.py_func)
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
@@ -125,7 +144,7 @@ class CompiledInterface:
 
         specialise.__name__ = name
         specialise.__signature__ = _bare(interface).__signature__  # type: ignore[attr-defined]
-        overload(dispatched, jit_options={"error_model": "numpy", "forceinline": True})(specialise)
+        overload(dispatched, jit_options={**_OPTIONS, **_WITHIN_KERNELS})(specialise)
         return dispatched  # type: ignore[return-value]
 
 

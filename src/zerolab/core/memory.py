@@ -1,7 +1,7 @@
 """What kernels know about memory that numba does not: who owns an array, and what comes next.
 
 `borrowed` makes views that carry no reference count; `prefetch` asks for a cache line before it is
-needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing.
+needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing. `copy_row` copies.
 """
 
 from __future__ import annotations
@@ -14,11 +14,26 @@ from numba.core.types.containers import BaseTuple
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import get_itemsize, make_array, populate_array
 
+from zerolab.core.compiled import inlined
+
 LINE = 64
 """Bytes of a cache line."""
 
 _READ, _KEEP, _DATA = 0, 3, 1
 """What a prefetch is for, in the terms of llvm.prefetch: into all levels of caches."""
+
+_INLINED = {"forceinline": True, "no_cfunc_wrapper": True}
+
+
+@inlined
+def copy_row(row: Any, out: Any) -> None:
+    """Copy the elements of an array of one dimension into another one of its length.
+
+    In place of assigning a slice, for which numba compiles the text of an error message, too: that
+    takes it seconds (docs/decisions/0021).
+    """
+    for i in range(row.shape[0]):
+        out[i] = row[i]
 
 
 def borrowed(value: Any) -> Any:
@@ -30,7 +45,7 @@ def borrowed(value: Any) -> Any:
     return value
 
 
-@overload(borrowed, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+@overload(borrowed, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(value: Any) -> Any:
     def implementation(value: Any) -> Any:
         return _borrow(value)
@@ -85,7 +100,7 @@ def index(number: Any) -> Any:
     return number
 
 
-@overload(index, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+@overload(index, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(number: Any) -> Any:
     def implementation(number: Any) -> Any:
         return _natural(number)
@@ -114,7 +129,7 @@ def prefetch(array: Any, index: Any, line: int) -> None:
     """
 
 
-@overload(prefetch, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
+@overload(prefetch, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(array: Any, index: Any, line: Any) -> Any:
     def implementation(array: Any, index: Any, line: Any) -> None:
         _prefetch(array, index, line)

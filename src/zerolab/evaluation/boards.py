@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import copy_row
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING, Game
@@ -77,11 +78,11 @@ def _write_legal(game: Any, states: Any, masks: Any) -> None:
 def _write_smallest(game: Any, states: Any, images: Any) -> None:
     image = np.empty(states.shape[1], np.uint64)
     for i in range(states.shape[0]):
-        images[i] = states[i]
+        copy_row(states[i], images[i])
         for symmetry in range(1, encoding.symmetries(game)):
             encoding.transform(game, states[i], symmetry, image)
             if _precedes(image, images[i]):
-                images[i] = image
+                copy_row(image, images[i])
 
 
 @inlined

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined, kernel
-from zerolab.oracles.table import HIGHEST, LOWEST, NO_MOVE, copy_state, probe, store
+from zerolab.core.memory import copy_row
+from zerolab.oracles.table import HIGHEST, LOWEST, NO_MOVE, probe, store
 from zerolab.rules import encoding, hints
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
@@ -98,13 +99,13 @@ def _canonical(game, stack, state, symmetric_from):
     States with fewer than `symmetric_from` empty cells are left as they are.
     """
     least = stack.image[0]
-    copy_state(state, least)
+    copy_row(state, least)
     chosen = 0
     if hints.empties(game, state) >= symmetric_from:
         for symmetry in range(1, encoding.symmetries(game)):
             encoding.transform(game, state, symmetry, stack.image[1])
             if _is_less(stack.image[1], least):
-                copy_state(stack.image[1], least)
+                copy_row(stack.image[1], least)
                 chosen = symmetry
     return chosen
 
@@ -195,7 +196,7 @@ def _try_next(game, stack, ply):
             if stack.keys[ply, i] > stack.keys[ply, chosen]:
                 chosen = i
         _exchange(stack, ply, first, chosen)
-        copy_state(stack.children[ply, first], below)
+        copy_row(stack.children[ply, first], below)
     else:
         rules.apply(game, stack.states[ply], stack.moves[ply, chosen], below)
     stack.bound[ply + 1] = 1 - stack.bound[ply]
@@ -248,7 +249,7 @@ def _store_bound(game, table, stack, ply, symmetric_from):
 @kernel
 def start_test(stack, state, bound):
     """Prepare the test of whether the value of a state is at least `bound`."""
-    stack.states[0] = state
+    copy_row(state, stack.states[0])
     stack.bound[0] = bound
     stack.registers[PLY] = 0
     stack.registers[STAGE] = _ENTER

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
+from zerolab.core.memory import copy_row
 
 NO_MOVE = 0xFFFF
 LOWEST = -(1 << 14)
@@ -45,13 +46,6 @@ def empty_table(words: int, mebibytes: int) -> Table:
     while 2 * entries * bytes_each <= mebibytes << 20:
         entries *= 2
     return Table(np.zeros((entries, words), np.uint64), np.zeros(entries, np.uint64))
-
-
-@inlined
-def copy_state(state, out):
-    """Copy a state; a loop compiles to far less code than assigning a slice."""
-    for word in range(state.shape[0]):
-        out[word] = state[word]
 
 
 @inlined
@@ -117,8 +111,8 @@ def store(table, state, low, high, move, effort):
         if move == NO_MOVE:
             move = known.move
     elif effort >= _unpack(table.bounds[pair]).effort:
-        copy_state(table.keys[pair], table.keys[pair + 1])
+        copy_row(table.keys[pair], table.keys[pair + 1])
         table.bounds[pair + 1] = table.bounds[pair]
         entry = pair
-    copy_state(state, table.keys[entry])
+    copy_row(state, table.keys[entry])
     table.bounds[entry] = _pack(low, high, move, effort)

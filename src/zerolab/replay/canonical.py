@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import copy_row
 from zerolab.replay.rows import STATES, Columns
 from zerolab.rules import encoding, host
 from zerolab.rules.interface import Game
@@ -32,12 +33,12 @@ def _smallest(game, states, images, smallest, scratch):
     """Write the smallest image of each of uint64[N, words] states, and its symmetry int64[N]."""
     image = scratch[0]
     for i in range(states.shape[0]):
-        smallest[i] = states[i]
+        copy_row(states[i], smallest[i])
         images[i] = 0
         for symmetry in range(1, encoding.symmetries(game)):
             encoding.transform(game, states[i], symmetry, image)
             if _is_less(image, smallest[i]):
-                smallest[i] = image
+                copy_row(image, smallest[i])
                 images[i] = symmetry
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface
+from zerolab.core.memory import copy_row
 from zerolab.rules.interface import Game, State
 
 ENCODINGS = CompiledInterface("game")
@@ -64,7 +65,7 @@ class Encoding:
 
     @staticmethod
     def transform(game, state, symmetry, out):
-        out[:] = state
+        copy_row(state, out)
 
     @staticmethod
     def transform_cell(game, symmetry, cell):

@@ -50,6 +50,7 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import CompiledInterface
+from zerolab.core.memory import copy_row
 
 ONGOING = 2
 WIN = 1
@@ -150,7 +151,7 @@ class Rules:
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        out[:] = state
+        copy_row(state, out)
         for ply in range(MOST_PLIES):
             result = outcome(game, out)
             if result != ONGOING:

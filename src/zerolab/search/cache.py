@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import LINE, prefetch
+from zerolab.core.memory import LINE, copy_row, prefetch
 from zerolab.core.streams import mix
 
 _WAYS = 4
@@ -134,6 +134,5 @@ def reserve(cache, state, key, step, row):
     cache.step[oldest] = step
     cache.hash[oldest] = np.uint32(key >> np.uint64(32))
     cache.row[oldest] = row
-    for word in range(state.shape[0]):
-        cache.states[oldest, word] = state[word]
+    copy_row(state, cache.states[oldest])
     return oldest

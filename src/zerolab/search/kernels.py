@@ -14,7 +14,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
-from zerolab.core.memory import borrowed, prefetch
+from zerolab.core.memory import borrowed, copy_row, prefetch
 from zerolab.search.backup import backup, expand_and_backup_leaf
 from zerolab.search.cache import NO_SLOT, find, reserve
 from zerolab.search.descent import EXPECTED_CHILDREN, descend, gather
@@ -74,8 +74,7 @@ def _request(cache, search, step, b, node, state, key, slot, rows):
         return rows
     known = slot != NO_SLOT or not (step.deduplicate or step.cached)
     search.slot[rows] = NO_SLOT if known else reserve(cache, state, key, step.number, rows)
-    for word in range(state.shape[0]):
-        search.states[rows, word] = state[word]
+    copy_row(state, search.states[rows])
     search.row[b, place] = rows
     return rows + 1
 
@@ -165,12 +164,12 @@ def store(handle, answers):
         prefetch(cache.states, (ahead,), 0)
         slot = search.slot[row]
         if slot != NO_SLOT:
-            cache.priors[slot] = answers.priors[row]
+            copy_row(answers.priors[row], cache.priors[slot])
             cache.values[slot] = answers.values[row]
             if answers.draws.shape[0] > 0:
                 cache.draws[slot] = answers.draws[row]
             if answers.action_values.shape[1] > 0:
-                cache.action_values[slot] = answers.action_values[row]
+                copy_row(answers.action_values[row], cache.action_values[slot])
 
 
 @inlined

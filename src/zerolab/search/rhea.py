@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.config import Settings
+from zerolab.core.memory import copy_row
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import MOST_PLIES, ONGOING, Game
 
@@ -143,7 +144,7 @@ def evaluate(game, root, key, playouts, workspace):
 def _play(game, root, key, workspace):
     """Return Q / h of one game: Q its outcome for the mover of `root`, h its plies from there."""
     genes, state, scratch, moves = workspace
-    state[:] = root
+    copy_row(root, state)
     for ply in range(2 * genes.shape[0]):
         random = genes[ply // 2] if ply % 2 == 0 else streams.bits(key, ply)
         rules.apply(game, state, rules.random_action(game, state, random), state)
@@ -168,7 +169,7 @@ def enter(population, genes, fitness, number):
         ):
             worst = i
     if fitness >= population.fitness[worst]:
-        population.genes[worst] = genes
+        copy_row(genes, population.genes[worst])
         population.fitness[worst] = fitness
         population.born[worst] = number
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import copy_row
 from zerolab.rules import interface as rules
 from zerolab.search.interface import forget_value, weigh_moves, weigh_policy
 from zerolab.search.proofs import forget, is_open, restrict
@@ -23,7 +24,7 @@ def set_root(game, tree, slots, states):
 
 @inlined
 def _set_root(game, tree, b, state):
-    tree.states[b, 0] = state
+    copy_row(state, tree.states[b, 0])
     tree.outcome[b, 0] = rules.outcome(game, state)
     tree.parent[b, 0] = -1
     tree.first_child[b, 0] = 0
@@ -67,8 +68,8 @@ def _keep_subtree(tree, b, root, moved):
         tree.proven[b, target] = tree.proven[b, node]
         tree.distance[b, target] = tree.distance[b, node]
         tree.prior[b, target] = tree.prior[b, node]
-        tree.statistics[b, target] = tree.statistics[b, node]
-        tree.states[b, target] = tree.states[b, node]
+        copy_row(tree.statistics[b, node], tree.statistics[b, target])
+        copy_row(tree.states[b, node], tree.states[b, target])
     tree.used[b] = kept
 
 

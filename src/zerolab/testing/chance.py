@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
+from zerolab.core.memory import copy_row
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import DRAW, LOSS, MOST_PLIES, ONGOING, WIN, Game
@@ -140,7 +141,7 @@ def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: An
     """
     mask = np.empty(ranks.shape[1], np.bool_)
     for i in range(results.shape[0]):
-        out[:] = state
+        copy_row(state, out)
         results[i] = ONGOING
         plies = moves[i, 0]
         for ply in range(plies):
@@ -160,7 +161,7 @@ def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: An
 def _random_plays(game: Any, state: Any, keys: Any, mask: Any, out: Any, results: Any) -> None:
     """Play to the end by drawing among all actions until one is legal."""
     for i in range(results.shape[0]):
-        out[:] = state
+        copy_row(state, out)
         number = 0
         sign = 1
         while True:
