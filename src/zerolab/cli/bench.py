@@ -37,6 +37,8 @@ def bench(
     """Measure speed, every rate beside a limit that is measured in the same run.
 
     The suites are {suites}; all of them take about 25 minutes.
+    How strong training makes a player is measured by zerolab bench strength, which has options and
+    a help of its own.
 
     Example: zerolab bench tree selfplay --json
 
@@ -84,4 +86,9 @@ def _print_table(measured: Sequence[Measurement]) -> None:
 
 def run(arguments: Sequence[str]) -> None:
     """Parse the arguments and measure."""
+    if arguments[:1] == ["strength"]:
+        from zerolab.cli import strength
+
+        strength.run(arguments[1:])
+        return
     call(bench, "bench", arguments)

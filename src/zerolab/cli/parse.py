@@ -12,7 +12,7 @@ import functools
 import inspect
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -191,9 +191,18 @@ def _presets() -> list[str]:
     """Return one text: the presets with their titles, a line each, for an indented section."""
     from zerolab.training.presets import preset_names, preset_title
 
-    names = preset_names()
-    width = max(map(len, names))
-    return ["\n  ".join(f"{name:{width}}  {preset_title(name)}" for name in names)]
+    return _lines({name: preset_title(name) for name in preset_names()})
+
+
+def _strength_variants() -> list[str]:
+    from zerolab.bench.strength.variants import VARIANTS
+
+    return _lines({name: variant.about for name, variant in VARIANTS.items()})
+
+
+def _lines(explained: Mapping[str, str]) -> list[str]:
+    width = max(map(len, explained))
+    return ["\n  ".join(f"{name:{width}}  {text}" for name, text in explained.items())]
 
 
 def _games() -> list[str]:
@@ -213,10 +222,11 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
     "presets": _presets,
     "games": _games,
     "suites": _suites,
+    "strength_variants": _strength_variants,
 }
 
 
-_SECTIONS = ("Examples:", "Presets:")
+_SECTIONS = ("Examples:", "Presets:", "Variants:")
 
 
 def _description(text: str) -> str:

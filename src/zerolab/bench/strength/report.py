@@ -1,0 +1,133 @@
+"""What a strength benchmark has found, as a table and a figure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zerolab.bench.strength.measuring import Measured, Share
+from zerolab.bench.strength.published import PEAKS, PUBLISHED
+from zerolab.bench.strength.settings import StrengthSettings
+from zerolab.bench.strength.variants import VARIANTS
+from zerolab.core.figures import colour, legend_below, new_figure
+from zerolab.ratings.score import wilson
+from zerolab.studies.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PUBLISHED_GAME = "connect_four:6x7"
+_KINDS = ("strong", "weak", "network_strong")
+_HEADINGS = ("strong", "weak", "network alone, strong")
+
+
+class Point(NamedTuple):
+    """The mean over the runs of a variant that were measured after about the same time."""
+
+    hours: float
+    runs: int
+    shares: dict[str, Share]
+    """By the fields of `Measured`; intervals are those of the positions, not of the runs."""
+
+
+def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str, list[Point]]:
+    """Return the points of each variant in the order of time."""
+    found: dict[str, list[Point]] = {}
+    for variant in settings.variants:
+        rounds: dict[int, list[Measured]] = {}
+        for each in measured:
+            if each.variant == variant:
+                rounds.setdefault(round(each.hours / settings.every), []).append(each)
+        found[variant] = [_point(rounds[number], settings.positions) for number in sorted(rounds)]
+    return found
+
+
+def _point(runs: Sequence[Measured], positions: int) -> Point:
+    def mean(kind: str) -> Share:
+        share = statistics.mean(getattr(run, kind).mean for run in runs)
+        low, high = wilson(share, positions)
+        return Share(mean=share, low=low, high=high)
+
+    hours = statistics.mean(run.hours for run in runs)
+    return Point(hours, len({run.seed for run in runs}), {kind: mean(kind) for kind in _KINDS})
+
+
+def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
+    """Return the last point of every variant."""
+    rows = []
+    for variant, points in found.items():
+        if points:
+            last = points[-1]
+            shares = [_percent(last.shares[kind]) for kind in _KINDS]
+            row = (variant, VARIANTS[variant].about, f"{last.hours:.2f}", str(last.runs), *shares)
+            rows.append(row)
+    return Table(
+        f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions",
+        ("variant", "what it is", "hours", "runs", *_HEADINGS),
+        rows,
+    )
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.mean:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
+
+
+def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:
+    """Return the points for JSON."""
+    return {
+        variant: [
+            {
+                "hours": round(point.hours, 4),
+                "runs": point.runs,
+                **{kind: share.model_dump() for kind, share in point.shares.items()},
+            }
+            for point in points
+        ]
+        for variant, points in found.items()
+    }
+
+
+def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
+    """Draw strong and weak accuracy of the search over hours, with intervals."""
+    figure = new_figure(10, 4.6)
+    strong, weak = figure.subplots(1, 2)
+    for number, (variant, points) in enumerate(found.items()):
+        for axes, kind in ((strong, "strong"), (weak, "weak")):
+            _draw_points(axes, points, kind, variant, colour(number))
+    if settings.game == _PUBLISHED_GAME:
+        _draw_published(strong)
+    for axes, title in ((strong, "strong accuracy"), (weak, "weak accuracy")):
+        axes.set(title=title, xlabel="hours", xscale="log")
+        axes.xaxis.set_major_formatter(lambda hours, _: f"{hours:g}")
+        axes.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f} %")
+        axes.grid(alpha=0.3, which="both")
+    legend_below(figure, strong.get_legend_handles_labels()[0])
+    figure.suptitle(
+        f"{settings.game}: moves with {settings.simulations} simulations on"
+        f" {settings.positions} solved positions",
+        parse_math=False,
+    )
+    return figure
+
+
+def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, shade: str) -> None:
+    shares = [point.shares[kind] for point in points]
+    axes.errorbar(
+        [point.hours for point in points],
+        [share.mean for share in shares],
+        yerr=[
+            [max(0.0, share.mean - share.low) for share in shares],
+            [max(0.0, share.high - share.mean) for share in shares],
+        ],
+        marker="o", markersize=3, linewidth=1.2, elinewidth=0.7, capsize=2, color=shade,
+        label=label,
+    )  # fmt: skip
+
+
+def _draw_published(axes: Axes) -> None:
+    for (label, points), style in zip(PUBLISHED.items(), ("s:", "D--"), strict=True):
+        hours, shares = zip(*points, strict=True)
+        axes.plot(hours, shares, style, color="0.45", markersize=4, linewidth=1, label=label)
+        axes.axhline(PEAKS[label], color="0.8", linewidth=0.8, linestyle=style[1:], zorder=0)

@@ -1,0 +1,99 @@
+"""Training a run until its time is used up."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from zerolab.bench.strength.settings import StrengthSettings
+from zerolab.bench.strength.variants import VARIANTS
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.configure import amend, resolve
+from zerolab.training.records import AccuracyRecord, GateRecord, Record, read_records
+from zerolab.training.reporting import Reporter
+from zerolab.training.trainer import Trainer, check_inputs
+
+_ENDLESS = 1_000_000  # iterations; the clock ends a run
+_SECONDS = 3600.0
+
+
+class Checkpoint(NamedTuple):
+    """A network of a run, and how long it took to train."""
+
+    network: int
+    hours: float
+
+
+def train(
+    folder: Path, variant: str, seed: int, settings: StrengthSettings, show: Reporter
+) -> None:
+    """Train one run until its hours are used up; a run that was stopped is resumed.
+
+    Raises UserError for settings that do not fit the game, and where the folder cannot be written.
+    """
+    chosen = VARIANTS[variant]
+    changes = (f"seed={seed}", f"iterations={_ENDLESS}", *chosen.changes, *settings.changes)
+    wanted = resolve(settings.game, chosen.preset, changes)
+    if is_run(folder):
+        run = RunFolder.open(folder)
+        wanted = amend(run, changes)
+    else:
+        check_inputs(wanted)
+        run = RunFolder.create(folder, wanted.model_dump())
+    with run.locked():
+        clock = _Clock(settings.hours, read_records(run))
+        if not clock.is_over:
+            try:
+                Trainer(run, wanted, show, clock.add).train()
+            except _TimeIsUpError:
+                return
+
+
+def checkpoints(run: RunFolder) -> list[Checkpoint]:
+    """Return the networks of a run with the hours until each was finished."""
+    records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
+    hours = accumulate(each.wall_seconds / _SECONDS for each in records)
+    return [
+        Checkpoint(record.iteration, spent)
+        for record, spent in zip(records, hours, strict=True)
+        if isinstance(record, GateRecord)
+    ]
+
+
+def spaced(known: list[Checkpoint], every: float) -> list[Checkpoint]:
+    """Return the first checkpoint at or after each multiple of `every` hours, and the last one."""
+    chosen: list[Checkpoint] = []
+    due = every
+    for checkpoint in known:
+        if checkpoint.hours >= due or checkpoint is known[-1]:
+            chosen.append(checkpoint)
+            due = every * (checkpoint.hours // every + 1)
+    return chosen
+
+
+class _TimeIsUpError(Exception):
+    """Ends training between two iterations."""
+
+
+class _Clock:
+    """Adds up what the stages of a run took, and ends it at the end of an iteration."""
+
+    def __init__(self, hours: float, records: list[Record]) -> None:
+        self._left = hours * _SECONDS
+        for record in records:
+            self._spend(record)
+
+    @property
+    def is_over(self) -> bool:
+        return self._left <= 0
+
+    def add(self, record: Record) -> None:
+        """Take in a record; raise _TimeIsUpError if it ends an iteration and the time."""
+        self._spend(record)
+        if self.is_over and isinstance(record, GateRecord):
+            raise _TimeIsUpError
+
+    def _spend(self, record: Record) -> None:
+        if not isinstance(record, AccuracyRecord):
+            self._left -= record.wall_seconds

@@ -1,0 +1,106 @@
+"""The strength benchmark: equal times, each network measured once, and the report by hand."""
+
+import json
+
+import pytest
+
+from zerolab.bench.strength import report
+from zerolab.bench.strength.measuring import Measured, Measurements
+from zerolab.bench.strength.settings import StrengthSettings
+from zerolab.bench.strength.training import Checkpoint, checkpoints, spaced
+from zerolab.bench.strength.variants import VARIANTS
+from zerolab.cli.main import main
+from zerolab.ratings.score import wilson
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
+
+TINY = (
+    "selfplay.episodes=4", "search.simulations=4", "network.blocks=1", "network.filters=8",
+    "learn.batch_size=8",
+)  # fmt: skip
+
+
+def command(folder, *more):
+    sets = [f"--set={each}" for each in TINY]
+    options = ["--game", "connect_four:4x4", "--hours", "0.000001", "--positions", "20"]
+    return main(["bench", "strength", *more, "--folder", str(folder), "--seeds", "1",
+                 "--simulations", "8", *options, *sets])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strength") / "bench"
+    assert command(folder, "plain", "--json") == 0
+    return folder
+
+
+def test_every_variant_is_a_run_of_its_preset():
+    for name, variant in VARIANTS.items():
+        assert resolve("connect_four:6x7", variant.preset, variant.changes), name
+
+
+def test_a_run_ends_with_the_iteration_in_which_its_time_is_up(folder):
+    run = RunFolder.open(folder / "runs" / "plain-0")
+    assert run.networks() == [0, 1]
+    assert [each.network for each in checkpoints(run)] == [1]
+    assert (run.progress.iteration, run.progress.stage) == (2, "selfplay")
+
+
+def test_table_and_figure_are_written(folder):
+    assert (folder / "strength.png").read_bytes().startswith(b"\x89PNG")
+    assert "| plain |" in (folder / "strength.md").read_text()
+
+
+def test_repeating_it_trains_and_measures_nothing_again(folder, capsys):
+    before = (folder / "accuracy.jsonl").read_bytes()
+    assert command(folder, "plain", "--json") == 0
+    assert (folder / "accuracy.jsonl").read_bytes() == before
+    points = json.loads(capsys.readouterr().out)["plain"]
+    assert [point["runs"] for point in points] == [1]
+
+
+def test_variants_may_be_added_but_not_other_settings(folder, capsys):
+    assert command(folder, "plain", "root-value") == 0
+    assert {each.variant for each in Measurements(folder / "accuracy.jsonl").all} == {
+        "plain", "root-value",
+    }  # fmt: skip
+    assert command(folder, "plain", "--every", "3") == 2
+    assert "every = 3.0 differs from 0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["discont"], 'unknown variant "discont"'),
+        (["--hours", "0"], "hours = 0.0: expected more than 0"),
+        (["--set", "search.simulation=3"], "search.simulations"),
+        (["--game", "chess"], "chess"),
+    ],
+)
+def test_wrong_input_is_one_line(tmp_path, capsys, arguments, said):
+    assert main(["bench", "strength", "--folder", str(tmp_path / "b"), *arguments]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+
+
+def test_checkpoints_are_the_first_at_or_after_each_step_and_the_last():
+    known = [Checkpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))]
+    assert [each.network for each in spaced(known, 0.1)] == [2, 4, 5]
+    assert spaced([], 0.1) == []
+
+
+def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
+    def measured(seed, hours, strong):
+        share = {"mean": strong, "low": 0.0, "high": 1.0}
+        shares = dict.fromkeys(("strong", "weak", "network_strong", "network_weak"), share)
+        return Measured(variant="plain", seed=seed, network=1, hours=hours, **shares)
+
+    settings = StrengthSettings(variants=("plain",), every=0.1, positions=1000)
+    found = report.curves(
+        [measured(0, 0.21, 0.8), measured(1, 0.19, 0.9), measured(0, 0.4, 0.95)], settings
+    )["plain"]
+    assert [(point.hours, point.runs) for point in found] == [(0.2, 2), (0.4, 1)]
+    share = found[0].shares["strong"]
+    assert share.mean == pytest.approx(0.85)
+    assert (share.low, share.high) == pytest.approx(wilson(0.85, 1000))
