@@ -119,11 +119,15 @@ class SearchPlayer:
         """Return the finished searches with which the budget is content; the others go on."""
         if not (slots.size and self.budget.may_extend):
             return slots
-        more = self.budget.more(slots, self.search)
+        more = self.more(slots)
         unsettled = more > 0
         if unsettled.any():
             self.search.extend(slots[unsettled], more[unsettled])
         return slots[~unsettled]
+
+    def more(self, slots: Slots) -> NDArray[np.int32]:
+        """Return how many simulations finished searches get beyond those that have run."""
+        return self.budget.more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
         """Return the actions for finished searches."""

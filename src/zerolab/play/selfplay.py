@@ -14,6 +14,7 @@ from zerolab.core import streams
 from zerolab.core.threads import available_cores
 from zerolab.play.engine import play_schedule
 from zerolab.play.observers import Moves, Recorder
+from zerolab.play.random_starts import RandomStarts
 from zerolab.play.schedule import ScheduledGame
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.worker import Setup
@@ -24,7 +25,13 @@ from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 from zerolab.store.unfinished import Unfinished
 
-_PURPOSES = (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
+_PURPOSES = (
+    streams.SELF_PLAY_MOVE,
+    streams.PLAYOUT,
+    streams.ROOT_NOISE,
+    streams.SELF_PLAY_BUDGET,
+    streams.SELF_PLAY_START,
+)
 
 
 class Episodes(NamedTuple):
@@ -107,8 +114,7 @@ def play_batches(
         return players[-1]
 
     agent = Agent(name, new_player, game=game, evaluator=lambda: evaluator)
-    purposes = (*_PURPOSES, streams.SELF_PLAY_BUDGET) if settings.budget.is_random else _PURPOSES
-    setup = Setup(game, [agent], seed, iteration, max(1, len(batches)), slots, purposes)
+    setup = Setup(game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES)
     moves, recorder = _SearchedMoves(), Recorder()
     play_schedule(
         setup, batches, moves=[moves], games=[recorder],
@@ -131,8 +137,7 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
 class _SelfPlayer(SearchPlayer):
     """Searches both sides of its games in one tree each, with root noise.
 
-    Its keys are uint64[n, 3]: a stream for the move, one for playouts, one for root noise; and in a
-    fourth column one for a budget that draws.
+    Its keys are uint64[n, 5], streams for the purposes in `_PURPOSES`.
     """
 
     def __init__(
@@ -143,6 +148,7 @@ class _SelfPlayer(SearchPlayer):
         evaluator: Evaluator,
         threads: int,
     ) -> None:
+        self._random_plies = settings.random_plies  # before `start`, which `__init__` calls
         super().__init__(
             game, "self-play", search, evaluator, settings.sampled_plies,
             noise=True, threads=threads, budget=settings.budget,
@@ -151,14 +157,24 @@ class _SelfPlayer(SearchPlayer):
     def start(self, games: int) -> None:
         """See `Player.start`."""
         super().start(games)
+        self._starts = RandomStarts(self._game, self._random_plies, games)
         self._full = np.zeros(games, np.bool_)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys[:, 0]
-        simulations, full = self.budget.begin(slots, keys[:, -1])
+        simulations, full = self.budget.begin(slots, keys[:, 3])
+        at_random = self._starts.begin(slots, states, self._plies[slots], keys[:, 4])
+        full &= ~at_random
         self._full[slots] = full
+        simulations[at_random] = 1
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
+
+    def more(self, slots: Slots) -> NDArray[np.int32]:
+        """See `SearchPlayer.more`."""
+        more = super().more(slots)
+        more[self._starts.are_at_random(slots)] = 0
+        return more
 
     def decide(self, slots: Slots) -> Actions:
         """Choose as every search does, and keep what it has found out."""
@@ -172,7 +188,8 @@ class _SelfPlayer(SearchPlayer):
             np.where(visits > 0, values, np.nan).astype(np.float16),
             self._full[slots],
         )
-        return self.search.choose(slots, self._keys[slots], self.sampled(slots))
+        chosen = self.search.choose(slots, self._keys[slots], self.sampled(slots))
+        return self._starts.replace(slots, chosen)
 
 
 class _Found(NamedTuple):

@@ -60,6 +60,12 @@ class SelfPlaySettings(Settings):
     this is T' - 1. [Wang2019], [Wang2020a], [Wang2020b]: 14, T' = 15 ([Wang2020a] sweeps 9 to 19,
     T' = 10 to 20); [Clausen2021]: 30."""
 
+    random_plies: int = Field(default=0, ge=0, le=1000)
+    """Most plies at the start of a game that are played at random, unsearched and unrecorded as
+    targets; each game draws its number of them evenly from 0 to this. A network then learns
+    positions that good play would never reach. [Wang2019], [Wang2020a], [Wang2020b],
+    [Clausen2021]: 0."""
+
     early_targets: Literal["visits", "values"] = "visits"
     """The policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
     [Wang2020b]), or the values (Q + 1) / 2 of visited actions, normalised, as line 3 of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ class CapsSettings(BudgetSettings):
     """
 
     name: Literal["caps"] = "caps"
-    is_random: ClassVar[bool] = True
 
     share: float = Field(default=0.25, gt=0, lt=1)
     """The share of moves that are searched fully, with `search.simulations`. [Wu2019]: 0.25, with

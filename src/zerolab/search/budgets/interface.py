@@ -47,9 +47,6 @@ class Budget:
 class BudgetSettings(Choice):
     """Base of the settings of budgets."""
 
-    is_random: ClassVar[bool] = False
-    """Whether the budget draws from the streams that it is given."""
-
     def check(self, search: SearchSettings) -> None:
         """Raise ValueError, naming values, where the budget does not fit a search."""
 

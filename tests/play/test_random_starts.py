@@ -1,0 +1,70 @@
+"""Games of self-play that begin with random plies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("connect_four:5x6")
+SEARCH = SearchSettings(simulations=12)
+
+
+def play(random_plies, **settings):
+    chosen = SelfPlaySettings.model_validate(
+        {"episodes": 400, "random_plies": random_plies, "sampled_plies": 0} | settings
+    )
+    return play_episodes(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+
+
+def random_lengths(episodes):
+    moves = episodes.examples
+    return np.array([(~moves.full[moves.games == game.number]).sum() for game in episodes.games])
+
+
+def test_lengths_are_even_from_none_to_the_most():
+    lengths = random_lengths(play(4))
+    counts = np.bincount(lengths, minlength=5)
+    assert len(counts) == 5
+    # 80 games of each length are expected; 4 standard deviations are 32.
+    assert (np.abs(counts - 80) < 32).all()
+
+
+def test_random_plies_come_first_and_are_uniform():
+    moves = play(4).examples
+    for number in range(400):
+        full = moves.full[moves.games == number]
+        assert (np.diff(full.astype(int)) >= 0).all()
+    first = moves.actions[(moves.plies == 0) & ~moves.full]
+    counts = np.bincount(first, minlength=6)  # 320 games at random among 6 columns
+    assert (np.abs(counts - 320 / 6) < 4 * np.sqrt(320 / 6)).all()
+
+
+@pytest.mark.parametrize("budget", ["fixed", {"name": "settle", "every": 6, "least": 6, "most": 24}])
+def test_starts_do_not_depend_on_how_games_are_laid_out(budget):
+    one, other = (
+        play(6, episodes=24, budget=budget, **layout)
+        for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
+    )
+    assert one.games == other.games
+    for mine, theirs in zip(one.examples, other.examples, strict=True):
+        assert np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f")
+
+
+def test_none_are_played_unless_asked_for():
+    assert play(0, episodes=20).examples.full.all()
+
+
+def test_random_plies_cost_one_simulation():
+    episodes = play(6, episodes=50, budget={"name": "settle", "every": 6, "least": 6, "most": 24})
+    quick = int((~episodes.examples.full).sum())
+    searched = int(episodes.examples.full.sum())
+    assert quick > 0
+    assert episodes.counts["simulations"] >= 6 * searched + quick
+    assert (episodes.counts["simulations"] - quick) % 6 == 0
