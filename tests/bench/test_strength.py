@@ -15,8 +15,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
 
 TINY = (
-    "selfplay.episodes=4", "search.simulations=4", "network.blocks=1", "network.filters=8",
-    "learn.batch_size=8",
+    "selfplay.schedule=episodes", "selfplay.episodes=4", "search.simulations=4",
+    "network.blocks=1", "network.filters=8", "learn.batch_size=8",
 )  # fmt: skip
 
 

@@ -46,7 +46,9 @@ def test_random_plies_come_first_and_are_uniform():
     assert (np.abs(counts - 320 / 6) < 4 * np.sqrt(320 / 6)).all()
 
 
-@pytest.mark.parametrize("budget", ["fixed", {"name": "settle", "every": 6, "least": 6, "most": 24}])
+@pytest.mark.parametrize(
+    "budget", ["fixed", {"name": "settle", "every": 6, "least": 6, "most": 24}]
+)
 def test_starts_do_not_depend_on_how_games_are_laid_out(budget):
     one, other = (
         play(6, episodes=24, budget=budget, **layout)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from zerolab.bench.strength import report
 from zerolab.bench.strength.measuring import Measured, Measurements, measure
 from zerolab.bench.strength.settings import StrengthSettings
-from zerolab.bench.strength.training import checkpoints, spaced, train
+from zerolab.bench.strength.training import checkpoints, run_settings, spaced, train
 from zerolab.core.config import validate
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
 from zerolab.core.threads import available_cores
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.evaluation.dataset import make_dataset
+from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.play.engine import Progress
 from zerolab.rules.catalogue import parse_game
@@ -24,7 +24,7 @@ from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.reporting import Reporter
 
-FOLDER = FolderKind("strength benchmark", "strength.toml", "--folder")
+FOLDER = FolderKind("benchmark", "strength.toml", "--folder")
 
 _MAY_GROW = ("variants", "seeds", "hours")
 _POSITIONS_SEED = 1
@@ -47,6 +47,8 @@ def run(
     More variants, seeds and hours may be asked for later. Raises UserError if the folder holds
     something else or other settings, and for settings that do not fit each other.
     """
+    for variant in settings.variants:
+        run_settings(variant, 0, settings)  # mistakes are found before positions are solved
     with FOLDER.locked(folder):
         _keep_settings(folder, settings)
         positions = _positions(folder, settings, watcher)
@@ -80,10 +82,11 @@ def _positions(folder: Path, settings: StrengthSettings, watcher: Watcher) -> Po
         wanted = DatasetSettings(seed=_POSITIONS_SEED, perfect=0.5, one_per_game=True)
         title = f"solving {settings.game}"
         with watcher.progress(title, settings.positions, "positions") as update:
-            make_dataset(
-                game, settings.positions, wanted, path, available_cores(),
-                lambda done: update(done.positions, ""),
-            )  # fmt: skip
+
+            def show(done: CollectionProgress) -> None:
+                update(done.positions, "")
+
+            make_dataset(game, settings.positions, wanted, path, available_cores(), show)
     positions, _ = read_positions(path, game)
     return positions
 

@@ -12,6 +12,7 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.records import AccuracyRecord, GateRecord, Record, read_records
 from zerolab.training.reporting import Reporter
+from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs
 
 _ENDLESS = 1_000_000  # iterations; the clock ends a run
@@ -32,12 +33,10 @@ def train(
 
     Raises UserError for settings that do not fit the game, and where the folder cannot be written.
     """
-    chosen = VARIANTS[variant]
-    changes = (f"seed={seed}", f"iterations={_ENDLESS}", *chosen.changes, *settings.changes)
-    wanted = resolve(settings.game, chosen.preset, changes)
+    wanted = run_settings(variant, seed, settings)
     if is_run(folder):
         run = RunFolder.open(folder)
-        wanted = amend(run, changes)
+        wanted = amend(run, _changes(variant, seed, settings))
     else:
         check_inputs(wanted)
         run = RunFolder.create(folder, wanted.model_dump())
@@ -48,6 +47,16 @@ def train(
                 Trainer(run, wanted, show, clock.add).train()
             except _TimeIsUpError:
                 return
+
+
+def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
+    """Return the settings of one run; raise UserError for those that do not fit the game."""
+    return resolve(settings.game, VARIANTS[variant].preset, _changes(variant, seed, settings))
+
+
+def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
+    own = f"seed={seed}", f"iterations={_ENDLESS}"
+    return (*own, *VARIANTS[variant].changes, *settings.changes)
 
 
 def checkpoints(run: RunFolder) -> list[Checkpoint]:

@@ -23,12 +23,16 @@ class Variant(NamedTuple):
 
 
 _PLAIN = (
+    "search.root=puct",
+    "search.simulations=48",
+    "search.noise.fraction=0.25",
     "search.discount=1.0",
     "search.proven_values=false",
+    "selfplay.budget=fixed",
+    "selfplay.random_plies=0",
     "learn.root_value_weight=0.0",
     "learn.average=0.0",
     "learn.merging=none",
-    "selfplay.budget=fixed",
 )
 """The preset without any of the pieces that are measured one by one."""
 
@@ -46,17 +50,22 @@ VARIANTS: Mapping[str, Variant] = {
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and("plain, targets half root value", "learn.root_value_weight=0.5"),
     "proven": _plain_and("plain, proven values", "search.proven_values=true"),
-    "average": _plain_and("plain, weights averaged", "learn.average=0.999"),
-    "merging": _plain_and("plain, equal positions merged", "learn.merging=newest"),
+    "average": _plain_and("plain, weights averaged", "learn.average=0.9998"),
+    "merging": _plain_and(
+        "plain, equal positions merged", "learn.merging={name='newest', across_symmetries=true}"
+    ),
+    "random-plies": _plain_and(
+        "plain, games begin with up to 8 random plies", "selfplay.random_plies=8"
+    ),
     "caps": _plain_and(
         "plain, playout caps",
         "selfplay.budget={name='caps', share=0.25, simulations=20}",
         "search.simulations=160",
     ),
     "gumbel": _plain_and(
-        "plain, Gumbel roots with 16 simulations",
-        "search.root=gumbel",
+        "plain, Gumbel roots with 24 simulations",
+        "search.root={name='gumbel', value_scale=0.25}",
         "search.noise.fraction=0.0",
-        "search.simulations=16",
+        "search.simulations=24",
     ),
 }
