@@ -16,7 +16,7 @@ NAMES = [
     "mini",
     "small",
     "smoke",
-        "strong",
+    "strong",
     "wang2019",
     "wang2020a",
     "wang2020b",
