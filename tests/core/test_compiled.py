@@ -125,6 +125,39 @@ def test_a_row_is_copied_into_another_array() -> None:
     assert out.tolist() == [[0, 3], [0, 4], [0, 5]]
 
 
+def _run(program: str, folder: Path) -> str:
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_type_that_is_gone_spoils_no_machine_code_but_its_own(tmp_path: Path) -> None:
+    (tmp_path / "doubling.py").write_text(
+        "from zerolab.core.compiled import kernel\n"
+        "@kernel\n"
+        "def double(value):\n"
+        "    return 2 * value[0]\n"
+    )
+    (tmp_path / "leaving.py").write_text(
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: int\n    other: int\n"
+    )
+    both = "from doubling import double; from leaving import Pair; double((1,)); double(Pair(1, 2))"
+    _run(both, tmp_path)
+    (tmp_path / "leaving.py").unlink()
+    again = "print(double((3,)), *double.stats.cache_hits.values())"
+    assert _run(f"from doubling import double; {again}", tmp_path) == "6 1"
+
+
 def _cache_folder(package: Path, cache: str, **more: str) -> str:
     """Return where a process that imports this copy of the package keeps its kernels."""
     program = "import zerolab.core.compiled, numba; print(numba.config.CACHE_DIR)"

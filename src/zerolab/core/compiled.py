@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
@@ -83,24 +83,35 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, which compiles again where it cannot read its index.
+    """numba's cache on disk, with an index for each combination of types, not for each kernel.
 
-    The index of a kernel names the types that the kernel was compiled for. numba cannot read it
-    any more when one of them is gone, such as a selection rule of a package now uninstalled.
+    An index names types, and numba cannot read it where one of them is unknown, such as a selection
+    rule of a package now uninstalled. Besides, processes that change an index at the same time
+    could mix up whose machine code is whose.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        self._choose_index(sig)
         try:
             return super().load_overload(sig, target_context)
         except (ImportError, AttributeError):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        self._choose_index(sig)
         try:
             super().save_overload(sig, data)
         except (ImportError, AttributeError):
             self.flush()
             super().save_overload(sig, data)
+
+    def _choose_index(self, types: Any) -> None:
+        digest = hashlib.sha256(str(types).encode()).hexdigest()[:16]
+        self._cache_file = IndexDataCacheFile(
+            self._cache_path,
+            f"{self._impl.filename_base}.{digest}",
+            self._impl.locator.get_source_stamp(),
+        )
 
 
 class CompiledInterface:
