@@ -12,7 +12,7 @@ def main() -> None:
         position = position.play(move)
     print(position)
 
-    for agent in ("mcts:2000", "rave:2000"):
+    for agent in ("mcts:900", "rave:900"):
         found = zerolab.analyse(position, agent, seed=1)
         print(f"\n{agent} plays {found.best.name}, expects {found.value:+.2f}")
         print("line:", " ".join(found.principal_variation))

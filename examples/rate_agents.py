@@ -8,7 +8,7 @@ import zerolab
 def main() -> None:
     """Print ratings with 95 % intervals, and rate the same games a second time by hand."""
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
-    report = zerolab.play_tournament(agents, game="connect_four:4x5", games=20, openings=2)
+    report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
     for rating in report.ratings.players:
         print(f"{rating.player:10} {rating.elo:+6.0f}  ({rating.low:+.0f} to {rating.high:+.0f})")
 

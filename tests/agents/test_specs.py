@@ -34,7 +34,7 @@ def runs(tmp_path_factory):
         patch.chdir(folder)
         smaller = ["--set", "iterations=1", "--set", "final_evaluation.games=0"]
         assert main(["train", "--preset", "smoke", "--run", "runs/demo", *smaller]) == 0
-        train = ["train", "connect_four:4x4", "--preset", "smoke", "--run", "runs/other"]
+        train = ["train", "gobang:4x4:3", "--preset", "smoke", "--run", "runs/other"]
         assert main([*train, *smaller]) == 0
         yield folder
 
@@ -51,7 +51,7 @@ def test_every_kind_makes_the_player_it_names():
 
 def test_a_run_brings_its_game_and_others_take_it():
     agents = parse_agents(["random", "runs/other", "mcts:5"])
-    assert {agent.game for agent in agents} == {parse_game("connect_four:4x4")}
+    assert {agent.game for agent in agents} == {parse_game("gobang:4x4:3")}
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_options_of_an_evolution_reach_it():
 
 
 def test_two_games_do_not_meet():
-    with pytest.raises(UserError, match="runs/other plays connect_four:4x4, but runs/demo plays"):
+    with pytest.raises(UserError, match="runs/other plays gobang:4x4:3, but runs/demo plays"):
         parse_agents(["random", "runs/demo", "runs/other"])
     with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but the game asked for is"):
         parse_agent("runs/demo", parse_game("othello:6x6"))

@@ -30,7 +30,7 @@ def test_it_is_short(name):
 def test_analyse_position():
     printed = run_example("analyse_position.py")
     assert "best moves under perfect play" in printed
-    assert "mcts:2000 plays" in printed
+    assert "mcts:900 plays" in printed
 
 
 def test_rate_agents():

@@ -110,12 +110,10 @@ def test_without_more_it_plays_baselines_and_tries_a_few_positions(smoke_run, ca
 
 
 def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
-    monkeypatch.setattr(
-        "zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(parse_game("othello:4x4"), 3)
-    )
-    assert main(["evaluate", "random", "--game", "othello:4x4", "--games", "2"]) == 0
+    monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(GAME, 3))
+    assert main(["evaluate", "random", "--game", "gobang:3x3:3", "--games", "2"]) == 0
     output = capsys.readouterr().out
-    assert "zerolab dataset othello:4x4" in output
+    assert "zerolab dataset gobang:3x3:3" in output
     assert "against mcts:100?tie_break=random: " in output
 
 

@@ -136,7 +136,7 @@ def test_mistakes(leaf, line):
 
 @pytest.mark.parametrize("selection", ["puct", "rave"])
 def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
-    positions = some_positions("othello:6x6", 30)
+    positions = some_positions("connect_four:5x5", 30)
     settings = validate(
         SearchSettings,
         {
@@ -146,7 +146,7 @@ def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
         },
     )
     one, three = (
-        run(positions[0].game, settings, HashEvaluator(37), positions, threads=threads)
+        run(positions[0].game, settings, HashEvaluator(5), positions, threads=threads)
         for threads in (1, 3)
     )
     require_same_trees(one, three)
