@@ -10,7 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.core.config import Choice, Settings, choice_among, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
-from zerolab.search.interface import FPU_SETTINGS, LEAF_EVALUATOR_SETTINGS, SELECTION_SETTINGS
+from zerolab.search.interface import (
+    FPU_SETTINGS,
+    LEAF_EVALUATOR_SETTINGS,
+    ROOT_RULE_SETTINGS,
+    SELECTION_SETTINGS,
+)
 from zerolab.search.settings import SearchSettings
 from zerolab.store.state import RunProgress
 from zerolab.training.warm_start.schedules import SCHEDULES
@@ -38,6 +43,7 @@ _CHOICES: Mapping[str, Registry[type[Choice]]] = {
     "selection": SELECTION_SETTINGS,
     "fpu": FPU_SETTINGS,
     "leaf_evaluator": LEAF_EVALUATOR_SETTINGS,
+    "root": ROOT_RULE_SETTINGS,
 }
 
 
