@@ -90,10 +90,12 @@ def test_the_examples_are_the_games():
     assert over_several >= LANES
 
 
-def test_nothing_but_trees_is_lost_between_iterations():
+@pytest.mark.parametrize("random_plies", [0, 6])
+def test_nothing_but_trees_is_lost_between_iterations(random_plies):
     """Without trees to keep, three iterations are one of three times the plies."""
-    whole = stretches(21, search={"reuse_tree": False})
-    parts = stretches(7, 7, 7, search={"reuse_tree": False})
+    options = {"search": {"reuse_tree": False}, "random_plies": random_plies}
+    whole = stretches(21, **options)
+    parts = stretches(7, 7, 7, **options)
     assert sorted(games_of(parts)) == whole[0].games
     assert parts[-1].unfinished.games == whole[0].unfinished.games
     for one, other in zip(parts[-1].unfinished.moves, whole[0].unfinished.moves, strict=True):

@@ -14,6 +14,7 @@ from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.rules.interface import ONGOING, WIN
 from zerolab.rules.position import Position
 from zerolab.search.root_rules.gumbel import considered_visits
 from zerolab.search.search import Search
@@ -29,7 +30,8 @@ def searched(settings, positions, noise, simulations=None):
     made = Search(positions[0].game, settings, HashEvaluator(5), len(positions))
     made.set_root(slots, np.array([position.state for position in positions]))
     flags = np.full(len(positions), noise)
-    made.start_search(slots, KEYS[slots], KEYS[slots], simulations, flags)
+    keys = streams.streams(3, 0, slots, slots, streams.ROOT_NOISE)
+    made.start_search(slots, keys, keys, simulations, flags)
     made.run()
     return made
 
@@ -107,8 +109,9 @@ def test_gumbel_searches_bare_roots_and_plans_ahead():
 
 
 def test_gumbel_and_dirichlet_noise_exclude_each_other():
-    with pytest.raises(UserError, match=r"noise\.fraction = 0\.25: root = .gumbel. draws noise"):
-        validate(SearchSettings, {"root": "gumbel", "noise": {"fraction": 0.25}})
+    mixed = validate(SearchSettings, {"root": "gumbel", "noise": {"fraction": 0.25}})
+    with pytest.raises(ValueError, match=r"noise\.fraction = 0\.25: search\.root = .gumbel. draws"):
+        mixed.check_self_play()
 
 
 def test_gumbel_plays_a_proven_win_and_avoids_proven_losses():
@@ -146,17 +149,21 @@ def test_visited_children_of_noisy_roots_get_their_forced_playouts():
     assert (quiet.policies(SLOTS) == (quiet.visits(SLOTS) / 60).astype(np.float32)).all()
 
 
-def pruned_by_hand(visits, values, priors, c, k):
-    """Return the visits that a policy keeps [Wu2019, Section 3.2]; the root has no other visits."""
+def pruned_by_hand(visits, values, priors, c, k, lost=()):
+    """Return the visits that a policy keeps [Wu2019, Section 3.2]; the root has no other visits.
+
+    Actions that are `lost` are no measure for others, and keep nothing.
+    """
     total = sum(visits)
 
     def score(action, count):
         return values[action] + c * priors[action] * math.sqrt(total + 1) / (1 + count)
 
-    best = int(np.argmax(visits))
-    kept = list(visits)
+    open_visits = [0 if action in lost else count for action, count in enumerate(visits)]
+    best = int(np.argmax(open_visits))
+    kept = list(open_visits)
     for action in range(len(visits)):
-        if action != best:
+        if action != best and action not in lost:
             for _ in range(int(math.sqrt(k * priors[action] * total))):
                 if kept[action] > 1 and score(action, kept[action] - 1) < score(best, kept[best]):
                     kept[action] -= 1
@@ -179,11 +186,28 @@ def test_policies_are_pruned_of_forced_playouts_and_never_of_the_best_move():
     assert (made.visits(SLOTS).sum(axis=1) == 60).all()
 
 
+def test_moves_proven_to_lose_are_no_measure_of_forced_playouts():
+    positions = some_positions("connect_four:5x5", 60, plies=20)
+    made = searched(validate(SearchSettings, {**FORCED, "proven_values": True}), positions, True)
+    tree, slots = made._tree, np.arange(60)
+    visits, values = made.root_actions(slots)
+    priors, policies = made.root_priors(slots), made.policies(slots)
+    compared = 0
+    for i in np.flatnonzero(tree.proven[:, 0] == ONGOING):
+        first, count = tree.first_child[i, 0], tree.children[i, 0]
+        children = slice(first, first + count)
+        lost = set(tree.action[i, children][tree.proven[i, children] == WIN].tolist())
+        if visits[i].argmax() in lost:
+            kept = pruned_by_hand(visits[i].tolist(), values[i], priors[i], 1.3, 4, lost)
+            assert policies[i] == pytest.approx(np.array(kept) / sum(kept))
+            compared += 1
+    assert compared > 0
+
+
 def test_forced_playouts_need_noise():
-    with pytest.raises(
-        UserError, match=r"root\.forced_playouts = 2\.0 has no effect without noise"
-    ):
-        validate(SearchSettings, {"root": {"name": "puct", "forced_playouts": 2}})
+    quiet = validate(SearchSettings, {"root": {"name": "puct", "forced_playouts": 2}})
+    with pytest.raises(ValueError, match=r"forced_playouts = 2\.0 has no effect without"):
+        quiet.check_self_play()
 
 
 def test_an_unknown_root_rule_is_explained():

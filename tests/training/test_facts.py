@@ -40,7 +40,7 @@ def test_every_column_by_hand():
     expected = {
         "policies": [[1, 0], [0.25, 0.75], [0, 1], [0.125, 0.875], [1, 0]],
         # The reply to the first move was not fully searched; the last moves of games have none.
-        "replies": [[0.5, 0.5], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
+        "replies": [[nan, nan], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
         "moves": [[1, 0], [0, 1], [0, 1], [1, 0], [1, 0]],
         "action_values": [[-1, nan], [-0.25, -0.75], [nan, -1], [-0.125, -0.875], [-1, nan]],
         "values": [0.125, 0.5, 0, 0, -0.0625],

@@ -30,8 +30,8 @@ _PURPOSES = (
     streams.PLAYOUT,
     streams.ROOT_NOISE,
     streams.SELF_PLAY_BUDGET,
-    streams.SELF_PLAY_START,
 )
+_GAME_PURPOSES = (streams.SELF_PLAY_START,)
 
 
 class Episodes(NamedTuple):
@@ -114,7 +114,9 @@ def play_batches(
         return players[-1]
 
     agent = Agent(name, new_player, game=game, evaluator=lambda: evaluator)
-    setup = Setup(game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES)
+    setup = Setup(
+        game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES, _GAME_PURPOSES
+    )
     moves, recorder = _SearchedMoves(), Recorder()
     play_schedule(
         setup, batches, moves=[moves], games=[recorder],
@@ -137,7 +139,7 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
 class _SelfPlayer(SearchPlayer):
     """Searches both sides of its games in one tree each, with root noise.
 
-    Its keys are uint64[n, 5], streams for the purposes in `_PURPOSES`.
+    Its keys are uint64[n, 5], streams for the purposes above.
     """
 
     def __init__(

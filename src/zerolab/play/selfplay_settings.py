@@ -7,11 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from zerolab.core.config import Choice, Settings, choice_among
-from zerolab.core.registry import import_modules
+from zerolab.core.registry import import_modules, load_plugins
 from zerolab.core.threads import available_cores
 from zerolab.search.budgets.interface import BUDGETS
 
 import_modules("zerolab.search.budgets")
+load_plugins("search")
 
 _MOST_THREADS = 64
 
@@ -61,9 +62,9 @@ class SelfPlaySettings(Settings):
     T' = 10 to 20); [Clausen2021]: 30."""
 
     random_plies: int = Field(default=0, ge=0, le=1000)
-    """Most plies at the start of a game that are played at random, unsearched and unrecorded as
-    targets; each game draws its number of them evenly from 0 to this. A network then learns
-    positions that good play would never reach. [Wang2019], [Wang2020a], [Wang2020b],
+    """Most plies at the start of a game that are played at random, with a search of one simulation,
+    and are never learnt from; each game draws its number of them evenly from 0 to this. A network
+    then learns positions that good play would never reach. [Wang2019], [Wang2020a], [Wang2020b],
     [Clausen2021]: 0."""
 
     early_targets: Literal["visits", "values"] = "visits"

@@ -37,6 +37,8 @@ class Setup(NamedTuple):
     purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
     """What random streams are for (see `core.streams`). With several, players get keys
     uint64[n, purposes] instead of uint64[n]."""
+    game_purposes: tuple[int, ...] = ()
+    """More of them, whose streams stay the same throughout a game."""
 
 
 class Worker:
@@ -177,11 +179,14 @@ class Worker:
 
     def _keys(self, slots: Ints) -> NDArray[np.uint64]:
         setup = self._setup
+        games, plies = self._streams[slots], self._plies[slots]
         columns = [
-            streams.streams(
-                setup.seed, setup.iteration, self._streams[slots], self._plies[slots], purpose
-            )
+            streams.streams(setup.seed, setup.iteration, games, plies, purpose)
             for purpose in setup.purposes
+        ]
+        columns += [
+            streams.streams(setup.seed, setup.iteration, games, np.zeros_like(plies), purpose)
+            for purpose in setup.game_purposes
         ]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 

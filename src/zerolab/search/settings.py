@@ -133,22 +133,28 @@ class SearchSettings(Settings):
                 f"draw_value = {self.draw_value}: playouts do not say how likely draws are;"
                 ' expected leaf_evaluator = "network"'
             )
-        if self.noise.fraction > 0 and plans(self.root.build()):
-            raise ValueError(
-                f'noise.fraction = {self.noise.fraction}: root = "{self.root.name}" draws noise of'
-                " its own; expected 0"
-            )
         if self.leaves_per_step > 1 and plans(self.root.build()):
             raise ValueError(
                 f'leaves_per_step = {self.leaves_per_step}: root = "{self.root.name}" plans one'
                 " simulation after the other; expected 1"
             )
+        return self
+
+    def check_self_play(self) -> None:
+        """Raise ValueError, naming values, where root noise and root rule exclude each other.
+
+        Players have no noise, so that a network may play with another rule than it was trained by.
+        """
+        if self.noise.fraction > 0 and plans(self.root.build()):
+            raise ValueError(
+                f'search.noise.fraction = {self.noise.fraction}: search.root = "{self.root.name}"'
+                " draws noise of its own; expected 0"
+            )
         if getattr(self.root, "forced_playouts", 0) > 0 and self.noise.fraction == 0:
             raise ValueError(
-                f"root.forced_playouts = {self.root.forced_playouts} has no effect without noise:"
-                " expected noise.fraction above 0, such as 0.25"
+                f"search.root.forced_playouts = {self.root.forced_playouts} has no effect without"
+                " noise: expected search.noise.fraction above 0, such as 0.25"
             )
-        return self
 
 
 def mcts_settings(simulations: int) -> SearchSettings:

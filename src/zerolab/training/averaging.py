@@ -41,11 +41,14 @@ class WeightAverage:
         """Take the network's weights, after a step, into the average."""
         self._steps += 1
         share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
-        for name, latest in self._network.state_dict().items():
-            if latest.is_floating_point():
-                self._mean[name].lerp_(latest, share)
+        means, latest = [], []
+        for name, tensor in self._network.state_dict().items():
+            if tensor.is_floating_point():
+                means.append(self._mean[name])
+                latest.append(tensor)
             else:
-                self._mean[name].copy_(latest)
+                self._mean[name].copy_(tensor)
+        torch._foreach_lerp_(means, latest, share)
 
     def arrays(self) -> Arrays:
         """Return the average, as `networks.weights.weights_to_arrays` returns weights."""

@@ -43,9 +43,9 @@ def window_rows(
 
 
 def _replies(examples: Examples) -> NDArray[np.float16]:
-    """Return the policies at the opponent's next move, NaN where the game has none on record."""
+    """Return the policies at the opponent's next move, NaN where none was fully searched."""
     replies = np.full_like(examples.policies, np.nan)
-    follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1)
+    follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
     return replies
 

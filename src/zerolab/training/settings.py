@@ -243,7 +243,14 @@ class TrainSettings(Settings):
         except UserError as error:
             raise ValueError(str(error)) from None
         for search in (self.search, warm_search):
+            search.check_self_play()
             self.selfplay.budget.check(search)
+        for key in ("discount", "draw_value"):
+            if getattr(warm_search, key) != getattr(self.search, key):
+                raise ValueError(
+                    f"warm_start.search.{key} = {getattr(warm_search, key)}: value targets have the"
+                    f" {getattr(self.search, key)} of search.{key}; expected the same"
+                )
         return self
 
     @model_validator(mode="after")

@@ -68,7 +68,7 @@ class NoGain(StopRule):
         if not measured:
             return False
         best = max(measured, key=lambda each: getattr(each, self.accuracy))  # the first of equals
-        return records[-1].iteration - best.iteration >= self.iterations
+        return measured[-1].iteration - best.iteration >= self.iterations
 
 
 for _kind in (Never, NoGain):

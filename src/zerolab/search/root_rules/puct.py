@@ -76,12 +76,15 @@ def _prune(rule, methods, tree, b, weights):
     """Take the forced visits out of weights that are visits."""
     first = tree.first_child[b, 0]
     last = first + tree.children[b, 0]
-    best = first
+    best = -1
     total = 0
     for child in range(first, last):
         total += tree.visits[b, child]
-        if tree.visits[b, child] > tree.visits[b, best]:
+        lost = is_lost(tree.proofs, tree, b, child)
+        if not lost and (best < 0 or tree.visits[b, child] > tree.visits[b, best]):
             best = child
+    if best < 0:
+        return
     shared = prepare(methods.selection, methods.fpu, tree, b, 0)
     limit = score(methods.selection, tree, b, best, shared)
     for child in range(first, last):

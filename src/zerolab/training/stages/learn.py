@@ -25,8 +25,8 @@ class Learn(Stage):
     name = "learn"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """See `Stage.is_due`; continuous self-play may have finished no game yet."""
-        return len(context.window) > 0
+        """See `Stage.is_due`; there may be too few examples for a batch norm yet."""
+        return len(context.window) > 1
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""

@@ -59,7 +59,8 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
     settings, games, unfinished = context.settings, episodes.games, episodes.unfinished
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(episodes.examples.plies)
-    varied = settings.selfplay.budget.name != "fixed"
+    play = settings.selfplay
+    varied = play.budget.name != "fixed" or play.random_plies > 0
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,
