@@ -74,6 +74,7 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
         (["discont"], 'unknown variant "discont"'),
         (["--hours", "0"], "hours = 0.0: expected more than 0"),
         (["--set", "search.simulation=3"], "search.simulations"),
+        (["--test-search", "selection.d=1"], "selection.d"),
         (["--game", "chess"], "chess"),
     ],
 )
@@ -86,21 +87,24 @@ def test_wrong_input_is_one_line(tmp_path, capsys, arguments, said):
 
 def test_checkpoints_are_the_first_at_or_after_each_step_and_the_last():
     known = [Checkpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))]
-    assert [each.network for each in spaced(known, 0.1)] == [2, 4, 5]
-    assert spaced([], 0.1) == []
+    chosen = [(each.network, each.due) for each in spaced(known, 0.1, 0.35)]
+    assert chosen == [(2, 0.1), (4, 0.3), (5, 0.35)]
+    assert [each.network for each in spaced(known, 0.1, 0.3)] == [2, 4]
+    assert spaced([], 0.1, 1.0) == []
 
 
 def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
-    def measured(seed, hours, strong):
+    def measured(seed, due, hours, strong):
         share = {"mean": strong, "low": 0.0, "high": 1.0}
         shares = dict.fromkeys(("strong", "weak", "network_strong", "network_weak"), share)
-        return Measured(variant="plain", seed=seed, network=1, hours=hours, **shares)
+        return Measured(variant="plain", seed=seed, network=1, due=due, hours=hours, **shares)
 
     settings = StrengthSettings(variants=("plain",), every=0.1, positions=1000)
     found = report.curves(
-        [measured(0, 0.21, 0.8), measured(1, 0.19, 0.9), measured(0, 0.4, 0.95)], settings
+        [measured(0, 0.2, 0.21, 0.8), measured(1, 0.2, 0.29, 0.9), measured(0, 0.4, 0.4, 0.95)],
+        settings,
     )["plain"]
-    assert [(point.hours, point.runs) for point in found] == [(0.2, 2), (0.4, 1)]
+    assert [(point.hours, point.runs) for point in found] == [(0.25, 2), (0.4, 1)]
     share = found[0].shares["strong"]
     assert share.mean == pytest.approx(0.85)
     assert (share.low, share.high) == pytest.approx(wilson(0.85, 1000))

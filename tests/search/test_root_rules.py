@@ -187,9 +187,9 @@ def test_policies_are_pruned_of_forced_playouts_and_never_of_the_best_move():
 
 
 def test_moves_proven_to_lose_are_no_measure_of_forced_playouts():
-    positions = some_positions("connect_four:5x5", 60, plies=20)
+    positions = some_positions("connect_four:5x5", 1000, plies=20)
     made = searched(validate(SearchSettings, {**FORCED, "proven_values": True}), positions, True)
-    tree, slots = made._tree, np.arange(60)
+    tree, slots = made._tree, np.arange(1000)
     visits, values = made.root_actions(slots)
     priors, policies = made.root_priors(slots), made.policies(slots)
     compared = 0

@@ -26,6 +26,7 @@ def strength(
     every: float = 0.1,
     positions: int = 1200,
     simulations: int = 343,
+    test_search: Assignments = ("root=puct", "selection.c=0.5"),
     set: Assignments = (),
     json: bool = False,
 ) -> None:
@@ -50,6 +51,7 @@ def strength(
         every: Hours between two measurements of a run.
         positions: Solved positions to measure on, which are made first.
         simulations: Simulations per move at the measurement.
+        test_search: What its search differs in from that of training; may be repeated.
         set: A setting to change in all variants, such as network.blocks=6; may be repeated.
         json: Print the points as JSON instead of a table.
     """
@@ -60,7 +62,7 @@ def strength(
 
     given = {
         "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
-        "simulations": simulations, "changes": set,
+        "simulations": simulations, "changes": set, "test_search": test_search,
     }  # fmt: skip
     settings = validate(StrengthSettings, given | ({"variants": variants} if variants else {}))
     console = Console(stderr=True)

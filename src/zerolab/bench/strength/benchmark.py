@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.bench.strength import report
-from zerolab.bench.strength.measuring import Measured, Measurements, measure
+from zerolab.bench.strength.measuring import Measured, Measurements, measure, search_at_test
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.training import checkpoints, run_settings, spaced, train
 from zerolab.core.config import validate
@@ -47,8 +47,8 @@ def run(
     More variants, seeds and hours may be asked for later. Raises UserError if the folder holds
     something else or other settings, and for settings that do not fit each other.
     """
-    for variant in settings.variants:
-        run_settings(variant, 0, settings)  # mistakes are found before positions are solved
+    for variant in settings.variants:  # mistakes are found before positions are solved
+        search_at_test(run_settings(variant, 0, settings).search, settings)
     with FOLDER.locked(folder):
         _keep_settings(folder, settings)
         positions = _positions(folder, settings, watcher)
@@ -101,12 +101,12 @@ def _measure(
     watcher: Watcher,
 ) -> None:
     run = RunFolder.open(path)
-    for checkpoint in spaced(checkpoints(run), settings.every):
+    for checkpoint in spaced(checkpoints(run), settings.every, settings.hours):
         if measurements.has(variant, seed, checkpoint.network):
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"
         with watcher.progress(title, len(positions), "positions") as update:
-            shares = measure(run, checkpoint, positions, settings.simulations, update)
+            shares = measure(run, checkpoint, positions, settings, update)
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
         measured = Measured.model_validate(fields)
         measurements.add(measured)

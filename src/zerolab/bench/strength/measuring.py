@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from zerolab.agents.kinds.run import run_agent
-from zerolab.agents.options import NetworkOptions
+from zerolab.agents.kinds.run import playable, run_agent
+from zerolab.agents.options import NetworkOptions, parse_options
+from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.training import Checkpoint
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
@@ -16,6 +17,7 @@ from zerolab.evaluation.accuracy import agent_accuracy
 from zerolab.evaluation.estimates import Estimate
 from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import Progress
+from zerolab.search.settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
 
 _LARGEST = 1 << 26
@@ -36,6 +38,8 @@ class Measured(Settings):
     variant: str
     seed: int
     network: int
+    due: float
+    """The hours after which it is the first network."""
     hours: float
     """Of self-play, learning and gates until it was finished."""
     strong: Share
@@ -72,16 +76,21 @@ class Measurements:
         write_text(self._path, "\n".join([*lines, ""]))
 
 
+def search_at_test(trained: SearchSettings, settings: StrengthSettings) -> NetworkOptions:
+    """Return the search at the test; raise UserError for wrong settings of it."""
+    text = "&".join((f"simulations={settings.simulations}", *settings.test_search))
+    return parse_options(NetworkOptions, text, trained)
+
+
 def measure(
     run: RunFolder,
     checkpoint: Checkpoint,
     positions: Positions,
-    simulations: int,
+    settings: StrengthSettings,
     progress: Progress,
 ) -> dict[str, Share]:
     """Return the shares of `Measured` for one network of a run."""
-    search = {**run.config["search"], "simulations": simulations}
-    agent = run_agent(run, checkpoint.network, NetworkOptions.model_validate(search))
+    agent = run_agent(run, checkpoint.network, search_at_test(playable(run).search, settings))
     alone, searched, _ = agent_accuracy(agent, positions, _SEED, progress)
     return {
         "strong": _share(searched.all.strong),

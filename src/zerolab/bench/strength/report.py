@@ -36,11 +36,11 @@ def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str
     """Return the points of each variant in the order of time."""
     found: dict[str, list[Point]] = {}
     for variant in settings.variants:
-        rounds: dict[int, list[Measured]] = {}
+        rounds: dict[float, list[Measured]] = {}
         for each in measured:
             if each.variant == variant:
-                rounds.setdefault(round(each.hours / settings.every), []).append(each)
-        found[variant] = [_point(rounds[number], settings.positions) for number in sorted(rounds)]
+                rounds.setdefault(each.due, []).append(each)
+        found[variant] = [_point(rounds[due], settings.positions) for due in sorted(rounds)]
     return found
 
 
@@ -64,7 +64,8 @@ def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
             row = (variant, VARIANTS[variant].about, f"{last.hours:.2f}", str(last.runs), *shares)
             rows.append(row)
     return Table(
-        f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions",
+        f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
+        " 95 % intervals of the positions",
         ("variant", "what it is", "hours", "runs", *_HEADINGS),
         rows,
     )
@@ -106,7 +107,7 @@ def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
     legend_below(figure, strong.get_legend_handles_labels()[0])
     figure.suptitle(
         f"{settings.game}: moves with {settings.simulations} simulations on"
-        f" {settings.positions} solved positions",
+        f" {settings.positions} solved positions, 95 % intervals of these",
         parse_math=False,
     )
     return figure

@@ -35,6 +35,10 @@ class StrengthSettings(Settings):
     simulations: int = Field(default=343, ge=1, le=1_000_000)
     """Simulations per move at the test. [Clausen2021]: 343."""
 
+    test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
+    """Settings of the search at the test that differ from training's, as ``a.b=c``: a search
+    without noise that looks for the best move wants less exploration."""
+
     changes: tuple[str, ...] = ()
     """Settings that differ from the presets' in all variants, as ``a.b=c``."""
 

@@ -17,6 +17,7 @@ from zerolab.training.trainer import Trainer, check_inputs
 
 _ENDLESS = 1_000_000  # iterations; the clock ends a run
 _SECONDS = 3600.0
+_ROUNDING = 1e-9
 
 
 class Checkpoint(NamedTuple):
@@ -24,6 +25,8 @@ class Checkpoint(NamedTuple):
 
     network: int
     hours: float
+    due: float = 0.0
+    """The hours after which it is the first network, where it stands for these."""
 
 
 def train(
@@ -66,19 +69,22 @@ def checkpoints(run: RunFolder) -> list[Checkpoint]:
     return [
         Checkpoint(record.iteration, spent)
         for record, spent in zip(records, hours, strict=True)
-        if isinstance(record, GateRecord)
+        if isinstance(record, GateRecord) and record.accepted
     ]
 
 
-def spaced(known: list[Checkpoint], every: float) -> list[Checkpoint]:
-    """Return the first checkpoint at or after each multiple of `every` hours, and the last one."""
-    chosen: list[Checkpoint] = []
-    due = every
-    for checkpoint in known:
-        if checkpoint.hours >= due or checkpoint is known[-1]:
-            chosen.append(checkpoint)
-            due = every * (checkpoint.hours // every + 1)
-    return chosen
+def spaced(known: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:
+    """Return the first checkpoints at or after each multiple of `every` below `hours`, and `hours`.
+
+    Where one is the first for several of these times, it stands for the last of them.
+    """
+    steps = int(hours / every - _ROUNDING)
+    chosen: dict[int, Checkpoint] = {}
+    for due in (*(every * (step + 1) for step in range(steps)), hours):
+        first = next((each for each in known if each.hours >= due), None)
+        if first is not None:
+            chosen[first.network] = first._replace(due=round(due, 6))
+    return list(chosen.values())
 
 
 class _TimeIsUpError(Exception):
@@ -90,19 +96,21 @@ class _Clock:
 
     def __init__(self, hours: float, records: list[Record]) -> None:
         self._left = hours * _SECONDS
+        self._ends_iteration = False
         for record in records:
             self._spend(record)
 
     @property
     def is_over(self) -> bool:
-        return self._left <= 0
+        return self._left <= 0 and self._ends_iteration
 
     def add(self, record: Record) -> None:
         """Take in a record; raise _TimeIsUpError if it ends an iteration and the time."""
         self._spend(record)
-        if self.is_over and isinstance(record, GateRecord):
+        if self.is_over:
             raise _TimeIsUpError
 
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
             self._left -= record.wall_seconds
+            self._ends_iteration = isinstance(record, GateRecord)

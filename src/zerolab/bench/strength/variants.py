@@ -23,9 +23,6 @@ class Variant(NamedTuple):
 
 
 _PLAIN = (
-    "search.root=puct",
-    "search.simulations=48",
-    "search.noise.fraction=0.25",
     "search.discount=1.0",
     "search.proven_values=false",
     "selfplay.budget=fixed",
@@ -50,7 +47,7 @@ VARIANTS: Mapping[str, Variant] = {
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and("plain, targets half root value", "learn.root_value_weight=0.5"),
     "proven": _plain_and("plain, proven values", "search.proven_values=true"),
-    "average": _plain_and("plain, weights averaged", "learn.average=0.9998"),
+    "average": _plain_and("plain, weights averaged", "learn.average=0.9995"),
     "merging": _plain_and(
         "plain, equal positions merged", "learn.merging={name='newest', across_symmetries=true}"
     ),
