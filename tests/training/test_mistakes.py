@@ -73,8 +73,16 @@ MISTAKES = [
     ),
     (["--set", "search.fpu=action_values"], 'fpu = "action_values": no head gives action values'),
     (
-        ["--set", "warm_start.variant=custom", "--set", "warm_start.search.draw_value=0.4"],
-        "draw_value = 0.4: no head gives draws",
+        ["--set", "warm_start.variant=custom", "--set", "warm_start.search.fpu=action_values"],
+        'fpu = "action_values": no head gives action values',
+    ),
+    (
+        ["--set", "warm_start.variant=custom", "--set", "warm_start.search.discount=0.9"],
+        "warm_start.search.discount = 0.9: value targets have the 1.0 of search.discount",
+    ),
+    (
+        ["--set", "search.root=gumbel", "--set", "search.noise.fraction=0.25"],
+        'search.root = "gumbel" draws noise of its own',
     ),
     (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head gives draws"),
     (["--set", "learn.root_value_weight=2"], "root_value_weight = 2: expected at most 1"),
