@@ -8,7 +8,7 @@ from zerolab.bench.strength import report
 from zerolab.bench.strength.measuring import Measured, Measurements
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.training import Checkpoint, checkpoints, spaced
-from zerolab.bench.strength.variants import VARIANTS
+from zerolab.bench.strength.variants import PRESET, VARIANTS
 from zerolab.cli.main import main
 from zerolab.ratings.score import wilson
 from zerolab.store.run_folder import RunFolder
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 def test_every_variant_is_a_run_of_its_preset():
     for name, variant in VARIANTS.items():
-        assert resolve("connect_four:6x7", variant.preset, variant.changes), name
+        assert resolve("connect_four:6x7", PRESET, variant.changes), name
 
 
 def test_a_run_ends_with_the_iteration_in_which_its_time_is_up(folder):
@@ -66,6 +66,8 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
     }  # fmt: skip
     assert command(folder, "plain", "--every", "3") == 2
     assert "every = 3.0 differs from 0.1" in capsys.readouterr().err
+    assert command(folder, "plain", "--hours", "0.0000001") == 2
+    assert "hours = 1e-07" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,7 @@ def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
         settings,
     )["plain"]
     assert [(point.hours, point.runs) for point in found] == [(0.25, 2), (0.4, 1)]
+    assert [point.by_run for point in found] == [(0.8, 0.9), (0.95,)]
     share = found[0].shares["strong"]
     assert share.mean == pytest.approx(0.85)
     assert (share.low, share.high) == pytest.approx(wilson(0.85, 1000))

@@ -27,7 +27,7 @@ def measure_single_root(rounds: int) -> Iterator[Measurement]:
             subject, limit = SingleRoot(name, network), Network(name, network)
             rate, best = in_turns(subject.search, limit.evaluate, rounds)
             yield Measurement(
-                f"single_root/{title}/{name}",
+                f"single-root/{title}/{name}",
                 "positions/s",
                 rate,
                 best,

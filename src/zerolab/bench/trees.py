@@ -127,7 +127,7 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
             rules.apply(game, states[i], action, next_state)
             if rules.outcome(game, next_state) != ONGOING:
                 break
-            states[i] = next_state
+            copy_row(next_state, states[i])
 
 
 class RulesWalk:

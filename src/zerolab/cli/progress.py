@@ -12,7 +12,7 @@ from zerolab.training.records import Record
 class TerminalReporter:
     """Shows the current stage as a bar, and every finished stage as one line above it."""
 
-    def __init__(self, console: Console, iterations: int) -> None:
+    def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
         self._clock = RunClock(iterations)
         self._bar = new_bar(console)
@@ -34,7 +34,7 @@ class TerminalReporter:
         self._clock.stage(iteration)
         self._bar.reset(
             self._task,
-            description=f"iteration {iteration}/{self._clock.iterations} {title}",
+            description=f"iteration {self._clock.place} {title}",
             total=total,
             unit=unit,
             note="",
@@ -53,7 +53,7 @@ class TerminalReporter:
 class PlainReporter:
     """Prints a line for every finished stage, and four per minute about the stage under way."""
 
-    def __init__(self, console: Console, iterations: int) -> None:
+    def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
         self._clock = RunClock(iterations)
         self._stage = ("", 0, "")
@@ -72,7 +72,7 @@ class PlainReporter:
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
         """See `Reporter.stage_started`."""
         self._clock.stage(iteration)
-        self._stage = (f"iteration {iteration}/{self._clock.iterations} {title}", total, unit)
+        self._stage = (f"iteration {self._clock.place} {title}", total, unit)
         self._last = time.monotonic()
 
     def progress(self, done: int, note: str = "") -> None:
@@ -91,10 +91,13 @@ class PlainReporter:
 
 
 class RunClock:
-    """Estimates the time left from the iterations finished since the command began."""
+    """Estimates the time left from the iterations finished since the command began.
 
-    def __init__(self, iterations: int) -> None:
-        self.iterations = iterations
+    `iterations` is None for a run that something else ends.
+    """
+
+    def __init__(self, iterations: int | None) -> None:
+        self._iterations = iterations
         self._began = time.monotonic()
         self._first: int | None = None
         self._current = 0
@@ -105,13 +108,22 @@ class RunClock:
             self._first, self._began = iteration, time.monotonic()
         self._current = iteration
 
+    @property
+    def place(self) -> str:
+        """Which iteration is under way, and of how many where that is known."""
+        return (
+            f"{self._current}"
+            if self._iterations is None
+            else f"{self._current}/{self._iterations}"
+        )
+
     def left(self) -> str:
-        """Return the estimate for people; empty before the first iteration is over."""
+        """Return the estimate for people; empty where there is none, as in the first iteration."""
         done = self._current - (self._first or 0)
-        if done < 1 or self._current > self.iterations:
+        if self._iterations is None or done < 1 or self._current > self._iterations:
             return ""
         elapsed = time.monotonic() - self._began
-        remaining = elapsed / (done + 0.5) * (self.iterations - self._current + 0.5)
+        remaining = elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
         return f"about {duration(remaining)} left"
 
 

@@ -13,8 +13,6 @@ from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter
 from zerolab.cli.progress_bar import progress_bar
 
-_ENDLESS = 1_000_000
-
 
 def strength(
     variants: tyro.conf.Positional[tuple[str, ...]] = (),
@@ -67,11 +65,9 @@ def strength(
     settings = validate(StrengthSettings, given | ({"variants": variants} if variants else {}))
     console = Console(stderr=True)
     kind = TerminalReporter if console.is_terminal else PlainReporter
-    with (
-        resumable("finished stages are saved", "the same command"),
-        kind(console, _ENDLESS) as reporter,
-    ):
-        found = run(folder, settings, Watcher(reporter, progress_bar))
+    watcher = Watcher(console.print, lambda: kind(console, None), progress_bar)
+    with resumable("finished stages are saved", "the same command"):
+        found = run(folder, settings, watcher)
     if json:
         print_json(report.as_dict(found))
     else:

@@ -92,24 +92,24 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return result._getvalue()
 
 
-def index(number: Any) -> Any:
-    """Return an integer that is not negative, as the compiler then knows.
+def non_negative(number: Any) -> Any:
+    """Return an integer that the caller knows not to be negative, and now the compiler, too.
 
-    It is spared what Python's negative indices need at every access of an array.
+    It then leaves out what Python's negative indices need at every access of an array.
     """
     return number
 
 
-@overload(index, jit_options=_INLINED)  # type: ignore[untyped-decorator]
+@overload(non_negative, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(number: Any) -> Any:
     def implementation(number: Any) -> Any:
-        return _natural(number)
+        return _assume_non_negative(number)
 
     return implementation
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _natural(typing_context: Any, number: Any) -> Any:
+def _assume_non_negative(typing_context: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         own = context.cast(builder, arguments[0], number, types.intp)
         zero = ir.Constant(own.type, 0)

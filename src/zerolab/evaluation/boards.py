@@ -1,4 +1,4 @@
-"""Kernels for many positions at once: their moves replayed, their masks, their canonical images."""
+"""Kernels for many positions at once: their moves replayed, their masks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import inlined, kernel
-from zerolab.core.memory import copy_row
-from zerolab.rules import encoding
+from zerolab.core.compiled import kernel
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING, Game
 
@@ -39,16 +37,6 @@ def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return masks
 
 
-def canonical_images(game: Game, states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the smallest image of each state uint64[n, words] under the game's symmetries.
-
-    Two states have the same one exactly if a symmetry takes one to the other.
-    """
-    images = np.empty_like(states)
-    _write_smallest(game, states, images)
-    return images
-
-
 @kernel
 def _replay(game: Any, moves: Any, offsets: Any, states: Any, masks: Any) -> Any:
     for i in range(states.shape[0]):
@@ -72,22 +60,3 @@ def _replay(game: Any, moves: Any, offsets: Any, states: Any, masks: Any) -> Any
 def _write_legal(game: Any, states: Any, masks: Any) -> None:
     for i in range(states.shape[0]):
         rules.legal(game, states[i], masks[i])
-
-
-@kernel
-def _write_smallest(game: Any, states: Any, images: Any) -> None:
-    image = np.empty(states.shape[1], np.uint64)
-    for i in range(states.shape[0]):
-        copy_row(states[i], images[i])
-        for symmetry in range(1, encoding.symmetries(game)):
-            encoding.transform(game, states[i], symmetry, image)
-            if _precedes(image, images[i]):
-                copy_row(image, images[i])
-
-
-@inlined
-def _precedes(one: Any, other: Any) -> bool:
-    for word in range(one.shape[0]):
-        if one[word] != other[word]:
-            return bool(one[word] < other[word])
-    return False

@@ -18,7 +18,6 @@ import numpy as np
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_path, check_target, write_text
-from zerolab.evaluation.boards import canonical_images
 from zerolab.evaluation.collecting import (
     Collection,
     CollectionCounts,
@@ -31,6 +30,7 @@ from zerolab.evaluation.workers import in_order
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, Budget
+from zerolab.rules.canonical import smallest_images
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
 from zerolab.store.folder import FolderKind
@@ -172,7 +172,7 @@ class _Collector:
     def add(self, part: Collection) -> None:
         """Take what is new of a part."""
         new = []
-        images = canonical_images(self._game, part.positions.states)
+        images, _ = smallest_images(self._game, part.positions.states)
         for row, image in enumerate(images):
             key = image.tobytes()
             if key in self._seen:

@@ -98,6 +98,14 @@ def game_name(game: Game) -> str:
     return f"{name}:{rows}x{columns}{tail}"
 
 
+def known_game(text: str) -> str:
+    """Return the one spelling of a game's name; raise ValueError for mistakes, as pydantic asks."""
+    try:
+        return game_name(parse_game(text))
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
 def is_game(value: object) -> bool:
     """Return whether a value is of a registered game's type."""
     return any(registration.kind is type(value) for registration in registered_games().values())

@@ -6,7 +6,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import index
+from zerolab.core.memory import non_negative
 from zerolab.rules import boards
 from zerolab.rules import interface as rules
 from zerolab.search.interface import leaf_value, update
@@ -34,8 +34,8 @@ def _bits(words, start):
 def _expand(game, tree, b, node, priors, workspace):
     """Give a node its legal children, their priors renormalised, or equal if all are zero."""
     rules.legal(game, tree.states[b, node], workspace.mask)
-    first = index(tree.used[b])
-    count = index(0)
+    first = non_negative(tree.used[b])
+    count = non_negative(0)
     total = np.float32(0.0)
     if workspace.words.shape[0] == 1:
         for action in range(workspace.mask.shape[0]):
@@ -56,7 +56,7 @@ def _expand(game, tree, b, node, priors, workspace):
                 count += 1
     usable = total > np.float32(0.0) and np.isfinite(total)
     for each in range(first, first + count):
-        child = index(each)
+        child = non_negative(each)
         prior = tree.prior[b, child] / total if usable else np.float32(1.0 / count)
         tree.prior[b, child] = prior
         tree.parent[b, child] = node

@@ -16,7 +16,7 @@ from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
-from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.catalogue import known_game
 from zerolab.search.settings import SearchSettings
 from zerolab.training.gates import GATES
 from zerolab.training.optimizers import OPTIMIZERS
@@ -225,10 +225,7 @@ class TrainSettings(Settings):
     @classmethod
     def _known_game(cls, text: str) -> str:
         """Return the one spelling of a game, so that ``gobang:6x6:4`` is ``gobang:6x6``."""
-        try:
-            return game_name(parse_game(text))
-        except UserError as error:
-            raise ValueError(str(error)) from None
+        return known_game(text)
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:

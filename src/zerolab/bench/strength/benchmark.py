@@ -12,6 +12,7 @@ from zerolab.bench.strength.measuring import Measured, Measurements, measure, se
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.training import checkpoints, run_settings, spaced, train
 from zerolab.core.config import validate
+from zerolab.core.errors import UserError
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
 from zerolab.core.threads import available_cores
@@ -33,8 +34,10 @@ _POSITIONS_SEED = 1
 class Watcher(NamedTuple):
     """Who shows the progress."""
 
-    reporter: Reporter
-    """Of training."""
+    message: Callable[[str], None]
+    """Shows a line."""
+    training: Callable[[], AbstractContextManager[Reporter]]
+    """Makes what shows a run's training."""
     progress: Callable[[str, int, str], AbstractContextManager[Progress]]
     """Makes a progress bar from a title, a total and a unit."""
 
@@ -56,8 +59,9 @@ def run(
         for seed in range(settings.seeds):
             for variant in settings.variants:
                 path = folder / "runs" / f"{variant}-{seed}"
-                watcher.reporter.message(f"{variant}, seed {seed}")
-                train(path, variant, seed, settings, watcher.reporter)
+                watcher.message(f"{variant}, seed {seed}: {settings.hours:g} h")
+                with watcher.training() as reporter:
+                    train(path, variant, seed, settings, reporter)
                 _measure(path, variant, seed, settings, positions, measurements, watcher)
         found = report.curves(measurements.all, settings)
         _write(folder, found, settings)
@@ -72,6 +76,8 @@ def _keep_settings(folder: Path, settings: StrengthSettings) -> None:
             folder, former.model_dump(mode="json"), settings.model_dump(mode="json"),
             except_for=_MAY_GROW,
         )  # fmt: skip
+        if settings.hours < former.hours:
+            raise UserError(f"hours = {settings.hours:g}: {folder} has {former.hours:g} already")
     FOLDER.write_settings(folder, settings.model_dump(mode="json"))
 
 
@@ -110,7 +116,7 @@ def _measure(
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
         measured = Measured.model_validate(fields)
         measurements.add(measured)
-        watcher.reporter.message(
+        watcher.message(
             f"{variant}-{seed}, {checkpoint.hours:.2f} h: {measured.strong.mean:.1%} strong,"
             f" {measured.weak.mean:.1%} weak, network alone {measured.network_strong.mean:.1%}"
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.bench.strength.measuring import Measured, Share
-from zerolab.bench.strength.published import PEAKS, PUBLISHED
+from zerolab.bench.strength.published import PUBLISHED
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.variants import VARIANTS
 from zerolab.core.figures import colour, legend_below, new_figure
@@ -30,6 +30,8 @@ class Point(NamedTuple):
     runs: int
     shares: dict[str, Share]
     """By the fields of `Measured`; intervals are those of the positions, not of the runs."""
+    by_run: tuple[float, ...]
+    """Strong accuracy of the search of each run: how much runs differ."""
 
 
 def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str, list[Point]]:
@@ -51,7 +53,8 @@ def _point(runs: Sequence[Measured], positions: int) -> Point:
         return Share(mean=share, low=low, high=high)
 
     hours = statistics.mean(run.hours for run in runs)
-    return Point(hours, len({run.seed for run in runs}), {kind: mean(kind) for kind in _KINDS})
+    strong = tuple(run.strong.mean for run in sorted(runs, key=lambda run: run.seed))
+    return Point(hours, len(runs), {kind: mean(kind) for kind in _KINDS}, strong)
 
 
 def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
@@ -61,12 +64,13 @@ def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
         if points:
             last = points[-1]
             shares = [_percent(last.shares[kind]) for kind in _KINDS]
-            row = (variant, VARIANTS[variant].about, f"{last.hours:.2f}", str(last.runs), *shares)
+            runs = ", ".join(f"{100 * share:.1f}" for share in last.by_run)
+            row = (variant, VARIANTS[variant].about, f"{last.hours:.2f}", *shares, runs)
             rows.append(row)
     return Table(
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
         " 95 % intervals of the positions",
-        ("variant", "what it is", "hours", "runs", *_HEADINGS),
+        ("variant", "what it is", "hours", *_HEADINGS, "strong, by run"),
         rows,
     )
 
@@ -82,6 +86,7 @@ def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:
             {
                 "hours": round(point.hours, 4),
                 "runs": point.runs,
+                "strong_by_run": list(point.by_run),
                 **{kind: share.model_dump() for kind, share in point.shares.items()},
             }
             for point in points
@@ -128,7 +133,6 @@ def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, sha
 
 
 def _draw_published(axes: Axes) -> None:
-    for (label, points), style in zip(PUBLISHED.items(), ("s:", "D--"), strict=True):
+    for (label, points), mark in zip(PUBLISHED.items(), "sDo^v*", strict=True):
         hours, shares = zip(*points, strict=True)
-        axes.plot(hours, shares, style, color="0.45", markersize=4, linewidth=1, label=label)
-        axes.axhline(PEAKS[label], color="0.8", linewidth=0.8, linestyle=style[1:], zorder=0)
+        axes.plot(hours, shares, f"{mark}:", color="0.55", markersize=4, linewidth=0.8, label=label)

@@ -6,8 +6,8 @@ from pydantic import Field, field_validator
 
 from zerolab.bench.strength.variants import VARIANTS
 from zerolab.core.config import Settings
-from zerolab.core.errors import UserError, nearest, quoted
-from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.core.errors import nearest, quoted
+from zerolab.rules.catalogue import known_game
 
 
 class StrengthSettings(Settings):
@@ -40,15 +40,12 @@ class StrengthSettings(Settings):
     without noise that looks for the best move wants less exploration."""
 
     changes: tuple[str, ...] = ()
-    """Settings that differ from the presets' in all variants, as ``a.b=c``."""
+    """Settings that differ from the preset's in all variants, as ``a.b=c``."""
 
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
-        try:
-            return game_name(parse_game(text))
-        except UserError as error:
-            raise ValueError(str(error)) from None
+        return known_game(text)
 
     @field_validator("variants")
     @classmethod

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.bench.strength.settings import StrengthSettings
-from zerolab.bench.strength.variants import VARIANTS
+from zerolab.bench.strength.variants import PRESET, VARIANTS
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.records import AccuracyRecord, GateRecord, Record, read_records
@@ -54,7 +54,7 @@ def train(
 
 def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
     """Return the settings of one run; raise UserError for those that do not fit the game."""
-    return resolve(settings.game, VARIANTS[variant].preset, _changes(variant, seed, settings))
+    return resolve(settings.game, PRESET, _changes(variant, seed, settings))
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:

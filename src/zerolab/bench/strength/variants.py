@@ -1,4 +1,4 @@
-"""What is compared: a preset, alone and with one piece changed.
+"""What is compared: the preset `strong`, and that preset without its pieces but for one.
 
 Every variant trains for the same time, so that a piece which costs time has to earn it.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 PRESET = "strong"
-"""What all variants but those of C start from."""
+"""What all variants start from."""
 
 
 class Variant(NamedTuple):
@@ -19,7 +19,6 @@ class Variant(NamedTuple):
     """What it is, in a few words."""
     changes: tuple[str, ...] = ()
     """Settings that differ from the preset's, as ``a.b=c``."""
-    preset: str = PRESET
 
 
 _PLAIN = (
