@@ -9,6 +9,7 @@ float32 and, where the processor multiplies it, bfloat16.
 
 from __future__ import annotations
 
+import copy
 import statistics
 import sys
 import time
@@ -59,27 +60,27 @@ def main(folder: str) -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     torch.set_num_threads(1)
     run = RunFolder.open(Path(folder))
-    planes = some_planes(run)
-    plain = Answers(folded_copy(latest_network(run))).eval()
+    calibration, tested = some_planes(run)
+    plain = Answers(folded_copy(latest_network(run))).eval().to(memory_format=torch.channels_last)
     versions = {
         "float32": (plain, torch.float32),
-        "int8": (quantised(plain, planes), torch.float32),
+        "int8": (quantised(plain, calibration), torch.float32),
     }
     if best_precision(torch.device("cpu")) == torch.bfloat16:
-        narrow = Answers(folded_copy(latest_network(run))).to(torch.bfloat16)
-        versions["bfloat16"] = (narrow.eval(), torch.bfloat16)
-    expected = answers(plain, planes[:_TESTED], torch.float32)
+        versions["bfloat16"] = (copy.deepcopy(plain).to(torch.bfloat16), torch.bfloat16)
+    expected = answers(plain, tested, torch.float32)
     rates: dict[str, list[float]] = {name: [] for name in versions}
     for _ in range(_ROUNDS):
         for name, (model, kind) in versions.items():
-            rates[name].append(best_rate(model, planes.to(kind)))
+            rates[name].append(best_rate(model, tested.to(kind)))
+    medians = {name: statistics.median(rounds) for name, rounds in rates.items()}
+    best = "bfloat16" if "bfloat16" in versions else "float32"
     for name, (model, kind) in versions.items():
-        found = answers(model, planes[:_TESTED], kind)
+        found = answers(model, tested, kind)
         moved = [float((a - b).abs().mean()) for a, b in zip(expected, found, strict=True)]
-        rate = statistics.median(rates[name])
         print(
-            f"{name:9} {rate:9,.0f} positions/s, {rate / statistics.median(rates['float32']):.2f}"
-            f" of float32; priors move by {moved[0]:.4f} on average, values by {moved[1]:.4f}"
+            f"{name:9} {medians[name]:9,.0f} positions/s, {medians[name] / medians[best]:.2f} of"
+            f" {best}; priors move by {moved[0]:.4f} on average, values by {moved[1]:.4f}"
         )
 
 
@@ -91,14 +92,16 @@ def latest_network(run: RunFolder) -> Network:
     return network
 
 
-def some_planes(run: RunFolder) -> Tensor:
-    """Return what the network sees of positions of the latest iteration that played some."""
+def some_planes(run: RunFolder) -> tuple[Tensor, Tensor]:
+    """Return what the network sees of positions to calibrate with, and of others to test with."""
     game = parse_game(run.config["game"])
     examples = run.load_examples(run.latest_examples)
     drawn = np.random.default_rng(0).permutation(len(examples.states))
     states = examples.states[drawn[: _CALIBRATION + _TESTED]]
     planes = torch.from_numpy(host.encode_batch(game, states))
-    return planes.contiguous(memory_format=torch.channels_last)
+    planes = planes.contiguous(memory_format=torch.channels_last)
+    calibration = min(_CALIBRATION, len(planes) // 3)
+    return planes[:calibration], planes[calibration:]
 
 
 def quantised(model: Answers, planes: Tensor) -> nn.Module:
@@ -106,7 +109,7 @@ def quantised(model: Answers, planes: Tensor) -> nn.Module:
     torch.backends.quantized.engine = "x86"
     prepared = prepare_fx(model, get_default_qconfig_mapping("x86"), (planes[:1],))
     with torch.inference_mode():
-        prepared(planes[-_CALIBRATION:])
+        prepared(planes)
     return convert_fx(prepared)
 
 

@@ -84,7 +84,7 @@ MISTAKES = [
     ({"name": "steps", "iterations": [14, 7]}, "7 after 14: expected iterations in increasing"),
     ({"name": "steps", "iterations": [7, 7]}, "7 after 7"),
     ({"name": "steps", "iterations": []}, "schedule.iterations"),
-    ({"name": "cycle", "low_at": 0.3}, "low_at = 0.3 is not behind peak_at = 0.35"),
+    ({"name": "cycle", "low_at": 0.3}, "low_at = 0.3 is not after peak_at = 0.35"),
     ({"name": "cycel"}, 'did you mean "cycle"?'),
     ({"name": "cosine", "factor": 0.1}, 'belongs to schedule = "steps"'),
 ]

@@ -73,7 +73,7 @@ class Merging(Choice):
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the shares of new positions, float32[N].
 
-        `counts` says for each of them the how manieth it is of the equal ones, from 2 on.
+        `counts` numbers each among the equal ones, in the order in which they came: 2 or more.
         """
         raise NotImplementedError
 

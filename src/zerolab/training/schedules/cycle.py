@@ -49,7 +49,7 @@ class Cycle(RateSchedule):
     def _in_order(self) -> Cycle:
         if self.low_at <= self.peak_at:
             raise ValueError(
-                f"low_at = {self.low_at} is not behind peak_at = {self.peak_at}: expected a larger"
+                f"low_at = {self.low_at} is not after peak_at = {self.peak_at}: expected a larger"
                 " share of the iteration"
             )
         return self
