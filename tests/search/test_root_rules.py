@@ -86,6 +86,13 @@ def test_gumbel_looks_once_at_every_action_where_it_has_one_simulation_for_each(
     assert len(set(made.choose(SLOTS, KEYS, np.ones(6, bool)))) > 1
 
 
+def test_a_line_begins_with_what_gumbel_chooses():
+    made = searched(gumbel(4, 8), some_positions("connect_four:5x5", 6), False)
+    chosen = made.choose(SLOTS, KEYS, np.zeros(6, np.bool_))
+    assert [made.result(slot).principal_variation[0] for slot in SLOTS] == chosen.tolist()
+    assert (chosen != made.visits(SLOTS).argmax(axis=1)).any()
+
+
 def test_moves_without_gumbel_noise_can_be_sampled_from_the_policy():
     position = Position.start("connect_four:5x5")
     made = searched(gumbel(4, 16), [position], False)

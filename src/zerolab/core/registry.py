@@ -10,11 +10,12 @@ registers something when it is imported::
 Layer      What its plug-ins register
 ========== ============================================================================
 games      games (``rules.catalogue.register_game``)
-search     selection rules, first-play urgency rules, leaf evaluators (`search.interface`),
-           budgets (`search.budgets.interface`)
-networks   architectures
+search     selection rules, root rules, first-play urgency rules, leaf evaluators
+           (`search.interface`), budgets (`search.budgets.interface`)
+networks   architectures, heads
 agents     agent kinds
-training   losses, optimisers, schedules, gates and what else the iteration loop chooses from
+training   losses, optimisers, schedules, gates, replay windows, ways of merging, and what else the
+           iteration loop chooses from
 studies    studies
 ========== ============================================================================
 

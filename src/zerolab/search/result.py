@@ -21,7 +21,7 @@ class SearchResult(NamedTuple):
     value: float
     """V(s): the mean of all values backed up to the root."""
     principal_variation: tuple[int, ...]
-    """The most visited actions in turn, from the root on."""
+    """The root rule's choice, then the most visited actions in turn."""
 
     @property
     def policy(self) -> NDArray[np.float64]:
@@ -31,20 +31,23 @@ class SearchResult(NamedTuple):
 
     @property
     def best_action(self) -> int:
-        """The most visited action, of equals the lowest; a proven win instead, if there is one."""
+        """The first action of the principal variation."""
         line = self.principal_variation
         return line[0] if line else int(self.visits.argmax())
 
 
-def principal_variation(tree: Tree, b: int) -> tuple[int, ...]:
+def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[int, ...]:
     """Return the most visited actions from the root of tree `b` on, as far as there are visits.
 
-    Of equally visited actions the lowest is taken. Where results are proven, they decide.
+    Of equally visited actions the lowest is taken. Where results are proven, they decide. At the
+    root `chosen` is taken, if it is given.
     """
     line: list[int] = []
     node = 0
     while (first := int(tree.first_child[b, node])) != 0:
         preferences = _preferences(tree, b, node)
+        if node == 0 and chosen is not None:
+            preferences = tree.action[b, first : first + len(preferences)] == chosen
         if not preferences.any():
             break
         node = first + int(preferences.argmax())

@@ -249,7 +249,11 @@ class Search:
         slots = np.array([slot])
         visits, values, priors = (column[0] for column in self._root_children(slots))
         value = float(self.root_values(slots)[0])
-        return SearchResult(visits, values, priors, value, principal_variation(self._tree, slot))
+        chosen = None
+        if plans(self._methods.root) and visits.any():  # its choice need not be the most visited
+            chosen = int(self.choose(slots, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
+        line = principal_variation(self._tree, slot, chosen)
+        return SearchResult(visits, values, priors, value, line)
 
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of the roots' actions, int32[n, actions]."""
