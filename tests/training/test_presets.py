@@ -8,6 +8,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
 from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.records import LearnRecord, SelfPlayRecord, read_records
+from zerolab.training.schedules.interface import Moment
 from zerolab.training.trainer import Trainer
 
 NAMES = [
@@ -27,9 +28,7 @@ SIZE = [
     "selfplay.episodes=2",
     "selfplay.parallel_games=2",
     "search.simulations=3",
-    "learn.window=1",
     "learn.batch_size=16",
-    "learn.epochs=1",
     "final_evaluation.games=0",
 ]
 NETWORK = {
@@ -47,6 +46,10 @@ def shrunk(name):
     """Return a preset with every mechanism it has, but made for one iteration of a second."""
     settings = resolve(None, name)
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
+    if settings.learn.window.name == "slow":  # grows over several iterations
+        assignments.append("learn.window=1")
+    if settings.learn.reuse is None:
+        assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
     if settings.selfplay.schedule.name == "continuous":
@@ -89,6 +92,28 @@ def test_the_presets_of_clausen_have_its_values():
         weights = {head.name: head.weight for head in network.heads}
         assert weights.pop("policy") == 1 and weights.pop("outcome") == 0.01
         assert weights == ({"reply": 0.35} if name == "connect4-extended" else {})
+        assert (settings.selfplay.sampled_plies, learn.symmetries) == (30, "none")
+
+
+def learning_rate(settings, iteration, done):
+    moment = Moment(iteration, done, settings.iterations)
+    return settings.learn.learning_rate * settings.learn.schedule.rates(moment).factor
+
+
+def test_what_extended_adds_to_the_baseline_of_clausen():
+    baseline, extended = (
+        resolve(None, name) for name in ("connect4-baseline", "connect4-extended")
+    )
+    rates = [learning_rate(baseline, iteration, 0.5) for iteration in (6, 7, 13, 14)]
+    assert rates == pytest.approx([0.2, 0.02, 0.02, 0.002])
+    assert baseline.learn.window.positions(1, 0) == 2_000_000
+    assert (baseline.network.squeeze_excite, extended.network.squeeze_excite) == (0, 16)
+    assert not baseline.learn.merging.is_on
+    assert extended.learn.merging.weight == 0.8
+    sizes = [extended.learn.window.positions(iteration, 0) for iteration in (1, 5, 10, 15, 60)]
+    assert sizes == [500_000, 500_000, 1_250_000, 2_000_000, 2_000_000]
+    rates = [learning_rate(extended, 1, done) for done in (0.0, 0.35, 0.7, 1.0)]
+    assert rates == pytest.approx([0.02, 0.2, 0.02, 0.003])
 
 
 def test_an_iteration_of_clausen_has_as_many_positions():
