@@ -66,26 +66,11 @@ class Search:
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self._methods = Methods(
-            with_budget(settings.selection.build(), settings.simulations),
-            settings.fpu.build(),
-            TIE_BREAK_TYPES[settings.tie_break](),
-            settings.leaf_evaluator.build(),
-            settings.root.build(),
-            _wave(settings),
-        )
+        self._methods = _methods(settings)
         require(evaluator, settings.wanted)
         self._threads = threads
         self._playouts = playouts(self._methods.leaf_evaluator)
-        self._uniform = isinstance(evaluator, UniformEvaluator)
-        self._options = StepOptions(
-            number=0,
-            deduplicate=settings.deduplicate and not self._uniform,
-            cached=settings.cache > 0 and not self._uniform,
-            uniform=self._uniform,
-            noise_fraction=settings.noise.fraction,
-            noise_concentration=settings.noise.concentration,
-        )
+        self._options = _step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
         nodes = max(_FIRST_NODES, 2 * actions)
@@ -98,7 +83,7 @@ class Search:
             Proofs() if settings.proven_values else NoProofs(),
         )
         most = most_leaves(self._methods.wave)
-        positions = 1 if self._uniform else max(settings.cache, 4 * slots * most)
+        positions = 1 if self._options.uniform else max(settings.cache, 4 * slots * most)
         cache = empty_cache(positions, words, actions, settings.wanted)
         root = root_state(self._methods.root, slots, actions)
         self._state = empty_state(slots, most, words, root)
@@ -322,11 +307,37 @@ class Search:
         return self._tree.outcome[slots, 0]
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play actions int64[n] at the roots; the settings say whether subtrees are kept."""
+        """Play actions int64[n] at the roots; the settings say whether subtrees are kept.
+
+        What is proven in a subtree that is not kept has to be proven again.
+        """
         settings = self.settings
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
         keep = settings.reuse_tree and not discarded and not plans(self._methods.root)
         roots.advance(self.game, self._tree, slots, actions, keep)
+
+
+def _methods(settings: SearchSettings) -> Methods:
+    return Methods(
+        with_budget(settings.selection.build(), settings.simulations),
+        settings.fpu.build(),
+        TIE_BREAK_TYPES[settings.tie_break](),
+        settings.leaf_evaluator.build(),
+        settings.root.build(),
+        _wave(settings),
+    )
+
+
+def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
+    """Return the options of the first step; answers that cost nothing need not be remembered."""
+    return StepOptions(
+        number=0,
+        deduplicate=settings.deduplicate and not uniform,
+        cached=settings.cache > 0 and not uniform,
+        uniform=uniform,
+        noise_fraction=settings.noise.fraction,
+        noise_concentration=settings.noise.concentration,
+    )
 
 
 def _utility(settings: SearchSettings) -> ZeroSum | WithDraws:
