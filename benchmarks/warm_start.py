@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/warm_start.py FOLDER [GAME] [VARIANT] [SEEDS]
 
-Trains `mini` runs into FOLDER/runs, lets networks of iterations 2, 5 and 13 of all of them play a
+Trains runs with the settings of warm_start.toml into FOLDER/runs, lets networks of iterations 2, 5 and 13 of all of them play a
 tournament with Random and MCTS 100, and writes FOLDER/warm-start.md, .png and .svg. Stopped or
 killed, it is resumed by calling it again. An hour on two cores for six seeds of Connect Four 6x7;
 a third of that for Gobang 6x6, whose games are short.
@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from zerolab.cli.main import main as zerolab
 
 ITERATIONS = (2, 5, 13)
+_PRESET = Path(__file__).with_suffix(".toml").resolve()
 _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """97.5 % quantiles of Student's t by degrees of freedom, from 1."""
 
@@ -52,15 +53,12 @@ def gain(one: list[float], other: list[float]) -> Gain:
 
 
 def train_all(game: str, variants: list[str], seeds: int) -> None:
-    """Train what is not trained yet, without gates, which would decide nothing here."""
+    """Train what is not trained yet."""
     for seed in range(seeds):
         for variant in variants:
-            chosen = [f"seed={seed}", f"warm_start.variant={variant}"]
-            sets = [
-                f"--set={each}" for each in (*chosen, "gate=always", "final_evaluation.games=0")
-            ]
+            sets = [f"--set=seed={seed}", f"--set=warm_start.variant={variant}"]
             run = f"runs/{variant}-{seed}"
-            if zerolab(["train", game, "--preset", "mini", "--run", run, *sets]):
+            if zerolab(["train", game, "--preset", str(_PRESET), "--run", run, *sets]):
                 sys.exit(f"{run} was not trained")
 
 
@@ -83,7 +81,7 @@ def table(game: str, variants: list[str], elos: Elos) -> str:
     baseline, warm = variants
     seeds = len(elos[baseline, ITERATIONS[0]])
     lines = [
-        f"# {warm} and {baseline}, {game}, mini, {seeds} seeds\n",
+        f"# {warm} and {baseline}, {game}, {seeds} seeds\n",
         f"Mean tournament Elo (standard deviation between seeds); the gain of {warm} with its 95 %"
         " interval by Welch's t.\n",
         f"| iteration | {baseline} | {warm} | gain |",
@@ -108,7 +106,7 @@ def draw(game: str, variants: list[str], elos: Elos) -> Figure:
             runs = elos[variant, iteration]
             axes.plot([place] * len(runs), runs, "o", color=colour, alpha=0.5)
     axes.set_xticks(range(len(ITERATIONS)), [str(iteration) for iteration in ITERATIONS])
-    axes.set(xlabel="iteration", ylabel="tournament Elo", title=f"{game}, mini, one dot per run")
+    axes.set(xlabel="iteration", ylabel="tournament Elo", title=f"{game}, one dot per run")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(loc="lower right")
     return figure

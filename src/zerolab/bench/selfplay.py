@@ -54,7 +54,7 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
 
 
 def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
-    """Measure games that outlive iterations beside episodes, as many at once, as `mini` has."""
+    """Measure games that outlive iterations beside episodes, as many at once."""
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
