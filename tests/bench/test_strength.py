@@ -20,9 +20,9 @@ TINY = (
 )  # fmt: skip
 
 
-def command(folder, *more):
+def command(folder, *more, hours="0.000001"):
     sets = [f"--set={each}" for each in TINY]
-    options = ["--game", "connect_four:4x4", "--hours", "0.000001", "--positions", "20"]
+    options = ["--game", "connect_four:4x4", "--hours", hours, "--positions", "20"]
     return main(["bench", "strength", *more, "--folder", str(folder), "--seeds", "1",
                  "--simulations", "8", *options, *sets])  # fmt: skip
 
@@ -66,7 +66,7 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
     }  # fmt: skip
     assert command(folder, "plain", "--every", "3") == 2
     assert "every = 3.0 differs from 0.1" in capsys.readouterr().err
-    assert command(folder, "plain", "--hours", "0.0000001") == 2
+    assert command(folder, "plain", hours="0.0000001") == 2
     assert "hours = 1e-07" in capsys.readouterr().err
 
 
