@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/warm_start.py FOLDER [GAME] [VARIANT] [SEEDS]
 
-Trains runs with the settings of warm_start.toml into FOLDER/runs, lets networks of iterations 2, 5 and 13 of all of them play a
-tournament with Random and MCTS 100, and writes FOLDER/warm-start.md, .png and .svg. Stopped or
-killed, it is resumed by calling it again. An hour on two cores for six seeds of Connect Four 6x7;
-a third of that for Gobang 6x6, whose games are short.
+Trains runs with the settings of warm_start.toml into FOLDER/runs, lets networks of iterations 2, 5
+and 13 of all of them play a tournament with Random and MCTS 100, and writes FOLDER/warm-start.md,
+.png and .svg. Stopped or killed, it is resumed by calling it again. An hour on two cores for six
+seeds of Connect Four 6x7; a third of that for Gobang 6x6, whose games are short.
 """
 
 from __future__ import annotations

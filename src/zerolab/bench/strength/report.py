@@ -97,8 +97,6 @@ def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:
 
 def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
     """Draw strong and weak accuracy of the search over hours, with intervals."""
-    from matplotlib.ticker import LogFormatter  # noqa: PLC0415 (takes long to import)
-
     figure = new_figure(10, 4.6)
     strong, weak = figure.subplots(1, 2)
     for number, (variant, points) in enumerate(found.items()):
@@ -108,8 +106,8 @@ def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
         _draw_published(strong)
     for axes, title in ((strong, "strong accuracy"), (weak, "weak accuracy")):
         axes.set(title=title, xlabel="hours", xscale="log")
-        axes.xaxis.set_major_formatter(LogFormatter())
-        axes.xaxis.set_minor_formatter(LogFormatter())
+        axes.xaxis.set_major_formatter(_hours)
+        axes.xaxis.set_minor_formatter(_hours)
         axes.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.4g} %")
         axes.grid(alpha=0.3, which="both")
     legend_below(figure, strong.get_legend_handles_labels()[0])
@@ -119,6 +117,11 @@ def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
         parse_math=False,
     )
     return figure
+
+
+def _hours(hours: float, _: int | None) -> str:
+    """Label 0.1, 0.2, 0.5, 1 and so on."""
+    return f"{hours:g}" if f"{hours:e}"[0] in "125" else ""
 
 
 def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, shade: str) -> None:
