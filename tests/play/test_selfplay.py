@@ -15,7 +15,7 @@ from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
 
 SEARCH = SearchSettings.model_validate(
-    {"simulations": 12, "noise": {"fraction": 0.25}, "leaf_evaluator": {"name": "network"}}
+    {"simulations": 12, "noise": {"fraction": 0.25}, "fpu": "parent"}
 )
 
 

@@ -26,10 +26,13 @@ def considered_visits(most, simulations):
 class GumbelSearch:
     """The search of one position; children of the root are those of its legal actions."""
 
-    def __init__(self, position, evaluator, simulations, gumbel, considered, weight, scale, c):
-        self.weight, self.scale = weight, scale
+    def __init__(
+        self, position, evaluator, simulations, gumbel, considered, weight, scale, c, discount
+    ):
+        self.weight, self.scale, self.discount = weight, scale, discount
+        rules = Rules(c, discount=discount)
         self.root = Node(position, np.float32(1))
-        simulate([self.root], evaluator, Rules(c))
+        simulate([self.root], evaluator, rules)
         self.raw = float(self.root.value)
         self.children = list(self.root.children.values())
         self.actions = list(self.root.children)
@@ -40,14 +43,14 @@ class GumbelSearch:
             scores = self.gumbel + self.logits + self.sigma()
             scores[self.visits() != wanted] = -np.inf
             chosen = self.children[int(scores.argmax())]
-            simulate([self.root, chosen], evaluator, Rules(c))
+            simulate([self.root, chosen], evaluator, rules)
 
     def visits(self):
         return np.array([child.visits for child in self.children])
 
     def sigma(self):
         visits = self.visits()
-        values = np.array([-float(child.value) for child in self.children])
+        values = np.array([-self.discount * float(child.value) for child in self.children])
         priors = np.exp(self.logits)
         seen = visits > 0
         mixed = self.raw

@@ -31,7 +31,7 @@ def require_same_trees(one, other):
         assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
 
 
-@pytest.mark.parametrize("name", ["connect_four:5x5"])
+@pytest.mark.parametrize("name", ["othello:4x4"])
 @pytest.mark.parametrize("selection", ["puct", "rave"])
 @pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
 def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(name, selection, weight, plain):
@@ -44,9 +44,9 @@ def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(name, selection, weight
 
 
 def test_a_mixture_weighs_network_and_playout():
-    position = Position.start("connect_four:5x5")
+    position = Position.start("othello:4x4")
     network, playout, mixed = (
-        searched([position], HashEvaluator(5), leaf, simulations=1)._tree.value[0, 1:6].sum()
+        searched([position], HashEvaluator(17), leaf, simulations=1)._tree.value[0, 1:5].sum()
         for leaf in ("network", "playout", {"name": "mixed", "weight": 0.75})
     )
     assert abs(playout) == 1
@@ -55,9 +55,9 @@ def test_a_mixture_weighs_network_and_playout():
 
 def test_a_bare_root_is_not_played_out():
     """So N simulations are N playouts: the root's mean is theirs and one 0."""
-    position = Position.start("connect_four:5x5")
-    made = searched([position], UniformEvaluator(5), "playout", simulations=1)
-    child = made._tree.value[0, 1:6].sum()
+    position = Position.start("othello:4x4")
+    made = searched([position], UniformEvaluator(17), "playout", simulations=1)
+    child = made._tree.value[0, 1:5].sum()
     assert made.root_values(np.zeros(1, int))[0] == pytest.approx(-child / 2)
 
 
@@ -136,7 +136,7 @@ def test_mistakes(leaf, line):
 
 @pytest.mark.parametrize("selection", ["puct", "rave"])
 def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
-    positions = some_positions("connect_four:5x5", 30)
+    positions = some_positions("othello:4x4", 30)
     settings = validate(
         SearchSettings,
         {
@@ -146,7 +146,7 @@ def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
         },
     )
     one, three = (
-        run(positions[0].game, settings, HashEvaluator(5), positions, threads=threads)
+        run(positions[0].game, settings, HashEvaluator(17), positions, threads=threads)
         for threads in (1, 3)
     )
     require_same_trees(one, three)

@@ -60,18 +60,22 @@ def gumbel_noise(key):
 
 
 @pytest.mark.parametrize("noise", [False, True])
-@pytest.mark.parametrize(("considered", "simulations"), [(16, 5), (4, 16), (3, 50), (1, 7), (5, 3)])
-def test_gumbel_agrees_with_a_naive_twin(noise, considered, simulations):
+@pytest.mark.parametrize(
+    ("considered", "simulations", "discount"),
+    [(16, 5, 1.0), (4, 16, 1.0), (4, 16, 0.8), (3, 50, 1.0), (1, 7, 1.0), (5, 3, 1.0)],
+)
+def test_gumbel_agrees_with_a_naive_twin(noise, considered, simulations, discount):
     """Among them one simulation per action, and fewer simulations than actions."""
     positions = some_positions("connect_four:5x5", 6, plies=20)
-    made = searched(gumbel(considered, simulations), positions, noise)
+    made = searched(gumbel(considered, simulations, discount=discount), positions, noise)
     policies, visits = made.policies(SLOTS), made.visits(SLOTS)
     moves = made.choose(SLOTS, KEYS, np.zeros(6, bool))
     for i, position in enumerate(positions):
         noise_of_actions = gumbel_noise(KEYS[i]) if noise else np.zeros(5)
         twin = GumbelSearch(
-            position, HashEvaluator(5), simulations, noise_of_actions, considered, 40, 0.07, 1.3
-        )
+            position, HashEvaluator(5), simulations, noise_of_actions, considered, 40, 0.07, 1.3,
+            discount,
+        )  # fmt: skip
         assert visits[i, twin.actions].tolist() == twin.visits().tolist()
         for action, share in twin.policy().items():
             assert policies[i, action] == pytest.approx(share, rel=1e-4, abs=1e-7)

@@ -47,7 +47,7 @@ def test_agrees_with_the_naive_search(leaves):
         assert made.root_values(np.array([i]))[0] == pytest.approx(root.total / 91, abs=1e-5)
 
 
-def means(tree, b, evaluator):
+def means(tree, b, evaluator, discount):
     """Return the means that the visits of a tree make, from the evaluations of its nodes."""
     totals = np.zeros(tree.used[b])
     for node in reversed(range(tree.used[b])):
@@ -58,22 +58,23 @@ def means(tree, b, evaluator):
         elif visits:
             assert first, "a visited leaf was expanded"
             own = evaluator.evaluate(tree.states[b, node][None])[1][0]
-            totals[node] = own - totals[first : first + count].sum()
+            totals[node] = own - discount * totals[first : first + count].sum()
     return totals / np.maximum(tree.visits[b, : len(totals)], 1)
 
 
 @pytest.mark.parametrize("leaves", [3, 64])
 @pytest.mark.parametrize("saving", [False, True])
-def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving):
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving, discount):
     positions = some_positions(NAME, 3, plies=10)
     saved = {"cache": 1000} if saving else {"deduplicate": False}
-    chosen = settings(leaves, fpu="parent", **saved)
+    chosen = settings(leaves, fpu="parent", discount=discount, **saved)
     made = run(positions[0].game, chosen, HashEvaluator(5), positions)
     assert (made.visits(np.arange(3)).sum(axis=1) == 90).all()
     tree = made._tree
     for b in range(3):
         check_tree(made, b)
-        expected = means(tree, b, HashEvaluator(5))
+        expected = means(tree, b, HashEvaluator(5), discount)
         assert tree.value[b, : len(expected)] == pytest.approx(expected, abs=1e-5)
     if not saving:  # no leaf is evaluated twice
         expanded = sum((tree.first_child[b, : tree.used[b]] != 0).sum() for b in range(3))

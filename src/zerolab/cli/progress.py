@@ -111,11 +111,8 @@ class RunClock:
     @property
     def place(self) -> str:
         """Which iteration is under way, and of how many where that is known."""
-        return (
-            f"{self._current}"
-            if self._iterations is None
-            else f"{self._current}/{self._iterations}"
-        )
+        of_all = "" if self._iterations is None else f"/{self._iterations}"
+        return f"{self._current}{of_all}"
 
     def left(self) -> str:
         """Return the estimate for people; empty where there is none, as in the first iteration."""

@@ -31,6 +31,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
+from zerolab.core.inlining import FragmentCompiler
+
 _KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
 """Packages of zerolab whose code, constants included, can become part of any kernel."""
 
@@ -41,7 +43,7 @@ _PLUGIN_GROUPS = ("zerolab.games", "zerolab.search")
 """Entry points by which other packages add code to kernels."""
 
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
-_WITHIN_KERNELS = {"forceinline": True, "no_cpython_wrapper": True}
+_WITHIN_KERNELS = {**_OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
 """How code is compiled: without entries for C, nor for Python where only kernels call it. They
 would take as long as the code itself (docs/decisions/0021)."""
 
@@ -68,7 +70,8 @@ def inlined(function: Callable[..., Any]) -> Any:
     """
     if numba.config.DISABLE_JIT:
         return function
-    return _Inlined(function, targetoptions={**_OPTIONS, **_WITHIN_KERNELS, "nopython": True})
+    options = {**_WITHIN_KERNELS, "nopython": True}
+    return _Inlined(function, targetoptions=options, pipeline_class=FragmentCompiler)
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
@@ -155,7 +158,8 @@ class CompiledInterface:
 
         specialise.__name__ = name
         specialise.__signature__ = _bare(interface).__signature__  # type: ignore[attr-defined]
-        overload(dispatched, jit_options={**_OPTIONS, **_WITHIN_KERNELS})(specialise)
+        options = {**_WITHIN_KERNELS, "pipeline_class": FragmentCompiler}
+        overload(dispatched, jit_options=options)(specialise)
         return dispatched  # type: ignore[return-value]
 
 
