@@ -10,7 +10,7 @@ from zerolab.bench.strength.measuring import Measured, Share
 from zerolab.bench.strength.published import PUBLISHED
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.variants import VARIANTS
-from zerolab.core.figures import colour, legend_below, new_figure
+from zerolab.core.figures import COLOURS, colour, legend_below, new_figure
 from zerolab.ratings.score import wilson
 from zerolab.studies.tables import Table
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PUBLISHED_GAME = "connect_four:6x7"
+_LEAST_HOURS = 0.5  # of a benchmark that published curves, of 3 hours and more, do not squeeze
+_MARKERS = "os^Dv*"
 _KINDS = ("strong", "weak", "network_strong")
 _HEADINGS = ("strong", "weak", "network alone, strong")
 
@@ -101,8 +103,8 @@ def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
     strong, weak = figure.subplots(1, 2)
     for number, (variant, points) in enumerate(found.items()):
         for axes, kind in ((strong, "strong"), (weak, "weak")):
-            _draw_points(axes, points, kind, variant, colour(number))
-    if settings.game == _PUBLISHED_GAME:
+            _draw_points(axes, points, kind, variant, number)
+    if settings.game == _PUBLISHED_GAME and settings.hours >= _LEAST_HOURS:
         _draw_published(strong)
     for axes, title in ((strong, "strong accuracy"), (weak, "weak accuracy")):
         axes.set(title=title, xlabel="hours", xscale="log")
@@ -124,7 +126,7 @@ def _hours(hours: float, _: int | None) -> str:
     return f"{hours:g}" if f"{hours:e}"[0] in "125" else ""
 
 
-def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, shade: str) -> None:
+def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, number: int) -> None:
     shares = [point.shares[kind] for point in points]
     axes.errorbar(
         [point.hours for point in points],
@@ -133,12 +135,12 @@ def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, sha
             [max(0.0, share.mean - share.low) for share in shares],
             [max(0.0, share.high - share.mean) for share in shares],
         ],
-        marker="o", markersize=3, linewidth=1.2, elinewidth=0.7, capsize=2, color=shade,
-        label=label,
+        marker=_MARKERS[number // len(COLOURS) % len(_MARKERS)], markersize=4, linewidth=1.2,
+        elinewidth=0.7, capsize=2, color=colour(number), label=label,
     )  # fmt: skip
 
 
 def _draw_published(axes: Axes) -> None:
-    for (label, points), mark in zip(PUBLISHED.items(), "sDo^v*", strict=True):
+    for (label, points), mark in zip(PUBLISHED.items(), _MARKERS, strict=True):
         hours, shares = zip(*points, strict=True)
         axes.plot(hours, shares, f"{mark}:", color="0.55", markersize=4, linewidth=0.8, label=label)
