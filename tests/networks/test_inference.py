@@ -122,28 +122,6 @@ def test_threads_answer_as_one_does(trained, game, states, precision, tolerance)
         np.testing.assert_allclose(values, their_values, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(("count", "sizes"), [(31, [31]), (33, [16, 17]), (100, [33, 33, 34])])
-def test_cores_share_a_batch_in_parts(trained, game, states, count, sizes, monkeypatch):
-    evaluator = NetworkEvaluator(trained, game, CPU, torch.float32)
-    ends = np.cumsum(sizes)
-    apart = [
-        evaluator.evaluate(states[end - size : end]) for size, end in zip(sizes, ends, strict=True)
-    ]
-    encoded, encode = [], host.encode_batch
-
-    def recording(game, states, padded):
-        encoded.append(len(states))
-        return encode(game, states, padded)
-
-    monkeypatch.setattr(host, "encode_batch", recording)
-    torch.set_num_threads(3)
-    together = evaluator.evaluate(states[:count])
-    assert torch.get_num_threads() == 3
-    assert sorted(encoded) == sizes
-    for found, expected in zip(together, zip(*apart, strict=True), strict=True):
-        np.testing.assert_allclose(found, np.concatenate(expected), rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])
 def test_boards_of_all_shapes_are_evaluated(name):
     game = parse_game(name)

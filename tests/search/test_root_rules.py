@@ -14,6 +14,7 @@ from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING, WIN
 from zerolab.rules.position import Position
 from zerolab.search.root_rules.gumbel import considered_visits
@@ -25,9 +26,10 @@ KEYS = streams.streams(3, 0, SLOTS, SLOTS, streams.ROOT_NOISE)
 
 
 def searched(settings, positions, noise, simulations=None):
-    """Search positions of Connect Four 5x5 with noise or without."""
+    """Search positions of one game with noise or without."""
     slots = np.arange(len(positions))
-    made = Search(positions[0].game, settings, HashEvaluator(5), len(positions))
+    game = positions[0].game
+    made = Search(game, settings, HashEvaluator(rules.actions(game)), len(positions))
     made.set_root(slots, np.array([position.state for position in positions]))
     flags = np.full(len(positions), noise)
     keys = streams.streams(3, 0, slots, slots, streams.ROOT_NOISE)
@@ -198,7 +200,7 @@ def test_policies_are_pruned_of_forced_playouts_and_never_of_the_best_move():
 
 
 def test_moves_proven_to_lose_are_no_measure_of_forced_playouts():
-    positions = some_positions("connect_four:5x5", 1000, plies=20)
+    positions = some_positions("gobang:3x4:3", 1000, plies=8)
     made = searched(validate(SearchSettings, {**FORCED, "proven_values": True}), positions, True)
     tree, slots = made._tree, np.arange(1000)
     visits, values = made.root_actions(slots)

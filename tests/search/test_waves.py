@@ -82,13 +82,13 @@ def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving, dis
 
 
 def test_batches_are_filled_and_results_repeat():
-    position = some_positions("othello:6x6", 1)[0]
+    position = some_positions("connect_four:6x7", 1)[0]
     evaluator = HashEvaluator(rules.actions(position.game))
     chosen = settings(16, simulations=400)
     made = run(position.game, chosen, evaluator, [position])
     assert max(evaluator.calls) == 16
     assert np.median(evaluator.calls) == 16
-    again = run(position.game, chosen, HashEvaluator(37), [position])
+    again = run(position.game, chosen, HashEvaluator(7), [position])
     assert (made.visits(SLOT) == again.visits(SLOT)).all()
     assert made.root_values(SLOT) == again.root_values(SLOT)
 
@@ -103,8 +103,8 @@ def test_trees_do_not_influence_each_other():
 
 
 def test_trees_that_grow_keep_their_waiting_leaves():
-    position = some_positions("othello:6x6", 1)[0]
-    made = run(position.game, settings(50, simulations=1500), HashEvaluator(37), [position])
+    position = some_positions("connect_four:6x7", 1)[0]
+    made = run(position.game, settings(50, simulations=1500), HashEvaluator(7), [position])
     assert made._tree.used[0] > 1024
     assert made.visits(SLOT).sum() == 1500
     check_tree(made, 0)
@@ -141,10 +141,10 @@ def test_proven_values_stay_exact():
 
 
 def test_a_player_asked_about_one_game_searches_it_in_waves():
-    position = some_positions("othello:6x6", 1)[0]
+    position = some_positions("connect_four:6x7", 1)[0]
     calls = {}
     for simulations in (300, 3000):
-        evaluator = HashEvaluator(37)
+        evaluator = HashEvaluator(7)
         player = SearchPlayer(
             position.game, "name", SearchSettings(simulations=simulations), evaluator
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
-import subprocess
 import time
 
 import numpy as np
 import pytest
 
-from training.test_resume import command, contents, wait_for_stage
+from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.agent_names import network_name
@@ -43,14 +43,13 @@ def undisturbed(tmp_path_factory):
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
-    begin = [*command(folder)[:3], *arguments(folder)]
     for stage, delay in (("1 selfplay", 0.05), ("2 selfplay", 0.03), ("3 selfplay", 0.01)):
-        process = subprocess.Popen(begin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = started(arguments(folder))
         if wait_for_stage(folder, stage, process):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    subprocess.run(begin, check=True, capture_output=True)
+    assert main(arguments(folder)) == 0
     assert contents(folder) == contents(undisturbed)
 
 
@@ -123,8 +122,7 @@ def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
     ],
 )
 def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoil, message):
-    subprocess.run(["cp", "-r", str(undisturbed), str(tmp_path / "run")], check=True)
-    run = RunFolder.open(tmp_path / "run")
+    run = RunFolder.open(shutil.copytree(undisturbed, tmp_path / "run"))
     spoil(run.path / "unfinished" / "0003.npz")
     with pytest.raises(UserError, match=message):
         run.load_unfinished(3)

@@ -26,9 +26,15 @@ SETTINGS = [
 ]
 
 
-def command(folder: Path) -> list[str]:
-    train = [sys.executable, "-m", "zerolab.cli.main", "train", "--run", str(folder)]
-    return [*train, "--preset", "smoke", *(f"--set={each}" for each in SETTINGS)]
+def arguments(folder: Path) -> list[str]:
+    train = ["train", "--run", str(folder), "--preset", "smoke"]
+    return [*train, *(f"--set={each}" for each in SETTINGS)]
+
+
+def started(given: list[str]) -> subprocess.Popen:
+    """Start zerolab in a process of its own, which can be killed."""
+    command = [sys.executable, "-m", "zerolab.cli.main", *given]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -57,12 +63,14 @@ def contents(folder: Path) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "undisturbed"
-    subprocess.run(command(folder), check=True, capture_output=True)
+    assert main(arguments(folder)) == 0
     return contents(folder)
 
 
 def test_two_runs_with_one_seed_are_identical(tmp_path, undisturbed):
-    subprocess.run(command(tmp_path / "run"), check=True, capture_output=True)
+    process = started(arguments(tmp_path / "run"))
+    process.communicate()
+    assert process.returncode == 0
     again = contents(tmp_path / "run")
     assert again == undisturbed
     assert len(undisturbed["metrics.jsonl"]) == 3 * 3 + 3
@@ -77,15 +85,13 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
         ("2 gate", 0.0),
         ("3 learn", 0.02),
     ):
-        process = subprocess.Popen(
-            command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        process = started(arguments(folder))
         if wait_for_stage(folder, stage, process):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.communicate()
-    subprocess.run(command(folder), check=True, capture_output=True)
+    assert main(arguments(folder)) == 0
     assert contents(folder) == undisturbed
     assert kills >= 3
 
@@ -108,41 +114,41 @@ def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
 
 def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
     folder = tmp_path / "run"
-    process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = started(arguments(folder))
     assert wait_for_stage(folder, "1 learn", process)
     process.send_signal(signal.SIGINT)
     output = process.communicate()[0].decode()
     assert process.returncode == 130
     assert f"resume with: zerolab train --run {folder}" in output.replace("\n", "")
     assert "Traceback" not in output
-    subprocess.run(command(folder), check=True, capture_output=True)
+    assert main(arguments(folder)) == 0
     assert contents(folder) == undisturbed
 
 
 def test_a_second_process_on_one_run_is_refused(tmp_path, capfd):
     folder = tmp_path / "run"
-    endless = [*command(folder), "--set=iterations=1000"]
-    process = subprocess.Popen(endless, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = started([*arguments(folder), "--set=iterations=1000"])
     try:
         assert wait_for_stage(folder, "1 learn", process)
         assert main(["train", "--run", str(folder)]) == 2
         assert "is in use" in capfd.readouterr().err
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
-def test_more_iterations_continue_a_finished_run(tmp_path):
-    short, long = tmp_path / "short", tmp_path / "long"
-    subprocess.run([*command(short), "--set=iterations=2"], check=True, capture_output=True)
-    extended = [*command(short)[:6], "--set=iterations=3"]
-    subprocess.run(extended, check=True, capture_output=True)
-    subprocess.run(command(long), check=True, capture_output=True)
-    one, other = contents(short), contents(long)
-    for name in other:
+def test_more_iterations_continue_a_finished_run(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    assert main([*arguments(folder), "--set=iterations=2"]) == 0
+    assert main(["train", "--run", str(folder), "--set=iterations=3"]) == 0
+    extended = contents(folder)
+    for name in undisturbed:
         if name.startswith(("checkpoints", "examples")):
-            assert one[name] == other[name], name
+            assert extended[name] == undisturbed[name], name
     stages = ("selfplay", "learn", "gate")
-    lines = [[m for m in run["metrics.jsonl"] if m["stage"] in stages] for run in (one, other)]
+    lines = [
+        [line for line in run["metrics.jsonl"] if line["stage"] in stages]
+        for run in (extended, undisturbed)
+    ]
     assert lines[0] == lines[1]
     assert len(lines[0]) == 9

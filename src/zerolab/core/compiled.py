@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload
@@ -76,6 +77,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
     """A helper without what makes it callable from Python, unless Python does call it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile once for all values of an argument: inlining makes constants of them anyway."""
+        named = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(types.unliteral, args)), named)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._callable(*arguments, **named)

@@ -10,16 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.core.threads import in_parts
 from zerolab.networks.heads.interface import Answer
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
-from zerolab.networks.threads import torch_threads
 from zerolab.rules import host
 from zerolab.rules.interface import Game
 
 _EXACT_BUCKETS = 32
-_LEAST_PART = 16  # positions; a thread takes longer to begin than fewer take to evaluate
 
 
 def best_device() -> torch.device:
@@ -51,9 +48,9 @@ class NetworkEvaluator:
 
     Later training of the network does not change it. Batch norms are folded into the weights,
     which are stored channels last. Each calling thread computes on as many cores as
-    `torch.set_num_threads` allows, with a part of the batch on each: several threads should have
-    one each. On a GPU each calling thread uses a stream of its own, so that one thread's copies and
-    searches overlap another's network.
+    `torch.set_num_threads` allows: several threads should have one each. On a GPU each calling
+    thread uses a stream of its own, so that one thread's copies and searches overlap another's
+    network.
 
     `device` and `precision` default to those of `best_device` and `best_precision`. bfloat16
     changes the answers: on a trained network priors moved by up to 0.0092 and values by up to
@@ -109,25 +106,7 @@ class NetworkEvaluator:
     def _answers(
         self, states: NDArray[np.uint64], answers: Sequence[Answer]
     ) -> list[NDArray[np.float32]]:
-        """Return answers in their order, computing the heads that have them.
-
-        A small batch is done sooner in parts, one per core, than on torch's own threads, which meet
-        after every layer.
-        """
-        parts = min(torch.get_num_threads(), len(states) // _LEAST_PART)
-        if parts < 2 or self.device.type == "cuda":
-            return self._answers_at_once(states, answers)
-
-        def part(begin: int, end: int) -> list[NDArray[np.float32]]:
-            with torch_threads(1):
-                return self._answers_at_once(states[begin:end], answers)
-
-        found = in_parts(part, len(states), parts)
-        return [np.concatenate(each) for each in zip(*found, strict=True)]
-
-    def _answers_at_once(
-        self, states: NDArray[np.uint64], answers: Sequence[Answer]
-    ) -> list[NDArray[np.float32]]:
+        """Return answers in their order, computing the heads that have them."""
         count = len(states)
         planes = torch.from_numpy(host.encode_batch(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute

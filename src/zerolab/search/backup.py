@@ -31,9 +31,8 @@ def _bits(words, start):
 
 
 @inlined
-def _expand(game, tree, b, node, priors, workspace):
-    """Give a node its legal children, their priors renormalised, or equal if all are zero."""
-    rules.legal(game, tree.states[b, node], workspace.mask)
+def _expand(tree, b, node, priors, workspace):
+    """Give a node the children in `workspace.mask`, their priors renormalised, or equal if zero."""
     first = non_negative(tree.used[b])
     count = non_negative(0)
     total = np.float32(0.0)
@@ -96,7 +95,7 @@ def backup(methods, tree, search, b, leaf, signal, moves, waited):
 
 @inlined
 def expand_and_backup_leaf(
-    game, methods, tree, search, b, node, priors, estimate, draw, workspace, waited
+    game, methods, leaf_evaluator, tree, search, b, node, priors, estimate, draw, workspace, waited
 ):
     """Expand an evaluated node and back up the value that the leaf evaluator gives it.
 
@@ -105,11 +104,12 @@ def expand_and_backup_leaf(
     of all trees up to two thirds slower (docs/decisions/0010). Returns what `backup` does.
     """
     moves = workspace.moves
-    _expand(game, tree, b, node, priors, workspace)
+    state = tree.states[b, node]
+    rules.legal(game, state, workspace.mask)
+    _expand(tree, b, node, priors, workspace)
     moves[0] = 0
     key = streams.fold(search.playout_key[b], search.remaining[b])
-    state = tree.states[b, node]
-    value = leaf_value(methods.leaf_evaluator, game, state, estimate, key, workspace.state, moves)
+    value = leaf_value(leaf_evaluator, game, state, estimate, key, workspace.state, moves)
     if node == 0:
         moves[0] = 0
         value = estimate

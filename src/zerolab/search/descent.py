@@ -89,11 +89,11 @@ def gather(tree, search, begin, end, workspace):
 
 
 @inlined
-def descend(game, methods, tree, search, cache, workspace, step, begin, end):
+def descend(methods, tree, search, workspace, step, begin, end):
     """Follow the best children, in trees `begin` to `end` - 1 of a group, to unexpanded nodes.
 
     All trees go down by one level in turn, and meanwhile the nodes that each needs next are
-    loaded. States of new leaves are computed.
+    loaded.
     """
     live = 0
     for i in range(begin, end):
@@ -121,6 +121,14 @@ def descend(game, methods, tree, search, cache, workspace, step, begin, end):
                 prefetch(tree.states, (b, node), 0)
                 prefetch(tree.states, (b, tree.parent[b, node]), 0)
         live = still
+
+
+@inlined
+def see_leaves(game, tree, cache, workspace, step, begin, end):
+    """Compute the states of leaves that are new, in trees `begin` to `end` - 1 of a group.
+
+    Where states are hashed, what the cache knows of them is loaded meanwhile.
+    """
     for i in range(begin, end):
         b = workspace.trees[i]
         node = workspace.leaves[i]

@@ -17,7 +17,7 @@ from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, copy_row, prefetch
 from zerolab.search.backup import backup, expand_and_backup_leaf
 from zerolab.search.cache import NO_SLOT, find, reserve
-from zerolab.search.descent import EXPECTED_CHILDREN, descend, gather
+from zerolab.search.descent import EXPECTED_CHILDREN, descend, gather, see_leaves
 from zerolab.search.interface import seed
 from zerolab.search.proofs import decided, is_decided
 from zerolab.search.state import CACHED, DEDUPLICATED, EVALUATED, GROUP, SIMULATIONS, TERMINAL
@@ -33,7 +33,9 @@ _EXTENSION = 1 << 41
 
 
 @inlined
-def _finish_simulation(game, methods, tree, cache, search, step, b, node, key, workspace):
+def _finish_simulation(
+    game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
+):
     """End a simulation whose leaf needs no evaluation; return whether that is so, and its slot."""
     state = tree.states[b, node]
     if is_decided(tree.proofs, tree, b, node):
@@ -53,7 +55,18 @@ def _finish_simulation(game, methods, tree, cache, search, step, b, node, key, w
         estimate = np.float32(0.0) if step.uniform else cache.values[slot]
         draw = draw_of(tree.utility, cache.draws, slot)
         search.counts[SIMULATIONS] += expand_and_backup_leaf(
-            game, methods, tree, search, b, node, priors, estimate, draw, workspace, False
+            game,
+            methods,
+            leaf_evaluator,
+            tree,
+            search,
+            b,
+            node,
+            priors,
+            estimate,
+            draw,
+            workspace,
+            False,
         )
         seed(methods.fpu, tree, b, node, cache.action_values, slot)
         return True, slot
@@ -80,7 +93,7 @@ def _request(cache, search, step, b, node, state, key, slot, rows):
 
 
 @inlined
-def _search_group(game, methods, tree, cache, search, step, count, rows, workspace):
+def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace):
     """Run simulations of a group of trees until each waits for an evaluation or has none left.
 
     The first simulations descend together, later ones alone; leaves are requested in the order
@@ -92,7 +105,8 @@ def _search_group(game, methods, tree, cache, search, step, count, rows, workspa
     begin = 0
     end = count
     while at < count:
-        descend(game, methods, tree, search, cache, workspace, step, begin, end)
+        descend(methods, tree, search, workspace, step, begin, end)
+        see_leaves(game, tree, cache, workspace, step, begin, end)
         goes_on = False
         while at < count and not goes_on:
             b = workspace.trees[at]
@@ -102,7 +116,7 @@ def _search_group(game, methods, tree, cache, search, step, count, rows, workspa
                 at += 1
                 continue
             ended, slot = _finish_simulation(
-                game, methods, tree, cache, search, step, b, node, key, workspace
+                game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
             )
             if ended:
                 goes_on = to_begin(methods.wave, search, b) > 0
@@ -128,13 +142,13 @@ def extend_streams(search, slots):
 
 
 @kernel
-def select_leaves(handle, step):
+def select_leaves(game, methods, leaf_evaluator, handle, step):
     """Run simulations until every active tree waits for an evaluation or has none left to run.
 
-    `handle` is that of the search's `Parts`. Returns the length of the batch and whether some tree
+    `handle` is that of the search's `Memory`. Returns the length of the batch and whether some tree
     ran out of nodes.
     """
-    game, methods, forest, cache, search, workspace = borrowed(handle.value)
+    forest, cache, search, workspace = borrowed(handle.value)
     tree = opened(forest)
     trees = search.active.shape[0]
     rows = 0
@@ -144,7 +158,7 @@ def select_leaves(handle, step):
         count, stopped = gather(tree, search, begin, end, workspace)
         full |= stopped
         rows, stopped = _search_group(
-            game, methods, tree, cache, search, step, count, rows, workspace
+            game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace
         )
         full |= stopped
     search.counts[EVALUATED] += rows
@@ -154,9 +168,9 @@ def select_leaves(handle, step):
 @kernel
 def store(handle, answers):
     """Store the evaluations of a batch in the cache."""
-    parts = borrowed(handle.value)
-    cache = parts.cache
-    search = parts.state
+    memory = borrowed(handle.value)
+    cache = memory.cache
+    search = memory.state
     answers = borrowed(answers)
     rows = answers.values.shape[0]
     for row in range(rows):
@@ -207,13 +221,13 @@ def _gather_waiting(tree, search, begin, end, place, workspace):
 
 
 @kernel
-def expand_and_backup(handle, answers, begin, end):
+def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end):
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
     `answers` are those to the batch. Returns how many simulations that ends. Disjoint ranges of
     trees may be expanded at the same time.
     """
-    game, methods, forest, _, search, workspace = borrowed(handle.value)
+    forest, _, search, workspace = borrowed(handle.value)
     tree = opened(forest)
     answers = borrowed(answers)
     simulations = 0
@@ -231,7 +245,18 @@ def expand_and_backup(handle, answers, begin, end):
                 estimate = answers.values[row]
                 draw = draw_of(tree.utility, answers.draws, row)
                 simulations += expand_and_backup_leaf(
-                    game, methods, tree, search, b, node, priors, estimate, draw, workspace, True
+                    game,
+                    methods,
+                    leaf_evaluator,
+                    tree,
+                    search,
+                    b,
+                    node,
+                    priors,
+                    estimate,
+                    draw,
+                    workspace,
+                    True,
                 )
                 seed(methods.fpu, tree, b, node, answers.action_values, row)
         search.waiting[first:last] = 0

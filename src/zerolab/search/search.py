@@ -32,8 +32,8 @@ from zerolab.search.settings import SearchSettings
 from zerolab.search.state import (
     COUNTS,
     Answers,
+    Memory,
     Methods,
-    Parts,
     StepOptions,
     empty_state,
     empty_workspace,
@@ -69,7 +69,8 @@ class Search:
         self._methods = _methods(settings)
         require(evaluator, settings.wanted)
         self._threads = threads
-        self._playouts = playouts(self._methods.leaf_evaluator)
+        self._leaf_evaluator = settings.leaf_evaluator.build()
+        self._playouts = playouts(self._leaf_evaluator)
         self._options = _step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
@@ -87,15 +88,14 @@ class Search:
         cache = empty_cache(positions, words, actions, settings.wanted)
         root = root_state(self._methods.root, slots, actions)
         self._state = empty_state(slots, most, words, root)
-        workspace = empty_workspace(game)
-        self._parts = Parts(game, self._methods, forest, cache, self._state, workspace)
+        self._memory = Memory(forest, cache, self._state, empty_workspace(game))
         self._arrange(forest)
 
     def _arrange(self, forest: Forest) -> None:
         """Work on these trees from now on."""
         self._tree = by_field(forest)
-        self._parts = self._parts._replace(forest=forest)
-        self._handle = handle(self._parts)
+        self._memory = self._memory._replace(forest=forest)
+        self._handle = handle(self._memory)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -200,9 +200,11 @@ class Search:
         """
         began = perf_counter()
         self._options = self._options._replace(number=self._options.number + 1)
-        rows, full = kernels.select_leaves(self._handle, self._options)
+        rows, full = kernels.select_leaves(
+            self.game, self._methods, self._leaf_evaluator, self._handle, self._options
+        )
         if full:
-            self._arrange(grown(self._parts.forest))
+            self._arrange(grown(self._memory.forest))
         self.seconds["select"] += perf_counter() - began
         return self._state.states[: int(rows)]
 
@@ -216,8 +218,10 @@ class Search:
         def part(begin: int, end: int) -> int:
             own = self._handle
             if begin > 0:
-                own = handle(self._parts._replace(workspace=empty_workspace(self.game)))
-            ended: int = kernels.expand_and_backup(own, answers, begin, end)
+                own = handle(self._memory._replace(workspace=empty_workspace(self.game)))
+            ended: int = kernels.expand_and_backup(
+                self.game, self._methods, self._leaf_evaluator, own, answers, begin, end
+            )
             return ended
 
         slots = len(self._state.waiting)
@@ -322,7 +326,6 @@ def _methods(settings: SearchSettings) -> Methods:
         with_budget(settings.selection.build(), settings.simulations),
         settings.fpu.build(),
         TIE_BREAK_TYPES[settings.tie_break](),
-        settings.leaf_evaluator.build(),
         settings.root.build(),
         _wave(settings),
     )

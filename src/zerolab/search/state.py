@@ -22,12 +22,15 @@ SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 
 
 class Methods(NamedTuple):
-    """What the kernels are compiled for; each is a type registered in `search.interface`."""
+    """How a tree is searched; each is a type registered in `search.interface`.
+
+    Kernels are compiled for them. What takes all of them is compiled anew for each combination, so
+    the leaf evaluator, which few functions need, is not among them.
+    """
 
     selection: Any
     fpu: Any
     tie_break: Any
-    leaf_evaluator: Any
     root: Any
     wave: Any
 
@@ -89,11 +92,12 @@ class Workspace(NamedTuple):
     live: NDArray[np.int64]  # [GROUP] the places in the group of those still on their way
 
 
-class Parts(NamedTuple):
-    """All that the kernels of a search need; what lives in it does not move."""
+class Memory(NamedTuple):
+    """All that the kernels of a search work on; what lives in it does not move.
 
-    game: Any
-    methods: Methods
+    Its type is the same for all games, selection rules and leaf evaluators.
+    """
+
     forest: Forest
     cache: Cache
     state: SearchState
