@@ -79,9 +79,10 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
     """A helper without what makes it callable from Python, unless Python does call it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile once for all values of an argument: inlining makes constants of them anyway."""
-        named = {name: types.unliteral(kind) for name, kind in kws.items()}
-        return super().get_call_template(tuple(map(types.unliteral, args)), named)
+        """Compile once for all values of an argument; inlining makes constants of them anyway."""
+        general = types.unliteral  # type: ignore[attr-defined]
+        named = {name: general(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(general, args)), named)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._callable(*arguments, **named)
