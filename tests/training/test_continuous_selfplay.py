@@ -44,11 +44,11 @@ def undisturbed(tmp_path_factory):
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
     for stage, delay in (("1 selfplay", 0.05), ("2 selfplay", 0.03), ("3 selfplay", 0.01)):
-        process = started(arguments(folder))
+        process = started(arguments(folder), tmp_path / "output")
         if wait_for_stage(folder, stage, process):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.join()
     assert main(arguments(folder)) == 0
     assert contents(folder) == contents(undisturbed)
 

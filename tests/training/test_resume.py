@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,23 @@ def arguments(folder: Path) -> list[str]:
     return [*train, *(f"--set={each}" for each in SETTINGS)]
 
 
-def started(given: list[str]) -> subprocess.Popen:
-    """Start zerolab in a process of its own, which can be killed."""
-    command = [sys.executable, "-m", "zerolab.cli.main", *given]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+# Processes are forked from one that has imported what takes them seconds.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["zerolab.cli.main", "zerolab.training.trainer", "torch._dynamo"])
+
+
+def _zerolab(given: list[str], output: Path) -> None:
+    with open(output, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(main(given))
+
+
+def started(given: list[str], output: Path) -> BaseProcess:
+    """Start zerolab in a process of its own, which can be killed, and writes into a file."""
+    process = _SERVER.Process(target=_zerolab, args=(given, output))
+    process.start()
+    return process
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -68,9 +82,9 @@ def undisturbed(tmp_path_factory):
 
 
 def test_two_runs_with_one_seed_are_identical(tmp_path, undisturbed):
-    process = started(arguments(tmp_path / "run"))
-    process.communicate()
-    assert process.returncode == 0
+    process = started(arguments(tmp_path / "run"), tmp_path / "output")
+    process.join()
+    assert process.exitcode == 0
     again = contents(tmp_path / "run")
     assert again == undisturbed
     assert len(undisturbed["metrics.jsonl"]) == 3 * 3 + 3
@@ -85,22 +99,22 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
         ("2 gate", 0.0),
         ("3 learn", 0.02),
     ):
-        process = started(arguments(folder))
+        process = started(arguments(folder), tmp_path / "output")
         if wait_for_stage(folder, stage, process):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
-        process.communicate()
+        process.join()
     assert main(arguments(folder)) == 0
     assert contents(folder) == undisturbed
     assert kills >= 3
 
 
-def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
+def wait_for_stage(folder: Path, stage: str, process: BaseProcess) -> bool:
     """Wait until a run has reached a stage; return whether it is still at work."""
     order = ["selfplay", "learn", "gate", "final_evaluation"]
     iteration, name = stage.split()
-    while process.poll() is None:
+    while process.is_alive():
         try:
             state = json.loads((folder / "state.json").read_text())["progress"]
         except (OSError, ValueError):
@@ -114,11 +128,12 @@ def wait_for_stage(folder: Path, stage: str, process: subprocess.Popen) -> bool:
 
 def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
     folder = tmp_path / "run"
-    process = started(arguments(folder))
+    process = started(arguments(folder), tmp_path / "output")
     assert wait_for_stage(folder, "1 learn", process)
-    process.send_signal(signal.SIGINT)
-    output = process.communicate()[0].decode()
-    assert process.returncode == 130
+    os.kill(process.pid, signal.SIGINT)
+    process.join()
+    output = (tmp_path / "output").read_text()
+    assert process.exitcode == 130
     assert f"resume with: zerolab train --run {folder}" in output.replace("\n", "")
     assert "Traceback" not in output
     assert main(arguments(folder)) == 0
@@ -127,14 +142,14 @@ def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
 
 def test_a_second_process_on_one_run_is_refused(tmp_path, capfd):
     folder = tmp_path / "run"
-    process = started([*arguments(folder), "--set=iterations=1000"])
+    process = started([*arguments(folder), "--set=iterations=1000"], tmp_path / "output")
     try:
         assert wait_for_stage(folder, "1 learn", process)
         assert main(["train", "--run", str(folder)]) == 2
         assert "is in use" in capfd.readouterr().err
     finally:
         process.kill()
-        process.communicate()
+        process.join()
 
 
 def test_more_iterations_continue_a_finished_run(tmp_path, undisturbed):
