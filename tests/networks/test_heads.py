@@ -148,11 +148,9 @@ def test_plies_left_are_learnt_in_units_of_twenty_and_far_misses_count_linearly(
     assert gradient == pytest.approx([0.25, 0, 0.5])
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ["reply", "action_values"])
 def test_targets_that_are_masked_everywhere_teach_nothing(name):
     """What a head may mask, it may mask in a whole batch: the loss is 0, its gradient, too."""
-    if name not in ("reply", "action_values"):
-        return
     heads = validate(Choosing, {"heads": ["policy", "value", name]}).heads
     prediction = torch.zeros(2, 3, requires_grad=True)
     zero = torch.zeros(2)

@@ -46,7 +46,7 @@ class CountingRule(PuctRule):
         return 2
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, moves):
+    def update(rule, tree, b, leaf, signal, moves):
         tree.statistics[b, 0, 0] += np.float32(1)
         if moves[0] == 1:
             tree.statistics[b, 0, 1] += np.float32(moves[1])

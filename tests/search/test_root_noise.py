@@ -134,7 +134,7 @@ def test_discounted_trees_are_smaller_trees_of_the_same_means(weight):
     made = searched(settings_with(fraction=0), DIFFERENT)
     tree = made._tree
     before = made.root_actions(SLOTS), made.root_values(SLOTS), tree.used.copy()
-    roots.discount(Zero(), tree, SLOTS, weight)
+    roots.scale_visits(Zero(), tree, SLOTS, weight)
     visits, values = made.root_actions(SLOTS)
     (former_visits, former_values), root_values, used = before
     assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()

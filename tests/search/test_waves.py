@@ -152,7 +152,7 @@ def test_a_player_asked_about_one_game_searches_it_in_waves():
         player.start(1)
         player.choose(SLOT, host.start(position.game)[None], np.zeros(1, np.uint64))
         calls[simulations] = max(evaluator.calls)
-    assert calls == {300: 1, 3000: 20}
+    assert calls == {300: 1, 3000: 75}
 
 
 def test_rules_that_plan_simulations_take_one_leaf_at_a_time():

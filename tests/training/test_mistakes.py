@@ -74,11 +74,18 @@ MISTAKES = [
     (["--set", "search.fpu=action_values"], 'fpu = "action_values": no head gives action values'),
     (
         ["--set", "warm_start.variant=custom", "--set", "warm_start.search.fpu=action_values"],
-        'fpu = "action_values": no head gives action values',
+        'in the warm start, search.fpu = "action_values": no head gives action values',
     ),
     (
         ["--set", "warm_start.variant=custom", "--set", "warm_start.search.discount=0.9"],
         "warm_start.search.discount = 0.9: value targets have the 1.0 of search.discount",
+    ),
+    (
+        [
+            *("--set", "warm_start.variant=custom", "--set", "warm_start.search.root=gumbel"),
+            *("--set", "search.noise.fraction=0.25"),
+        ],
+        "in the warm start, search.noise.fraction = 0.25",
     ),
     (
         ["--set", "search.root=gumbel", "--set", "search.noise.fraction=0.25"],

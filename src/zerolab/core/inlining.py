@@ -66,13 +66,20 @@ class FragmentCompiler(Compiler):  # type: ignore[misc]
 
 @register_default(types.NamedTuple)  # type: ignore[attr-defined]
 class _PassedWhole(TupleModel):  # type: ignore[misc]
-    """A NamedTuple is one argument of a compiled function, not one for each part of its parts."""
+    """A NamedTuple of zerolab is one argument, not one for each part of its parts.
 
-    def get_argument_type(self) -> ir.Type:
-        return self.get_value_type()
+    Those of other packages, whose machine code may be of an earlier day, stay as they are.
+    """
 
-    def as_argument(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-        return value
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind)
+        self._is_whole = kind.instance_class.__module__.partition(".")[0] == "zerolab"
 
-    def from_argument(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-        return value
+    def get_argument_type(self) -> Any:
+        return self.get_value_type() if self._is_whole else super().get_argument_type()
+
+    def as_argument(self, builder: ir.IRBuilder, value: Any) -> Any:
+        return value if self._is_whole else super().as_argument(builder, value)
+
+    def from_argument(self, builder: ir.IRBuilder, value: Any) -> Any:
+        return value if self._is_whole else super().from_argument(builder, value)

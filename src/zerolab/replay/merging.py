@@ -56,7 +56,11 @@ class Newest(_On):
 
 
 class Mean(_On):
-    """The plain mean of all positions that a row stands for."""
+    """The plain mean of all positions that a row stands for.
+
+    Targets that are not there at every position, such as replies, are means with the weight of
+    positions: where only the first has one, the next counts as if it had come after as many.
+    """
 
     name: Literal["mean"] = "mean"
     is_precise = True

@@ -10,7 +10,7 @@ from zerolab.core.memory import non_negative
 from zerolab.rules import boards
 from zerolab.rules import interface as rules
 from zerolab.search.interface import leaf_value, update
-from zerolab.search.proofs import forget, is_open, settle
+from zerolab.search.proofs import forget, is_open, propagate
 from zerolab.search.tree import UNSEEN
 from zerolab.search.utility import seen_from_parent, signal_of
 from zerolab.search.waves import arrive
@@ -81,7 +81,7 @@ def backup(methods, tree, search, b, leaf, signal, moves, waited):
     child = -1
     arriving = signal
     while node >= 0:
-        arriving = settle(tree.proofs, tree, search.counts, b, node, child, arriving)
+        arriving = propagate(tree.proofs, tree, search.counts, b, node, child, arriving)
         arrive(methods.wave, tree, b, node, arriving, waited)
         arriving = seen_from_parent(tree.utility, arriving)
         child = node

@@ -1,8 +1,8 @@
 """What the search's kernels leave open: selection, first-play urgency, leaf values, evaluation.
 
-Selection rules, first-play urgency rules and leaf evaluators are NamedTuples, registered with the
-functions below; kernels are compiled for the types they are given. A selection rule or a leaf
-evaluator is one file in `selections` or `leaf_evaluators`; other packages add theirs by a module
+Selection rules, first-play urgency rules, leaf evaluators and root rules are NamedTuples, registered
+with the functions below; kernels are compiled for the types they are given. Each but first-play
+urgency has a folder, with one file for each rule; other packages add theirs by a module
 that the entry point ``zerolab.search`` names.
 """
 
@@ -107,7 +107,7 @@ class DetailedEvaluator(Evaluator, Protocol):
         NDArray[np.float32] | None,
         NDArray[np.float32] | None,
     ]:
-        """Return the fields of an `Evaluation`, those that are wanted and not known excepted.
+        """Return the fields of an `Evaluation`; those that are not wanted are None.
 
         Raises UserError where something is wanted that is not known.
         """
@@ -174,10 +174,12 @@ def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
 
 
 @SELECTIONS.function
-def update(rule: Any, tree: Any, b: int, leaf: int, value: float, moves: Any) -> None:
+def update(rule: Any, tree: Any, b: int, leaf: int, signal: Any, moves: Any) -> None:
     """Update the rule's statistics with one simulation, after its backup.
 
-    `value` is the leaf's for the mover there. `moves` int32[1 + MOST_PLIES] is the length and the
+    `signal` is what the leaf says to the mover there: its value, and with a draw value also the
+    probability of a draw. The functions of `search.utility` read it: `worth` makes a number of it,
+    `seen_from_parent` takes it up the tree. `moves` int32[1 + MOST_PLIES] is the length and the
     actions of a playout from the leaf (see `rules.playout`), the length being 0 without one.
     """
     raise AssertionError
@@ -320,7 +322,7 @@ class Selection:
         return rule
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, moves):
+    def update(rule, tree, b, leaf, signal, moves):
         pass
 
 

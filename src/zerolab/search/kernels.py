@@ -225,7 +225,7 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
     `answers` are those to the batch. Returns how many simulations that ends. Disjoint ranges of
-    trees may be expanded at the same time.
+    trees may be expanded at the same time, with a workspace and counts of their own.
     """
     forest, _, search, workspace = borrowed(handle.value)
     tree = opened(forest)

@@ -61,7 +61,9 @@ def decided(proofs: Any, tree: Any, b: int, node: int) -> Any:
 
 
 @PROOFS.function
-def settle(proofs: Any, tree: Any, counts: Any, b: int, node: int, child: int, signal: Any) -> Any:
+def propagate(
+    proofs: Any, tree: Any, counts: Any, b: int, node: int, child: int, signal: Any
+) -> Any:
     """Return the signal that arrives at a node by way of a child, exact if that proves the node.
 
     At the leaf of a simulation, `child` is -1. `counts` are those of `SearchState`.
@@ -112,7 +114,7 @@ class NoProofsRule:
         return signal_of(tree.utility, result, 1.0 if result == DRAW else 0.0)
 
     @staticmethod
-    def settle(proofs, tree, counts, b, node, child, signal):
+    def propagate(proofs, tree, counts, b, node, child, signal):
         return signal
 
     @staticmethod
@@ -197,7 +199,7 @@ class ProofsRule:
         return _exact(tree, b, node)
 
     @staticmethod
-    def settle(proofs, tree, counts, b, node, child, signal):
+    def propagate(proofs, tree, counts, b, node, child, signal):
         if tree.proven[b, node] == ONGOING:
             if child < 0 or tree.proven[b, child] == ONGOING:
                 return signal

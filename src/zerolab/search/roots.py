@@ -129,7 +129,7 @@ def _scale_children(fpu, tree, b, node, total):
 
 
 @kernel
-def discount(fpu, tree, slots, weight):
+def scale_visits(fpu, tree, slots, weight):
     """Scale the visits below the roots of trees `slots` by a weight in [0, 1].
 
     Mean values and proofs stay, except that nodes left without visits become unvisited ones.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from zerolab.search.result import SearchResult, principal_variation
 from zerolab.search.settings import SearchSettings
 from zerolab.search.state import (
     COUNTS,
+    SIMULATIONS,
     Answers,
     Memory,
     Methods,
@@ -133,7 +135,7 @@ class Search:
         noisy = np.full(len(slots), some) if noise is None else noise & some
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
-            roots.discount(self._methods.fpu, self._tree, slots[noisy], inherited)
+            roots.scale_visits(self._methods.fpu, self._tree, slots[noisy], inherited)
         if planned:
             self.set_root(slots, self.states(slots))
         self._run(slots, self.settings.simulations if simulations is None else simulations)
@@ -215,22 +217,29 @@ class Search:
         if self._options.cached:
             kernels.store(self._handle, answers)
 
-        def part(begin: int, end: int) -> int:
-            own = self._handle
-            if begin > 0:
-                own = handle(self._memory._replace(workspace=empty_workspace(self.game)))
+        def expand(memory: Any, begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
-                self.game, self._methods, self._leaf_evaluator, own, answers, begin, end
+                self.game, self._methods, self._leaf_evaluator, memory, answers, begin, end
             )
             return ended
+
+        def part(begin: int, end: int) -> NDArray[np.int64]:
+            counts = np.zeros_like(self._state.counts)
+            own = self._memory._replace(
+                state=self._state._replace(counts=counts), workspace=empty_workspace(self.game)
+            )
+            counts[SIMULATIONS] += expand(handle(own), begin, end)
+            return counts
 
         slots = len(self._state.waiting)
         parts = 1
         if self._threads > 1 and self._playouts:
             waiting = int(self._state.waiting.sum())
             parts = threads_for_playouts(waiting * self._playouts, self._threads)
-        ended = part(0, slots) if parts == 1 else sum(in_parts(part, slots, parts))
-        self._state.counts[COUNTS.index("simulations")] += ended
+        if parts == 1:
+            self._state.counts[SIMULATIONS] += expand(self._handle, 0, slots)
+        else:
+            self._state.counts[:] += sum(in_parts(part, slots, parts))
         self.seconds["backup"] += perf_counter() - began
 
     def result(self, slot: int) -> SearchResult:

@@ -239,9 +239,12 @@ class TrainSettings(Settings):
             warm_search = warm_start_search(self.search, self.warm_start, 1.0)
         except UserError as error:
             raise ValueError(str(error)) from None
-        for search in (self.search, warm_search):
-            search.check_self_play()
-            self.selfplay.budget.check(search)
+        for where, search in (("", self.search), ("in the warm start, ", warm_search)):
+            try:
+                search.check_self_play()
+                self.selfplay.budget.check(search)
+            except ValueError as error:
+                raise ValueError(f"{where}{error}") from None
         for key in ("discount", "draw_value"):
             if getattr(warm_search, key) != getattr(self.search, key):
                 raise ValueError(
@@ -263,11 +266,12 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _heads_fit_the_search(self) -> TrainSettings:
-        try:
-            for search in (self.search, warm_start_search(self.search, self.warm_start, 1.0)):
+        warm_search = warm_start_search(self.search, self.warm_start, 1.0)
+        for where, search in (("", self.search), ("in the warm start, ", warm_search)):
+            try:
                 require_answers(search, self.network)
-        except UserError as error:
-            raise ValueError(f"search.{error}") from None
+            except UserError as error:
+                raise ValueError(f"{where}search.{error}") from None
         return self
 
     @model_validator(mode="after")

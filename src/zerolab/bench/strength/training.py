@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.variants import PRESET, VARIANTS
+from zerolab.core.errors import UserError, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.records import AccuracyRecord, GateRecord, Record, read_records
@@ -53,8 +54,17 @@ def train(
 
 
 def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
-    """Return the settings of one run; raise UserError for those that do not fit the game."""
-    return resolve(settings.game, PRESET, _changes(variant, seed, settings))
+    """Return the settings of one run; raise UserError for those that do not fit the game or time.
+
+    A run ends by the clock, so no schedule may depend on its number of iterations.
+    """
+    found = resolve(settings.game, PRESET, _changes(variant, seed, settings))
+    if found.learn.schedule.spans_run:
+        raise UserError(
+            f"learn.schedule = {quoted(found.learn.schedule.name)} needs a number of iterations,"
+            " but hours end these runs: expected another schedule"
+        )
+    return found
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
@@ -63,14 +73,15 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
 
 
 def checkpoints(run: RunFolder) -> list[Checkpoint]:
-    """Return the networks of a run with the hours until each was finished."""
+    """Return the best networks after each iteration of a run, with the hours until then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
     hours = accumulate(each.wall_seconds / _SECONDS for each in records)
-    return [
-        Checkpoint(record.iteration, spent)
-        for record, spent in zip(records, hours, strict=True)
-        if isinstance(record, GateRecord) and record.accepted
-    ]
+    found, best = [], 0
+    for record, spent in zip(records, hours, strict=True):
+        if isinstance(record, GateRecord):
+            best = record.iteration if record.accepted else best
+            found.append(Checkpoint(best, spent))
+    return found
 
 
 def spaced(known: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:

@@ -54,19 +54,19 @@ def _add(tree, b, node, action, value):
 
 
 @inlined
-def _credit(rule, tree, b, node, own, action, value):
+def _credit(rule, tree, b, node, own, action, signal):
     """Credit an action to the node in or after which it was played, and to the nodes before it.
 
-    `own` says whether the node's mover played it; `value` is for that mover. A state is credited
+    `own` says whether the node's mover played it; `signal` is for that mover. A state is credited
     with the first occurrence only, so crediting ends where the same action led to a node.
     """
     while node >= 0:
         if own or rule.all_movers:
-            _add(tree, b, node, action, worth(tree.utility, value))
+            _add(tree, b, node, action, worth(tree.utility, signal))
         own = not own
         if (own or rule.all_movers) and tree.action[b, node] == action:
             return
-        value = seen_from_parent(tree.utility, value)
+        signal = seen_from_parent(tree.utility, signal)
         node = tree.parent[b, node]
 
 
@@ -116,18 +116,18 @@ class RaveRule(Selection):
         return (np.float32(1) - beta) * puct + beta * later
 
     @staticmethod
-    def update(rule, tree, b, leaf, value, moves):
+    def update(rule, tree, b, leaf, signal, moves):
         node = leaf
-        signed = value
+        arriving = signal
         while tree.parent[b, node] >= 0:
-            signed = seen_from_parent(tree.utility, signed)
+            arriving = seen_from_parent(tree.utility, arriving)
             action = tree.action[b, node]
             node = tree.parent[b, node]
-            _credit(rule, tree, b, node, True, action, signed)
+            _credit(rule, tree, b, node, True, action, arriving)
         if rule.playout_moves:
             for ply in range(moves[0]):
                 if not _occurs(rule, moves, ply):
-                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], value)
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], signal)
 
 
 @inlined
