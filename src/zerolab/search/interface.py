@@ -1,8 +1,8 @@
 """What the search's kernels leave open: selection, first-play urgency, leaf values, evaluation.
 
-Selection rules, first-play urgency rules, leaf evaluators and root rules are NamedTuples, registered
-with the functions below; kernels are compiled for the types they are given. Each but first-play
-urgency has a folder, with one file for each rule; other packages add theirs by a module
+Selection rules, first-play urgency rules, leaf evaluators and root rules are NamedTuples,
+registered with the functions below; kernels are compiled for the types they are given. Each but
+first-play urgency has a folder, with one file for each rule; other packages add theirs by a module
 that the entry point ``zerolab.search`` names.
 """
 
