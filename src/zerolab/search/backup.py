@@ -95,7 +95,7 @@ def backup(methods, tree, search, b, leaf, signal, moves, waited):
 
 @inlined
 def expand_and_backup_leaf(
-    game, methods, leaf_evaluator, tree, search, b, node, priors, estimate, draw, workspace, waited
+    game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, waited
 ):
     """Expand an evaluated node and back up the value that the leaf evaluator gives it.
 
@@ -103,6 +103,7 @@ def expand_and_backup_leaf(
     evaluator is asked even there, and its answer dropped: a branch around it makes every simulation
     of all trees up to two thirds slower (docs/decisions/0010). Returns what `backup` does.
     """
+    priors, estimate, draw = evaluation
     moves = workspace.moves
     state = tree.states[b, node]
     rules.legal(game, state, workspace.mask)

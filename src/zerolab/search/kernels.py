@@ -53,20 +53,9 @@ def _finish_simulation(
         search.counts[CACHED] += not step.uniform
         priors = workspace.uniform if step.uniform else cache.priors[slot]
         estimate = np.float32(0.0) if step.uniform else cache.values[slot]
-        draw = draw_of(tree.utility, cache.draws, slot)
+        evaluation = priors, estimate, draw_of(tree.utility, cache.draws, slot)
         search.counts[SIMULATIONS] += expand_and_backup_leaf(
-            game,
-            methods,
-            leaf_evaluator,
-            tree,
-            search,
-            b,
-            node,
-            priors,
-            estimate,
-            draw,
-            workspace,
-            False,
+            game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, False
         )
         seed(methods.fpu, tree, b, node, cache.action_values, slot)
         return True, slot
@@ -241,9 +230,8 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end
                 b = workspace.trees[i]
                 node = np.int64(search.leaf[b, place])
                 row = search.row[b, place]
-                priors = answers.priors[row]
-                estimate = answers.values[row]
                 draw = draw_of(tree.utility, answers.draws, row)
+                evaluation = answers.priors[row], answers.values[row], draw
                 simulations += expand_and_backup_leaf(
                     game,
                     methods,
@@ -252,9 +240,7 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end
                     search,
                     b,
                     node,
-                    priors,
-                    estimate,
-                    draw,
+                    evaluation,
                     workspace,
                     True,
                 )
