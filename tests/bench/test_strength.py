@@ -46,6 +46,14 @@ def test_a_run_ends_with_the_iteration_in_which_its_time_is_up(folder):
     assert (run.progress.iteration, run.progress.stage) == (2, "selfplay")
 
 
+def test_where_a_gate_rejects_the_network_in_force_is_measured(tmp_path):
+    strict = "gate={name='los', games=2}"  # which no two games can pass
+    assert command(tmp_path, "plain", f"--set={strict}") == 0
+    run = RunFolder.open(tmp_path / "runs" / "plain-0")
+    assert [each.network for each in checkpoints(run)] == [0]
+    assert [each.network for each in Measurements(tmp_path / "accuracy.jsonl").all] == [0]
+
+
 def test_table_and_figure_are_written(folder):
     assert (folder / "strength.png").read_bytes().startswith(b"\x89PNG")
     assert "| plain |" in (folder / "strength.md").read_text()
@@ -78,6 +86,7 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
         (["--set", "search.simulation=3"], "search.simulations"),
         (["--test-search", "selection.d=1"], "selection.d"),
         (["--game", "chess"], "chess"),
+        (["--set", "learn.schedule=cosine"], "hours end these runs"),
     ],
 )
 def test_wrong_input_is_one_line(tmp_path, capsys, arguments, said):

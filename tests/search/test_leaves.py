@@ -134,8 +134,10 @@ def test_mistakes(leaf, line):
         validate(SearchSettings, {"leaf_evaluator": leaf})
 
 
-@pytest.mark.parametrize("selection", ["puct", "rave"])
-def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
+@pytest.mark.parametrize(
+    ("selection", "proven"), [("puct", False), ("rave", False), ("puct", True)]
+)
+def test_threads_that_share_a_batch_of_playouts_change_nothing(selection, proven):
     positions = some_positions("othello:4x4", 30)
     settings = validate(
         SearchSettings,
@@ -143,6 +145,7 @@ def test_threads_that_share_a_batch_of_playouts_change_nothing(selection):
             "simulations": 20,
             "selection": selection,
             "leaf_evaluator": {"name": "playout", "playouts": 100},
+            "proven_values": proven,
         },
     )
     one, three = (
