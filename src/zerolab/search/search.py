@@ -41,11 +41,9 @@ from zerolab.search.state import (
     empty_workspace,
 )
 from zerolab.search.tie_break import TIE_BREAK_TYPES
-from zerolab.search.tree import Forest, by_field, empty_forest, grown
+from zerolab.search.tree import FIRST_NODES, Forest, by_field, empty_forest, grown
 from zerolab.search.utility import WithDraws, ZeroSum
 from zerolab.search.waves import OneLeaf, SeveralLeaves, most_leaves
-
-_FIRST_NODES = 1024
 
 
 class Search:
@@ -76,7 +74,7 @@ class Search:
         self._options = _step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.words(game), rules.actions(game)
         self._actions = actions
-        nodes = max(_FIRST_NODES, 2 * actions)
+        nodes = max(FIRST_NODES, 2 * actions)
         forest = empty_forest(
             slots,
             nodes,

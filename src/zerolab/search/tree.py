@@ -17,6 +17,9 @@ from zerolab.core.memory import LINE, borrowed, prefetch
 from zerolab.search.proofs import NoProofs
 from zerolab.search.utility import ZeroSum
 
+FIRST_NODES = 1024
+"""How many nodes a tree has room for at first; it grows when they are used up."""
+
 UNSEEN = 3
 """The outcome of a node that no simulation has reached yet; its state is not set either."""
 
