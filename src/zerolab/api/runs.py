@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.networks import Network, load_network
-from zerolab.core.errors import UserError, quoted, require
+from zerolab.core.errors import require
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.configure import amend, resolve
+from zerolab.training.configure import amend, as_assignments, resolve
 from zerolab.training.records import Record
 from zerolab.training.trainer import Trainer, check_inputs
 
@@ -77,7 +77,7 @@ def train(
     require("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_function("on_stage", on_stage)
     folder = Path(run)
-    assignments = list(_assignments(settings or {}))
+    assignments = list(as_assignments(settings or {}))
     if is_run(folder):
         opened = RunFolder.open(folder)
         named = [] if game is None else [f"game={json.dumps(game)}"]
@@ -89,28 +89,3 @@ def train(
     with opened.locked():
         Trainer(opened, chosen, on_record=on_stage).train()
     return Run(folder)
-
-
-def _assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield nested settings as the ``KEY=VALUE`` texts of the command line."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _assignments(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}={_as_toml(f'{prefix}{key}', value)}"
-
-
-def _as_toml(key: str, value: Any) -> str:
-    try:
-        return _inline(value)
-    except (TypeError, ValueError, RecursionError):
-        raise UserError(f"{key} = {quoted(value)}: expected numbers, texts or lists") from None
-
-
-def _inline(value: Any) -> str:
-    """Return a value as TOML on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return json.dumps(value)

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import inspect
-import json as json_format
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from pydantic import ValidationError
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.cli.output import Console
+from zerolab.cli.output import Console, print_json
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
-from zerolab.cli.progress_bar import progress_bar
-from zerolab.core.config import explained
+from zerolab.cli.progress_bar import duration, progress_bar
 from zerolab.core.errors import UserError
-from zerolab.studies.interface import Study, registered_studies
+from zerolab.core.threads import available_cores
+from zerolab.studies.interface import Scale, Study, registered_studies
 
-_FOLDERS = Path("studies")
+if TYPE_CHECKING:
+    from zerolab.studies.engine.conduct import Conduct
+    from zerolab.studies.engine.scheduler import View
+    from zerolab.studies.engine.workers import Workers
+
+_FOLDER = Path("studies")
 _WIDTH = 160
 _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+_Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
 
 def studies(
@@ -39,7 +43,7 @@ def studies(
 
     Examples:
       zerolab study
-      zerolab study table-5.1 --games 500
+      zerolab study warm-start --scale mini
 
     Args:
         name: Which study; its options follow the name.
@@ -47,12 +51,9 @@ def studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    listed = {name: _headline(study) for name, study in registered_studies().items()}
+    listed = {name: headline(study) for name, study in registered_studies().items()}
     if json:
-        json_format.dump(
-            [{"name": name, "help": text} for name, text in listed.items()], sys.stdout
-        )
-        print()
+        print_json([{"name": name, "help": text} for name, text in listed.items()])
         return
     table = Table(box=None, header_style="bold")
     for heading in ("study", "what it does"):
@@ -62,33 +63,139 @@ def studies(
     Console(width=_WIDTH, soft_wrap=True).print(table)
 
 
-def _headline(study: type[Study]) -> str:
-    return inspect.getdoc(study).partition("\n")[0]  # type: ignore[union-attr]
+def headline(study: Study) -> str:
+    """Return what a study is, in one line."""
+    return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
-def _command(study: type[Study], again: str) -> Callable[..., None]:
-    """Return the function whose options are the study's settings and those of all studies."""
+def _command(study: Study, again: str) -> Callable[..., None]:
+    """Return the function whose options are those of all studies and whose help is the study's."""
 
     def command(
-        settings: Study, *, folder: Path = _FOLDERS / study.name, json: bool = False
+        *,
+        scale: Scale = "mini",
+        only: _Parts = (),
+        workers: int = 0,
+        ray: str = "",
+        status: bool = False,
+        folder: Path = _FOLDER,
+        json: bool = False,
     ) -> None:
-        with resumable("what is finished is stored", again):
-            report = settings.run(folder, progress_bar)
-        if json:
-            json_format.dump(report.as_dict(), sys.stdout, indent=1)
-            print()
-        else:
-            report.show(Console(width=_WIDTH, soft_wrap=True))
+        from zerolab.studies.engine.conduct import Conduct
 
-    fields: Any = Annotated[study, tyro.conf.arg(name="")]  # an option each, without a prefix
-    command.__annotations__ = {"settings": fields, "folder": Path, "json": bool}
-    command.__doc__ = f"{inspect.getdoc(study)}\n\n{_SHARED_OPTIONS}"
+        conduct = Conduct.of(study, scale, folder, only)
+        if status:
+            _show_status(conduct, json)
+            return
+        _work(conduct, workers, ray, again)
+        _report(conduct, json)
+
+    command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
     return command
 
 
-_SHARED_OPTIONS = """Args:
-    folder: Where everything is kept.
-    json: Print the results as JSON."""
+_OPTIONS = """Args:
+    scale: smoke: seconds, to see that it works; mini: minutes; small: a night on two cores; paper:
+        the published design.
+    only: A part of the study to work on, as --status lists them; may be repeated.
+    workers: Processes that work at once, each on its share of the cores; by default one per core.
+    ray: Work on a Ray cluster instead: its address, or local for one that is started here.
+    status: Only show how far the study has come, and what the rest will take.
+    folder: Where studies keep their runs, games and reports.
+    json: Print the results, or the status, as JSON."""
+
+
+def _work(conduct: Conduct, workers: int, ray: str, again: str) -> None:
+    """Do what is left, with one bar for everything; raise UserError if something failed."""
+    before = conduct.view()
+    left = before.runs - before.finished_runs, before.games - before.finished_games
+    if left != (0, 0):
+        conduct.require_room()
+        crew = _workers(workers, ray, conduct)
+        _announce(conduct, before, crew.count)
+        with (
+            resumable("what is finished is stored", again),
+            progress_bar(conduct.folder.path.name, round(before.seconds), "s of work") as update,
+        ):
+            failures = conduct.work(crew, lambda view: update(*_progress(view, before)))
+    else:
+        failures = conduct.work(_workers(workers, "", conduct), lambda view: None)
+    if failures:
+        for title, lines in failures.items():
+            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
+        raise UserError(
+            f"{len(failures)} of the tasks failed, as shown above; what is finished is stored, and"
+            f" the same command tries the others again: {again}"
+        )
+
+
+def _workers(count: int, ray: str, conduct: Conduct) -> Workers:
+    """Return who does the work; raise UserError where there is no such cluster."""
+    from zerolab.studies.engine.workers import LocalWorkers
+
+    if count < 0:
+        raise UserError(f"workers = {count}: expected at least 1")
+    if ray:
+        from zerolab.studies.engine.ray import RayWorkers
+
+        return RayWorkers(ray, count)
+    return LocalWorkers(count or available_cores())
+
+
+def _announce(conduct: Conduct, view: View, workers: int) -> None:
+    """Say what is to be done, how long it will take and how much disk it needs."""
+    runs, games = view.runs - view.finished_runs, view.games - view.finished_games
+    seconds = (view.seconds - view.done_seconds) / workers
+    told = (
+        f"{conduct.folder.path.name}: {runs} of {view.runs} runs to train and {games:,} of"
+        f" {view.games:,} games to play with {workers} workers; about {duration(seconds)} and"
+        f" {conduct.bytes_left() / 2**20:,.0f} MiB of disk"
+    )
+    Console(stderr=True).print(told, soft_wrap=True)
+
+
+def _progress(view: View, before: View) -> tuple[int, str]:
+    """Return the seconds of work that are done, of those that there were, and what is going on."""
+    share = view.done_seconds / view.seconds if view.seconds else 1.0
+    failed = f", {view.failed} failed" if view.failed else ""
+    note = (
+        f"{view.finished_runs}/{view.runs} runs, {view.finished_games:,}/{view.games:,} games"
+        f"{failed}; {', '.join(view.active)}"
+    )
+    return round(share * before.seconds), note
+
+
+def _show_status(conduct: Conduct, json: bool) -> None:
+    from zerolab.studies.engine.conduct import as_dict
+
+    found = as_dict(conduct, conduct.view())
+    if json:
+        print_json(found)
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in ("part", "runs", "games", "core hours left"):
+        table.add_column(heading, justify="left" if heading == "part" else "right")
+    for part in found["parts"]:
+        left = (part["seconds"] - part["done_seconds"]) / 3600
+        table.add_row(
+            Text(part["part"]),
+            f"{part['finished_runs']}/{part['runs']}",
+            f"{part['finished_games']:,}/{part['games']:,}",
+            f"{left:.2f}",
+        )
+    console = Console(width=_WIDTH, soft_wrap=True)
+    console.print(table)
+    left = (found["seconds"] - found["done_seconds"]) / 3600
+    console.print(
+        f"{conduct.folder.path}: {left:.2f} core hours left, {conduct.bytes_left() / 2**20:,.0f}"
+        " MiB of disk"
+    )
+    for title, lines in found["failures"].items():
+        console.print("\n  ".join([f"failed: {title}", *lines]))
+
+
+def _report(conduct: Conduct, json: bool) -> None:
+    """Write the report and show what matters of it."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -98,7 +205,4 @@ def run(arguments: Sequence[str]) -> None:
         return
     study = registered_studies()[arguments[0]]
     command = _command(study, shlex.join(["zerolab", "study", *arguments]))
-    try:
-        call(command, f"study {study.name}", arguments[1:])
-    except ValidationError as error:
-        raise explained(study, error) from None
+    call(command, f"study {study.name}", arguments[1:])

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing.connection import wait
 from typing import TypeVar
 
 from zerolab.core.errors import UserError
+from zerolab.core.processes import serve_parent
 
 _AHEAD = 4  # items in hand for each process, so that none waits for the slowest
 
@@ -36,7 +33,7 @@ def in_order(
         return
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, initializer=_prepare)
+    pool = ProcessPoolExecutor(processes, context, initializer=serve_parent)
     try:
         yield _results(pool, function, items, _AHEAD * processes)
     except BrokenProcessPool:
@@ -62,16 +59,3 @@ def _results(
     while waiting:
         yield waiting.popleft().result()
         waiting.extend(pool.submit(function, item) for item in islice(items, 1))
-
-
-def _prepare() -> None:
-    """End this process when its parent ends, even killed; the parent handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow_parent, daemon=True).start()
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)

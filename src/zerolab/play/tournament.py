@@ -21,6 +21,7 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.threads import available_cores
 from zerolab.play.engine import Progress, play_schedule, slots_within_memory
+from zerolab.play.observers import Recorder
 from zerolab.play.openings import with_openings
 from zerolab.play.schedule import Block, ScheduledGame, batches, round_robin
 from zerolab.play.worker import Setup
@@ -32,6 +33,9 @@ from zerolab.store.games import GameRecord, GameStore
 TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
 
 _STORE_SECONDS = 2.0
+_SLICE_SLOTS = 256
+"""Games that a slice has in progress at once. Where a network's answer depends on the batch, in its
+last bits, so do results: another number may change games."""
 
 
 class TournamentSettings(Settings):
@@ -109,6 +113,25 @@ class Tournament:
         played = set(self.store.stages())
         return [block for block in self.blocks() if (block.part, block.stage) not in played]
 
+    def slices_left(self) -> list[list[ScheduledGame]]:
+        """Return what is left as slices, each of which is played as a whole, anywhere.
+
+        How games are divided depends on the settings alone, neither on machines nor on what has
+        been played. `play_slice` plays one, `record` stores it.
+        """
+        left = set(self.blocks_left())
+        every = batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
+        return [games for games in every if any(_block_of(game) in left for game in games)]
+
+    def record(self, games: Sequence[GameRecord]) -> None:
+        """Store the games of a slice; those of blocks that are stored already are left out."""
+        left = set(self.blocks_left())
+        blocks: dict[Block, list[GameRecord]] = {}
+        for game in games:
+            if (block := _block_of(game)) in left:
+                blocks.setdefault(block, []).append(game)
+        self.store.record_all([(block.part, block.stage, met) for block, met in blocks.items()])
+
     def games_left(self) -> int:
         """Return how many games are still to be played."""
         return sum(len(block.numbers(self.settings.games)) for block in self.blocks_left())
@@ -138,6 +161,25 @@ class Tournament:
         setup = Setup(game, agents, settings.seed, 0, threads, slots)
         with _BlockRecorder(self.store, settings.games) as recorder:
             play_schedule(setup, schedule, games=[recorder], progress=progress)
+
+
+def play_slice(
+    agents: Sequence[Agent], games: Sequence[ScheduledGame], openings: int, seed: int
+) -> list[GameRecord]:
+    """Play a slice of a tournament in one thread; return its games.
+
+    The names of the agents must be those of the tournament. Raises UserError where games are too
+    short for `openings` random plies.
+    """
+    game = agents[0].game
+    recorder = Recorder()
+    setup = Setup(game, agents, seed, 0, 1, min(_SLICE_SLOTS, slots_within_memory(agents, 1)))
+    play_schedule(setup, [with_openings(game, games, openings, seed)], games=[recorder])
+    return recorder.games
+
+
+def _block_of(game: ScheduledGame | GameRecord) -> Block:
+    return Block.of(game.first, game.second, game.number)
 
 
 def gather_agents(
@@ -195,7 +237,7 @@ class _BlockRecorder:
     def finished(self, games: Sequence[GameRecord]) -> None:
         """See `GameObserver.finished`."""
         for game in games:
-            block = Block.of(game.first, game.second, game.number)
+            block = _block_of(game)
             played = self._begun.setdefault(block, [])
             played.append(game)
             if len(played) == len(block.numbers(self._games)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from zerolab.core.config import assign, parse_assignments, validate
@@ -96,3 +97,31 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
 def saved_settings(run: RunFolder) -> TrainSettings:
     """Return a run's saved settings."""
     return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
+
+
+def as_assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield settings, nested or with dotted keys, as the ``KEY=VALUE`` texts of the command line.
+
+    Raises UserError for a value that is neither number nor text, nor a list of them.
+    """
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from as_assignments(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={_as_toml(f'{prefix}{key}', value)}"
+
+
+def _as_toml(key: str, value: Any) -> str:
+    try:
+        return _inline(value)
+    except (TypeError, ValueError, RecursionError):
+        raise UserError(f"{key} = {quoted(value)}: expected numbers, texts or lists") from None
+
+
+def _inline(value: Any) -> str:
+    """Return a value as TOML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)

@@ -1,0 +1,169 @@
+"""What a study is made of: runs to train and tournaments to play, planned before any work starts.
+
+A run is known by the digest of what its result depends on. So two plans that ask for the same run
+share it, within a study and between studies, and it is trained once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.store.checks import digest
+from zerolab.store.folder import flat
+from zerolab.training.configure import as_assignments, resolve
+from zerolab.training.settings import TrainSettings
+
+Level = str | int | float
+"""What a factor is set to in a run."""
+
+_KEY_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that a study needs."""
+
+    part: str
+    """The part of the study that it belongs to, which `--only` names."""
+    factors: Mapping[str, Level]
+    """What distinguishes it from the study's other runs, the seed included."""
+    settings: TrainSettings
+
+    @cached_property
+    def label(self) -> str:
+        """The run's name within its part: its levels, such as ``wrora/seed=3``."""
+        return "/".join(
+            level if isinstance(level, str) else f"{name}={level}"
+            for name, level in self.factors.items()
+        )
+
+    @cached_property
+    def key(self) -> str:
+        """What the run is known by; see `run_key`."""
+        return run_key(self.settings)
+
+
+def run_key(settings: TrainSettings) -> str:
+    """Return the digest of everything in some settings that the result of a run depends on.
+
+    That is neither the name of the preset nor the number of threads. What is empty is left out, so
+    that a later list of options, which nobody has used, changes no key.
+    """
+    data = settings.model_dump(mode="json", exclude={"preset"})
+    known = {key: value for key, value in flat(data) if value not in ([], {}, ())}
+    del known["selfplay.threads"]
+    return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
+
+
+@dataclass(frozen=True)
+class PlannedTournament:
+    """A round robin between the final networks of runs and other agents."""
+
+    part: str
+    game: str
+    entrants: Mapping[str, PlannedRun] = field(default_factory=dict)
+    """Runs by the names under which their networks play."""
+    agents: Sequence[str] = ("random",)
+    """Specs of players that need no run."""
+    games: int = 20
+    """Games of every pair."""
+    openings: int = 0
+    """Random plies at the start of a game."""
+    options: str = ""
+    """How all networks search where that is not how they were trained, as after the ? of a spec."""
+    name: str = ""
+    """What distinguishes it from other tournaments of its part."""
+
+    @property
+    def key(self) -> str:
+        """The tournament's name within the study."""
+        return "-".join(filter(None, (self.part, self.name)))
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs meet."""
+        players = len(self.entrants) + len(self.agents)
+        return players * (players - 1) // 2
+
+
+@dataclass(frozen=True)
+class Design:
+    """Everything that a study trains and plays at a scale."""
+
+    runs: Sequence[PlannedRun]
+    tournaments: Sequence[PlannedTournament] = ()
+
+    def __post_init__(self) -> None:
+        labels = [(run.part, run.label) for run in self.runs]
+        assert len(set(labels)) == len(labels), "two runs of a part have the same label"
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of the parts, in order."""
+        return list(dict.fromkeys(each.part for each in (*self.runs, *self.tournaments)))
+
+    def only(self, parts: Sequence[str]) -> Design:
+        """Return some parts alone; raise UserError for one that there is not."""
+        for part in parts:
+            if part not in self.parts:
+                known = ", ".join(self.parts)
+                raise UserError(
+                    f"unknown part {quoted(part)}: expected one of {known}"
+                    f"{nearest(part, self.parts)}"
+                )
+        if not parts:
+            return self
+        return Design(
+            [run for run in self.runs if run.part in parts],
+            [each for each in self.tournaments if each.part in parts],
+        )
+
+    @cached_property
+    def distinct_runs(self) -> dict[str, PlannedRun]:
+        """The runs by their keys; plans that ask for the same one count once."""
+        return {run.key: run for run in self.runs}
+
+    @cached_property
+    def digest(self) -> str:
+        """What changes with anything that is trained or played."""
+        facts: list[Any] = [(run.part, run.label, run.key) for run in self.runs]
+        for each in self.tournaments:
+            entrants = {name: run.key for name, run in each.entrants.items()}
+            facts.append((each.key, each.game, entrants, [*each.agents, each.games, each.openings, each.options]))
+        return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
+
+
+def planned_run(
+    part: str,
+    game: str,
+    preset: str,
+    factors: Mapping[str, Level],
+    changes: Mapping[str, Any],
+    seed: int = 0,
+) -> PlannedRun:
+    """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor."""
+    settings = resolve(game, preset, [*as_assignments(changes), f"seed={seed}"])
+    return PlannedRun(part, {**factors, "seed": seed}, settings)
+
+
+def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
+    """Yield every combination of the levels of some factors."""
+    for chosen in product(*levels.values()):
+        yield dict(zip(levels, chosen, strict=True))
+
+
+def one_at_a_time(
+    levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
+) -> Iterator[dict[str, Level]]:
+    """Yield the defaults, and every combination that differs from them in one factor."""
+    yield dict(default)
+    for name, values in levels.items():
+        for value in values:
+            if value != default[name]:
+                yield {**default, name: value}

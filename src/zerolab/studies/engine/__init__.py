@@ -1,0 +1,1 @@
+"""What all studies share: planned work is done, kept and found again, on any number of workers."""

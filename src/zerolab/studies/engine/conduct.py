@@ -1,0 +1,98 @@
+"""Conducting a study: what it needs, whether the disk has room, the work, and how far it has come."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.studies.design import Design
+from zerolab.studies.engine.estimate import run_bytes
+from zerolab.studies.engine.layout import Failures, StudyFolder
+from zerolab.studies.engine.scheduler import Scheduler, View
+from zerolab.studies.engine.workers import Workers
+from zerolab.studies.interface import Scale, Study
+
+_SPARE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """A study at a scale in a folder, or some parts of it."""
+
+    study: Study
+    scale: Scale
+    folder: StudyFolder
+    design: Design
+    """All of it: folders know the whole."""
+    only: Sequence[str] = ()
+    """The parts to work on; all if empty."""
+
+    @classmethod
+    def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> Conduct:
+        """Plan a study; raise UserError for an unknown part."""
+        design = study.design(scale)
+        design.only(only)
+        return cls(study, scale, StudyFolder(root, study.name, scale), design, only)
+
+    @property
+    def chosen(self) -> Design:
+        """The parts to work on."""
+        return self.design.only(self.only)
+
+    def view(self) -> View:
+        """Return how far the study has come, whoever works on it."""
+        return Scheduler(self.folder, self.chosen).view()
+
+    def bytes_left(self) -> float:
+        """Return about how many bytes the rest will take."""
+        runs = self.chosen.distinct_runs.values()
+        return sum(
+            run_bytes(run.settings) * (1 - self.folder.share_done(run))
+            for run in runs if not self.folder.is_finished(run)
+        )  # fmt: skip
+
+    def require_room(self) -> None:
+        """Raise UserError where the disk has less room than the rest will take."""
+        needed = self.bytes_left() + _SPARE_BYTES
+        place = next(each for each in (self.folder.root, *self.folder.root.absolute().parents)
+                     if each.exists())  # fmt: skip
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise UserError(
+                f"{quoted(self.folder.path)} will take about {_gib(needed)}, and the disk has"
+                f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
+            )
+
+    def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
+        """Do all that is left, and return what has failed.
+
+        Raises UserError if another process is at work on the study, or the folder is another one's.
+        """
+        with self.folder.locked(self.design), workers:
+            return Scheduler(self.folder, self.chosen).work(workers, watch)
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def as_dict(conduct: Conduct, view: View) -> dict[str, Any]:
+    """Return how far a study has come, for programs."""
+    failures = conduct.folder.failures() if conduct.folder.exists else {}
+    return {
+        "study": conduct.study.name,
+        "scale": conduct.scale,
+        "folder": str(conduct.folder.path),
+        **view._asdict(),
+        "parts": [_part(conduct, part) for part in conduct.chosen.parts],
+        "failures": failures,
+    }
+
+
+def _part(conduct: Conduct, part: str) -> dict[str, Any]:
+    view = Scheduler(conduct.folder, conduct.design.only([part])).view()
+    return {"part": part, **view._asdict()}

@@ -1,0 +1,162 @@
+"""How long work will take and how much disk it needs: a model, scaled by what was measured.
+
+The model counts what takes long, that is simulations of self-play and examples seen by learning,
+and knows how large the network is. Its constants are those of one core of a laptop; `Pace` replaces
+them by what finished tasks took on the machine at hand.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.networks.catalogue import build_network
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import ONGOING
+from zerolab.studies.design import PlannedTournament
+from zerolab.training.settings import TrainSettings
+
+_SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
+_SAMPLE_SECONDS = 1e-4  # a step's fixed costs, divided by the papers' batch of 64
+_FLOPS = 5e10
+_TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
+_STAGE_SECONDS = 0.3  # loading, saving
+_COMPRESSED = 0.4  # see store.examples
+_RANDOM_GAMES = 20
+_SHARE_KEPT = 0.7  # of candidates that a gate accepts, whose networks stay on disk
+
+
+class Work(NamedTuple):
+    """What a run does, in numbers."""
+
+    simulations: float
+    samples: float
+    """Examples seen by learning, repetitions included."""
+    positions: float
+    """Examples that are stored."""
+
+
+def work_of(settings: TrainSettings) -> Work:
+    """Return about what a run does; games are taken to be as long as random ones."""
+    plies, learn = mean_plies(settings.game), settings.learn
+    fresh = settings.selfplay.episodes * plies
+    images = symmetries(settings.game) if learn.symmetries == "all" else 1
+    samples = 0.0
+    for iteration in range(1, settings.iterations + 1):
+        total = round(iteration * fresh)
+        kept = learn.window.positions(iteration, total)
+        newest = getattr(learn.window, "iterations", iteration)
+        window = min(newest, iteration) * fresh if kept is None else min(kept, total)
+        epoch = images * window / learn.batch_size
+        samples += learn.steps(max(1, round(epoch)), round(fresh)) * learn.batch_size
+    games = settings.selfplay.episodes + settings.gate.games
+    moves = settings.iterations * games * plies
+    return Work(moves * settings.search.simulations, samples, settings.iterations * fresh)
+
+
+def run_seconds(settings: TrainSettings) -> float:
+    """Return about how many seconds a run takes on one core."""
+    work, flops = work_of(settings), forward_flops(settings)
+    played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
+    learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
+    return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
+
+
+def tournament_seconds(tournament: PlannedTournament) -> float:
+    """Return about how many seconds a tournament takes on one core."""
+    runs = [run.settings for run in tournament.entrants.values()]
+    move = sum(
+        each.search.simulations * (_SIMULATION_SECONDS + forward_flops(each) / _FLOPS)
+        for each in runs
+    ) / max(1, len(runs))
+    return tournament.pairs * tournament.games * mean_plies(tournament.game) * move
+
+
+def run_bytes(settings: TrainSettings) -> float:
+    """Return about how many bytes a run takes on disk."""
+    game = parse_game(settings.game)
+    actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
+    position = 8 * words + 4 * actions + 20
+    weights = 4 * _network_size(settings.game, _AsKey(settings)).weights
+    networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
+    return work_of(settings).positions * position * _COMPRESSED + networks * weights
+
+
+def forward_flops(settings: TrainSettings) -> float:
+    """Return the floating-point operations of evaluating one position."""
+    return _network_size(settings.game, _AsKey(settings)).flops
+
+
+class _NetworkSize(NamedTuple):
+    flops: float
+    """Operations per position."""
+    weights: int
+
+
+class _AsKey:
+    """Settings that are equal as keys of a cache if their networks are."""
+
+    def __init__(self, settings: TrainSettings) -> None:
+        self.settings = settings
+        self._text = settings.network.model_dump_json()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _AsKey) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+@cache
+def _network_size(game: str, key: _AsKey) -> _NetworkSize:
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    parsed = parse_game(game)
+    network = build_network(key.settings.network, parsed, key.settings.seed).eval()
+    planes = torch.from_numpy(host.encode(parsed, host.start(parsed)))
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        network(planes[None])
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    return _NetworkSize(float(counter.get_total_flops()), weights)
+
+
+@cache
+def mean_plies(game: str) -> float:
+    """Return the mean length of some random games."""
+    parsed, total = parse_game(game), 0
+    random = streams.generator(0, 0, streams.ARENA_OPENING)
+    for _ in range(_RANDOM_GAMES):
+        state = host.start(parsed)
+        while host.outcome(parsed, state) == ONGOING:
+            action = int(random.choice(np.flatnonzero(host.legal(parsed, state))))
+            state, total = host.apply(parsed, state, action), total + 1
+    return total / _RANDOM_GAMES
+
+
+@cache
+def symmetries(game: str) -> int:
+    """Return how many symmetries a game has."""
+    return len(host.symmetry_tables(parse_game(game))[0])
+
+
+class Pace:
+    """How much longer tasks take here than the model says, from those that are finished."""
+
+    def __init__(self) -> None:
+        self._estimated = self._measured = 0.0
+
+    def add(self, estimated: float, measured: float) -> None:
+        """Take note of a finished task, in seconds."""
+        self._estimated += estimated
+        self._measured += measured
+
+    @property
+    def factor(self) -> float:
+        """What to multiply estimates by; 1 before anything was measured."""
+        return self._measured / self._estimated if self._measured else 1.0

@@ -1,0 +1,126 @@
+"""Where the work of studies is kept.
+
+::
+
+    studies/runs/KEY/                      a run; all studies of the folder share them
+    studies/NAME-SCALE/study.toml          the study and the digest of its design
+    studies/NAME-SCALE/tournaments/PART/   games and ratings
+    studies/NAME-SCALE/failures.json       what failed, until it succeeds
+    studies/NAME-SCALE/report/             tables, figures and pages
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import write_text
+from zerolab.store.checks import read_bytes, reading
+from zerolab.store.folder import FolderKind
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.studies.design import Design, PlannedRun, PlannedTournament, run_key
+from zerolab.training.configure import saved_settings
+
+STUDY = FolderKind("study", "study.toml", "--folder")
+
+_LARGEST = 1 << 24
+
+Failures = dict[str, list[str]]
+"""The last lines of what failed, by the name of the task."""
+
+
+class StudyFolder:
+    """The folder of one study at one scale, beside the runs that it shares with others."""
+
+    def __init__(self, root: Path, study: str, scale: str) -> None:
+        self.root = root
+        self.path = root / f"{study}-{scale}"
+        self._settings = {"study": study, "scale": scale}
+
+    @contextmanager
+    def locked(self, design: Design) -> Iterator[None]:
+        """Begin the study or go on with it, and keep other processes out.
+
+        Raises UserError if the folder holds something else, or if it was begun with another design.
+        """
+        wanted = {**self._settings, "design": design.digest}
+        with STUDY.locked(self.path):
+            if not STUDY.is_in(self.path):
+                STUDY.write_settings(self.path, wanted)
+            elif self.saved() != wanted:
+                raise UserError(
+                    f"{quoted(self.path)} was begun by a version of zerolab with another design of"
+                    " this study: choose another --folder, or remove it (runs are kept beside it)"
+                )
+            yield
+
+    def saved(self) -> Mapping[str, str]:
+        """Return what study.toml says; raise UserError if it is missing or damaged."""
+        return STUDY.read_settings(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the study has been begun."""
+        return self.path.is_dir() and STUDY.is_in(self.path)
+
+    def run_path(self, run: PlannedRun) -> Path:
+        """Return where a run is kept."""
+        return self.root / "runs" / run.key
+
+    def open_run(self, run: PlannedRun) -> RunFolder | None:
+        """Return a run if it has been begun; raise UserError if it is damaged or another one."""
+        path = self.run_path(run)
+        if not is_run(path):
+            return None
+        opened = RunFolder.open(path)
+        if run_key(saved_settings(opened)) != run.key:
+            raise UserError(f"{quoted(path)} has other settings than its name says: remove it")
+        return opened
+
+    def is_finished(self, run: PlannedRun) -> bool:
+        """Return whether a run has been trained to its end."""
+        opened = self.open_run(run)
+        return opened is not None and opened.progress.finished
+
+    def iteration(self, run: PlannedRun) -> int:
+        """Return the iteration that a run is in, counted from 1."""
+        opened = self.open_run(run)
+        return min(run.settings.iterations, opened.progress.iteration) if opened else 1
+
+    def share_done(self, run: PlannedRun) -> float:
+        """Return the share of a run's iterations that are finished."""
+        return (self.iteration(run) - 1) / run.settings.iterations
+
+    def run_seconds(self, run: PlannedRun) -> float:
+        """Return how many seconds a run has taken so far."""
+        opened = self.open_run(run)
+        return sum(line["wall_seconds"] for line in opened.metrics()) if opened else 0.0
+
+    def tournament_path(self, tournament: PlannedTournament) -> Path:
+        """Return where a tournament is kept."""
+        return self.path / "tournaments" / tournament.key
+
+    @property
+    def report(self) -> Path:
+        """Where the report is written."""
+        return self.path / "report"
+
+    @property
+    def _failures_path(self) -> Path:
+        return self.path / "failures.json"
+
+    def failures(self) -> Failures:
+        """Return what has failed and not succeeded since."""
+        if not self._failures_path.exists():
+            return {}
+        content = read_bytes(self._failures_path, _LARGEST)
+        with reading(self._failures_path):
+            return {str(task): [str(line) for line in told]
+                    for task, told in json.loads(content).items()}  # fmt: skip
+
+    def save_failures(self, failures: Failures) -> None:
+        """Replace the list of what has failed."""
+        write_text(self._failures_path, json.dumps(failures, indent=1) + "\n")

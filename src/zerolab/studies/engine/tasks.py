@@ -1,0 +1,164 @@
+"""What workers do: train a run, play a slice of a tournament, compile what both need.
+
+A task is plain data, so that it can travel to another process or machine, and says everything that
+its work depends on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.core.threads import available_cores
+from zerolab.play.schedule import ScheduledGame
+from zerolab.store.games import GameRecord
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.settings import TrainSettings
+
+_LAST_LINES = 12
+
+OnCommit = Callable[[], None]
+"""Is called after every stage of a run that is saved."""
+
+
+class Task(Protocol):
+    """Work for one worker."""
+
+    @property
+    def title(self) -> str:
+        """What people call it; different for all tasks of a study."""
+        ...
+
+    def run(self, on_commit: OnCommit) -> Any:
+        """Do the work; raise UserError for what a user can mend."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """How a task has ended."""
+
+    task: Task
+    result: Any = None
+    """What `Task.run` has returned."""
+    failure: list[str] | None = None
+    """The last lines of what went wrong, if anything did."""
+
+
+@dataclass(frozen=True)
+class TrainTask:
+    """Trains a run to its end, or goes on with it."""
+
+    title: str
+    key: str
+    """See `PlannedRun.key`."""
+    folder: str
+    settings: Mapping[str, Any]
+
+    def run(self, on_commit: OnCommit = lambda: None) -> None:
+        """See `Task.run`."""
+        # Torch takes seconds to load: whoever only plans tasks does without.
+        from zerolab.training.configure import saved_settings
+        from zerolab.training.trainer import Trainer, check_inputs
+
+        path = Path(self.folder)
+        if is_run(path):
+            run = RunFolder.open(path)
+            settings = saved_settings(run)
+        else:
+            settings = validate(TrainSettings, self.settings)
+            check_inputs(settings)
+            run = RunFolder.create(path, settings.model_dump())
+        with run.locked():
+            Trainer(run, with_threads(settings), on_record=lambda _: on_commit()).train()
+
+
+def with_threads(settings: TrainSettings) -> TrainSettings:
+    """Return the settings with as many threads of self-play as this worker has cores."""
+    play = settings.selfplay.model_copy(update={"threads": available_cores()})
+    return settings.model_copy(update={"selfplay": play})
+
+
+class Entrant(NamedTuple):
+    """A player of a tournament: the best network of a run, or an agent by its spec."""
+
+    name: str
+    run: str | None = None
+    """The run's folder."""
+    options: str = ""
+    """See `PlannedTournament.options`."""
+
+
+@dataclass(frozen=True)
+class SliceTask:
+    """Plays a slice of a tournament and returns its games."""
+
+    title: str
+    tournament: str
+    """See `PlannedTournament.key`."""
+    game: str
+    entrants: Sequence[Entrant]
+    """The players of the slice."""
+    games: Sequence[ScheduledGame]
+    openings: int
+    seed: int
+
+    def run(self, on_commit: OnCommit = lambda: None) -> list[GameRecord]:
+        """See `Task.run`."""
+        from zerolab.play.tournament import play_slice
+
+        agents = [entrant_agent(each, self.game) for each in self.entrants]
+        return play_slice(agents, self.games, self.openings, self.seed)
+
+
+def entrant_agent(entrant: Entrant, game: str) -> Any:
+    """Return a player of a tournament; its name does not depend on where runs are kept."""
+    from zerolab.agents.kinds.run import playable, run_agent
+    from zerolab.agents.options import NetworkOptions, parse_options
+    from zerolab.agents.specs import parse_agents
+    from zerolab.rules.catalogue import parse_game
+
+    if entrant.run is None:
+        return parse_agents([entrant.name], parse_game(game))[0]
+    run = RunFolder.open(Path(entrant.run))
+    options = parse_options(NetworkOptions, entrant.options or None, playable(run).search)
+    return replace(run_agent(run, run.progress.best, options), name=entrant.name)
+
+
+@dataclass(frozen=True)
+class CompileTask:
+    """Compiles the kernels of self-play for all workers of a machine: a cache on disk has them."""
+
+    title: str
+    settings: Mapping[str, Any]
+
+    def run(self, on_commit: OnCommit = lambda: None) -> None:
+        """See `Task.run`."""
+        from zerolab.networks.catalogue import build_network
+        from zerolab.networks.inference import NetworkEvaluator
+        from zerolab.play.selfplay import play_episodes
+        from zerolab.rules.catalogue import parse_game
+        from zerolab.training.warm_start.settings import warm_start_search
+
+        settings = validate(TrainSettings, self.settings)
+        game = parse_game(settings.game)
+        evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)
+        play = settings.selfplay.model_copy(update={"episodes": 2, "threads": 1})
+        for weight in (0.0, 1.0):
+            search = warm_start_search(settings.search, settings.warm_start, weight)
+            search = search.model_copy(update={"simulations": 2})
+            play_episodes(game, play, search, evaluator, seed=0, iteration=1)
+
+
+def perform(task: Task, on_commit: OnCommit = lambda: None) -> Outcome:
+    """Run a task; an error becomes part of the outcome, so that the worker serves on."""
+    try:
+        return Outcome(task, task.run(on_commit))
+    except UserError as error:
+        return Outcome(task, failure=str(error).splitlines())
+    except Exception:  # whatever it is: the other tasks are to go on
+        return Outcome(task, failure=traceback.format_exc().splitlines()[-_LAST_LINES:])

@@ -1,0 +1,132 @@
+"""Workers: whoever does the tasks of a study. On this machine they are processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from filelock import FileLock, Timeout
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
+
+from zerolab.core.processes import serve_parent
+from zerolab.core.threads import available_cores
+from zerolab.studies.engine.tasks import Outcome, Task, perform
+
+
+class Workers(Protocol):
+    """Does tasks, `count` at a time. It is a context: leaving it ends all work at once."""
+
+    count: int
+
+    def __enter__(self) -> Self:
+        """Get ready."""
+        ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop; tasks that are not done are not."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Begin a task; at most `count` are under way."""
+        ...
+
+    def finished(self, seconds: float) -> list[Outcome]:
+        """Wait that long for an outcome; return all that there are by then."""
+        ...
+
+
+class LocalWorkers:
+    """Processes on this machine, each pinned to its share of the cores.
+
+    One that dies, whatever kills it, fails its task alone and is replaced. All of them end with
+    this process.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._running: dict[ProcessFuture[Outcome], Task] = {}
+
+    def __enter__(self) -> Self:
+        """See `Workers`."""
+        self._locks = Path(tempfile.mkdtemp(prefix="zerolab-workers-"))
+        arguments = (str(self._locks), shares_of_cores(self.count))
+        self._pool = ProcessPool(
+            self.count,
+            initializer=_start_worker,
+            initargs=arguments,
+            context=multiprocessing.get_context("spawn"),
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """See `Workers`."""
+        self._pool.stop()
+        self._pool.join()
+        shutil.rmtree(self._locks, ignore_errors=True)
+
+    def submit(self, task: Task) -> None:
+        """See `Workers`."""
+        self._running[self._pool.schedule(perform, args=[task])] = task
+
+    def finished(self, seconds: float) -> list[Outcome]:
+        """See `Workers`."""
+        done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
+        return [self._outcome(future) for future in done]
+
+    def _outcome(self, future: ProcessFuture[Outcome]) -> Outcome:
+        task = self._running.pop(future)
+        try:
+            return future.result()
+        except ProcessExpired as error:
+            return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
+
+
+def _ending(error: ProcessExpired) -> str:
+    code = error.exitcode
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def shares_of_cores(workers: int) -> list[list[int]]:
+    """Divide the cores that this process may use evenly; workers beyond them share cores."""
+    if not hasattr(os, "sched_getaffinity"):
+        return [[] for _ in range(workers)]
+    cores = sorted(os.sched_getaffinity(0))[: available_cores()]
+    if workers >= len(cores):
+        return [[cores[worker % len(cores)]] for worker in range(workers)]
+    bounds = [len(cores) * worker // workers for worker in range(workers + 1)]
+    return [cores[bounds[worker] : bounds[worker + 1]] for worker in range(workers)]
+
+
+_held: list[FileLock] = []
+
+
+def _start_worker(locks: str, shares: Sequence[Sequence[int]]) -> None:
+    """Take a share of the cores that no living worker has; a dead one's lock is free again."""
+    serve_parent()
+    for number, cores in enumerate(shares):
+        lock = FileLock(Path(locks) / str(number))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        _held.append(lock)
+        if cores:
+            os.sched_setaffinity(0, cores)
+        return

@@ -1,0 +1,187 @@
+"""What the runs and tournaments of a study have shown: all that its tables and figures are made of.
+
+Results are read from disk, so a report needs nothing but the folder. What is missing is listed, and
+whatever is there can be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from zerolab.play.tournament import Tournament
+from zerolab.ratings.bayes import Rating, Ratings, rate
+from zerolab.store.games import GameRecord
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
+from zerolab.studies.engine.layout import StudyFolder
+from zerolab.training.records import (
+    BaselineRecord,
+    GateRecord,
+    LearnRecord,
+    Record,
+    SelfPlayRecord,
+    read_records,
+)
+
+STAGES = ("selfplay", "learn", "gate")
+"""Those whose time adds up to that of training [Wang2020a, eq. 2]."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run and the records of its stages."""
+
+    planned: PlannedRun
+    path: Path
+    records: Sequence[Record]
+
+    @property
+    def factors(self) -> Mapping[str, Level]:
+        """See `PlannedRun.factors`."""
+        return self.planned.factors
+
+    def of(self, kind: type[Record]) -> list[Any]:
+        """Return the records of a kind, in order of iterations."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+    @cached_property
+    def final_losses(self) -> list[dict[str, float]]:
+        """The losses of the last epoch of every iteration, by name."""
+        return [record.loss for record in self.of(LearnRecord)]
+
+    @cached_property
+    def epoch_losses(self) -> list[list[dict[str, float]]]:
+        """The losses of every epoch of every iteration, by name."""
+        return [record.epoch_losses or [record.loss] for record in self.of(LearnRecord)]
+
+    @cached_property
+    def training_elo(self) -> list[float]:
+        """Training Elo of the best network after every iteration; the untrained one has 0."""
+        return [record.elo for record in self.of(GateRecord)]
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of self-play, learning and gates, by stage; final evaluations do not count."""
+        spent = dict.fromkeys(STAGES, 0.0)
+        for record in self.records:
+            if record.stage in spent:
+                spent[record.stage] += record.wall_seconds
+        return spent
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of training."""
+        return sum(self.seconds.values())
+
+    @property
+    def accepted(self) -> int:
+        """How many candidates became the best network."""
+        return sum(record.accepted for record in self.of(GateRecord))
+
+    @property
+    def positions(self) -> int:
+        """Positions played for learning."""
+        return sum(record.positions for record in self.of(SelfPlayRecord))
+
+    @property
+    def baselines(self) -> list[BaselineRecord]:
+        """The games of the final evaluation."""
+        return self.of(BaselineRecord)
+
+
+@dataclass(frozen=True)
+class PlayedTournament:
+    """A finished tournament."""
+
+    planned: PlannedTournament
+    games: Sequence[GameRecord]
+
+    @cached_property
+    def ratings(self) -> Ratings:
+        """Bayesian Elo of all players."""
+        return rate(self.games)
+
+    @cached_property
+    def by_name(self) -> dict[str, Rating]:
+        """The ratings by players."""
+        return {rating.player: rating for rating in self.ratings.players}
+
+    def rating(self, run: TrainedRun | PlannedRun) -> Rating:
+        """Return the rating of a run's final network."""
+        planned = run.planned if isinstance(run, TrainedRun) else run
+        name = next(
+            name for name, each in self.planned.entrants.items()
+            if (each.part, each.label) == (planned.part, planned.label)
+        )  # fmt: skip
+        return self.by_name[name]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything of a study that is finished."""
+
+    scale: str
+    design: Design
+    runs: Sequence[TrainedRun]
+    tournaments: Mapping[str, PlayedTournament]
+    """By their keys."""
+
+    def __iter__(self) -> Iterator[TrainedRun]:
+        return iter(self.runs)
+
+    def where(self, part: str | None = None, **factors: Level) -> list[TrainedRun]:
+        """Return the finished runs of a part, or all, that have some levels."""
+        return [
+            run for run in self.runs
+            if part in (None, run.planned.part)
+            and all(run.factors.get(name) == level for name, level in factors.items())
+        ]  # fmt: skip
+
+    def levels(self, factor: str, part: str | None = None) -> list[Level]:
+        """Return the levels of a factor that were planned, in order."""
+        every = (run for run in self.design.runs if part in (None, run.part))
+        return list(dict.fromkeys(run.factors[factor] for run in every if factor in run.factors))
+
+    def missing(self, part: str | None = None) -> str:
+        """Say what is not finished of a part, or of all; nothing if everything is."""
+        planned = [run for run in self.design.runs if part in (None, run.part)]
+        left = len(planned) - len(self.where(part))
+        tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
+        unplayed = [each.key for each in tournaments if each.key not in self.tournaments]
+        told = []
+        if left:
+            told.append(f"{left} of {len(planned)} runs are not finished")
+        if unplayed:
+            told.append(f"tournaments not finished: {', '.join(unplayed)}")
+        return "; ".join(told)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, of all distinct runs together."""
+        return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
+
+
+
+
+def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
+    """Read what is finished of a study; raise UserError for files that are damaged."""
+    runs = [
+        TrainedRun(run, folder.run_path(run), read_records(opened))
+        for run, opened in ((run, folder.open_run(run)) for run in design.runs)
+        if opened is not None and opened.progress.finished
+    ]
+    return Results(scale, design, runs, dict(_played(folder, design)))
+
+
+def _played(folder: StudyFolder, design: Design) -> Iterator[tuple[str, PlayedTournament]]:
+    for planned in design.tournaments:
+        path = folder.tournament_path(planned)
+        saved = Tournament.saved(path) if path.is_dir() else None
+        if saved is not None and not saved.blocks_left():
+            yield planned.key, PlayedTournament(planned, saved.games())
+
+

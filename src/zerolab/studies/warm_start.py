@@ -1,0 +1,102 @@
+"""[Wang2020b, section 5.5]: six warm starts of self-play on three games, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
+from zerolab.studies.interface import Scale, Study, register_study
+from zerolab.studies.report.document import Document
+from zerolab.studies.results import Results
+from zerolab.studies.small_runs import CHANGES, OPENINGS
+
+VARIANTS = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
+ADAPTIVE = "wrora-adaptive"
+"""WRoRa until plain search beats it in a match [Wang2021a]."""
+GAMES = ("gobang", "connect_four", "othello")
+
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
+_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
+_SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
+"""I', after which the warm start is over."""
+_SWITCHES: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (2,),
+    "mini": (1, 5, 8),
+    "small": (1, 2, 10, 20),
+    "paper": (1, 2, 10, 20, 50),
+}
+"""Others of a grid, for WRoRa."""
+_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
+
+
+@register_study
+class WarmStart(Study):
+    """Compare warm starts of self-play with the baseline on three games, by tournament.
+
+    Gobang, Connect Four and Othello on 6x6: baseline, Rollout, RAVE, RoRa, WRo and WRoRa, several
+    runs each, and WRoRa with an adaptive end. All final networks and Random play a tournament. A
+    grid of iterations in which WRoRa ends follows.
+
+    Examples:
+      zerolab study warm-start
+      zerolab study warm-start --only gobang --workers 2
+      zerolab study warm-start --scale paper --status
+    """
+
+    name: ClassVar[str] = "warm-start"
+
+    def design(self, scale: Scale) -> Design:
+        """See `Study.design`."""
+        runs, tournaments = [], []
+        for game in GAMES:
+            trained = [*_runs(scale, game), *_grid(scale, game)]
+            runs += trained
+            entrants = {run.label: run for run in trained}
+            games = 2 if scale == "smoke" else 20
+            tournaments.append(
+                PlannedTournament(
+                    game, f"{game}:6x6", entrants, games=games, openings=OPENINGS[scale]
+                )
+            )
+        return Design(runs, tournaments)
+
+    def document(self, results: Results) -> Document:
+        """See `Study.document`."""
+        raise NotImplementedError
+
+
+def _changes(scale: Scale) -> dict[str, Any]:
+    return {**CHANGES[scale], "iterations": _ITERATIONS[scale]}
+
+
+def _runs(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    linear = {"name": "linear", "iterations": _SWITCH[scale]}
+    games = CHANGES[scale].get("gate.games", 40)
+    schedules = {**dict.fromkeys(VARIANTS, linear), ADAPTIVE: {"name": "adaptive", "games": games}}
+    for variant, schedule in schedules.items():
+        for seed in range(_SEEDS[scale]):
+            yield _run(scale, game, variant, {"variant": variant}, schedule, seed)
+
+
+def _grid(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    for switch in _SWITCHES[scale]:
+        for seed in range(_GRID_SEEDS[scale]):
+            schedule = {"name": "linear", "iterations": switch}
+            yield _run(scale, game, "wrora", {"variant": f"wrora-until-{switch}"}, schedule, seed)
+
+
+def _run(
+    scale: Scale,
+    game: str,
+    variant: str,
+    factors: Mapping[str, str],
+    schedule: Mapping[str, Any],
+    seed: int,
+) -> PlannedRun:
+    changes = {
+        **_changes(scale),
+        "warm_start.variant": variant.removesuffix("-adaptive"),
+        "warm_start.schedule": schedule,
+    }
+    return planned_run(game, f"{game}:6x6", "wang2020b", factors, changes, seed)
