@@ -5,10 +5,11 @@ matplotlib is imported when a figure is made, not before: most commands draw not
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import replacing
@@ -21,6 +22,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Distinguishable by all kinds of colour vision [Okabe2008]; the last one replaces their yellow."""
 
 _DOTS_PER_INCH = 120
+_FIXED: Mapping[str, dict[str, Any]] = {
+    "png": {"pil_kwargs": {"optimize": True}},
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
+"""What makes files small, and equal for equal figures."""
 _MOST_COLUMNS = 4  # of a legend
 
 
@@ -58,9 +65,22 @@ def check_ending(path: Path) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure to a file whose ending names its format, replacing the file in one step.
 
-    Raises UserError for an unknown ending or where the file cannot be written.
+    Equal figures give equal bytes. Raises UserError for an unknown ending or where the file cannot
+    be written.
     """
     check_ending(path)
-    with replacing(path) as temporary, warnings.catch_warnings():
+    with replacing(path) as temporary:
+        temporary.write_bytes(figure_bytes(figure, path.suffix[1:].lower()))
+
+
+def figure_bytes(figure: Figure, file_format: str) -> bytes:
+    """Return what a file of a format such as ``png`` or ``svg`` holds."""
+    from matplotlib import rc_context  # noqa: PLC0415
+
+    content = io.BytesIO()
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "zerolab"}):
         warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
-        figure.savefig(temporary, dpi=_DOTS_PER_INCH, format=path.suffix[1:].lower())
+        figure.savefig(
+            content, dpi=_DOTS_PER_INCH, format=file_format, **_FIXED.get(file_format, {})
+        )
+    return content.getvalue()

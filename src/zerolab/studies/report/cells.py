@@ -1,0 +1,80 @@
+"""Cells of tables: what they hold, as text and as plain values."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Interval(Protocol):
+    """A number with its 95 % interval, such as an `Estimate`; unknown ends are infinite."""
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        ...
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        ...
+
+
+Cell = str | int | float | Interval | None
+"""None is an empty cell."""
+
+_NO_NUMBER = "\N{EN DASH}"
+
+
+def cell_text(cell: Cell, number_format: str = "") -> str:
+    """Return a cell for people.
+
+    `number_format` is as for `format`; a percentage, such as ``.1%``, has its sign after a space.
+    Without one, floats have four digits, and estimates as many as their interval gives a sense to.
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int | float):
+        return _number(cell, number_format)
+    number_format = number_format or _sensible(cell)
+    value = _number(cell.value, number_format)
+    if not (math.isfinite(cell.low) and math.isfinite(cell.high)):
+        return f"{value} (no interval)"
+    low, high = (_number(end, number_format).removesuffix(" %") for end in (cell.low, cell.high))
+    return f"{value} ({low} to {high})"
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value for people."""
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _number(number: float, number_format: str) -> str:
+    if not math.isfinite(number):
+        return _NO_NUMBER
+    if not number_format:
+        return str(number) if isinstance(number, int) else f"{number:.4g}"
+    text = format(number, number_format)
+    text = text[:-1] + " %" if text.endswith("%") else text
+    unsigned = text.removeprefix("-")  # of -0.04, -0.0 would be left
+    return text if any(digit in unsigned for digit in "123456789") else unsigned
+
+
+def _sensible(estimate: Interval) -> str:
+    """Return the format in which half the interval has two digits."""
+    margin = (estimate.high - estimate.low) / 2
+    if not math.isfinite(margin) or margin <= 0.0:
+        return ".4g"
+    return f".{min(6, max(0, 1 - math.floor(math.log10(margin))))}f"

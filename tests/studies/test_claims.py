@@ -1,0 +1,95 @@
+"""Verdicts on claims, from estimates whose p-values are known."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import NamedTuple
+
+import pytest
+
+from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.statistics import mean_of
+
+
+class Known(NamedTuple):
+    value: float
+    p: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def p_value(self, threshold):
+        return self.p
+
+
+def claim(key="better", threshold=0.0, direction="above"):
+    return Claim(
+        key, "A is better than B.", "[Wang2020b], Fig. 5.1", "Elo of A less that of B", threshold,
+        direction,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "p", "direction", "word"),
+    [
+        (1.0, 0.01, "above", "holds"),
+        (-1.0, 0.01, "above", "does not hold"),
+        (1.0, 0.01, "below", "does not hold"),
+        (-1.0, 0.01, "below", "holds"),
+        (1.0, 0.05, "above", "undecided at this scale"),
+        (-1.0, 0.3, "above", "undecided at this scale"),
+        (0.0, 0.01, "above", "undecided at this scale"),
+    ],
+)
+def test_words(value, p, direction, word):
+    (verdict,) = judge({claim(direction=direction): Known(value, p)})
+    assert verdict.word == word
+    assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
+
+
+def test_many_claims_are_judged_more_strictly_and_missing_ones_do_not_count():
+    """0.02 alone is enough; of two it is the larger one and stays; of three it is tripled."""
+    two = {claim("a"): Known(1.0, 0.02), claim("b"): Known(1.0, 0.04)}
+    assert [each.word for each in judge(two)] == ["holds", "holds"]
+    three = {**two, claim("c"): Known(1.0, 0.5)}
+    assert [each.adjusted for each in judge(three)] == pytest.approx([0.06, 0.08, 0.5])
+    assert {each.word for each in judge(three)} == {"undecided at this scale"}
+    missing = {**two, claim("c"): None, claim("d"): Missing("3 of 32 runs are not finished")}
+    verdicts = judge(missing)
+    assert [each.word for each in verdicts] == ["holds", "holds", "no data", "no data"]
+    assert [each.note for each in verdicts[2:]] == [
+        "nothing was measured", "3 of 32 runs are not finished",
+    ]  # fmt: skip
+    assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted is None
+
+
+def test_one_run_decides_nothing():
+    (verdict,) = judge({claim(): mean_of([1000.0])})
+    assert verdict.word == "undecided at this scale"
+    found = verdict.as_dict()
+    assert (found["value"], found["low"], found["high"], found["p"]) == (1000.0, None, None, 1.0)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_real_runs():
+    runs = [12.0, 15.0, 9.0, 14.0, 11.0]
+    assert judge({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
+    assert judge({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
+    assert judge({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided at this scale"
+    assert judge({}) == []
+
+
+def test_claims_are_fixed_and_told_apart():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        claim().threshold = 3.0
+    with pytest.raises(ValueError, match="share a key"):
+        judge({claim(threshold=1.0): None, claim(threshold=2.0): None})
+
+
+def test_missing_claims_have_no_numbers():
+    found = judge({claim(): Missing("no run is finished")})[0].as_dict()
+    assert found["verdict"] == "no data"
+    assert found["note"] == "no run is finished"
+    assert [found[name] for name in ("value", "low", "high", "p", "adjusted_p")] == [None] * 5
+    assert math.isfinite(found["threshold"])
