@@ -43,8 +43,7 @@ PROVENANCE = Provenance(
     versions={"zerolab": "0.1.0", "torch": "2.11.0"},
     seeds=[2, 0, 1, 7],
     machine="Processor X, 2 cores",
-    wall_hours=1.25,
-    processor_hours=2.5,
+    hours=2.5,
 )
 
 

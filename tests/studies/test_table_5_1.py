@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from zerolab.studies.table_5_1 import PLAYERS, PUBLISHED, Table51, matrix
 
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies import table_5_1
-from zerolab.studies.table_5_1 import PLAYERS, PUBLISHED, Table51, matrix
 
 # Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
 GOBANG = """

@@ -30,6 +30,7 @@ COMMANDS = {
     "dataset": "collect solved positions on which to evaluate players",
     "evaluate": "measure a player: exact accuracy, games, perfect opponents",
     "study": "reproduce what a paper measured, beside its published numbers",
+    "report": "tables, figures and claims of a study as one page",
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
     "runs": "list runs and their progress",
     "plot": "plot the training curves of runs",

@@ -13,7 +13,7 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.cli.output import Console, print_json
+from zerolab.cli.output import WIDTH, Console, print_json, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import duration, progress_bar
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from zerolab.studies.engine.scheduler import View
     from zerolab.studies.engine.workers import Workers
 
-_FOLDER = Path("studies")
-_WIDTH = 160
+STUDIES_FOLDER = Path("studies")
 _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
@@ -60,7 +59,7 @@ def studies(
         table.add_column(heading)
     for row in listed.items():
         table.add_row(*map(Text, row))
-    Console(width=_WIDTH, soft_wrap=True).print(table)
+    Console(width=WIDTH, soft_wrap=True).print(table)
 
 
 def headline(study: Study) -> str:
@@ -78,7 +77,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         workers: int = 0,
         ray: str = "",
         status: bool = False,
-        folder: Path = _FOLDER,
+        folder: Path = STUDIES_FOLDER,
         json: bool = False,
     ) -> None:
         from zerolab.studies.engine.conduct import Conduct
@@ -88,7 +87,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
             _show_status(conduct, json)
             return
         _work(conduct, workers, ray, again)
-        _report(conduct, json)
+        show_report(conduct, conduct.folder.report, json)
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
     return command
@@ -183,7 +182,7 @@ def _show_status(conduct: Conduct, json: bool) -> None:
             f"{part['finished_games']:,}/{part['games']:,}",
             f"{left:.2f}",
         )
-    console = Console(width=_WIDTH, soft_wrap=True)
+    console = Console(width=WIDTH, soft_wrap=True)
     console.print(table)
     left = (found["seconds"] - found["done_seconds"]) / 3600
     console.print(
@@ -194,8 +193,19 @@ def _show_status(conduct: Conduct, json: bool) -> None:
         console.print("\n  ".join([f"failed: {title}", *lines]))
 
 
-def _report(conduct: Conduct, json: bool) -> None:
-    """Write the report and show what matters of it."""
+def show_report(conduct: Conduct, output: Path, json: bool) -> None:
+    """Write the report on whatever is finished, and print it."""
+    from zerolab.studies.report.save import save
+    from zerolab.studies.report.terminal import show
+
+    document = conduct.document()
+    save(document, output)
+    if json:
+        print_json(document.as_dict())
+        return
+    console = table_console()
+    show(document, console)
+    console.print(f"\nthe whole report: {output / 'index.html'}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -106,7 +106,8 @@ class Design:
     @property
     def parts(self) -> list[str]:
         """The names of the parts, in order."""
-        return list(dict.fromkeys(each.part for each in (*self.runs, *self.tournaments)))
+        every = [*(run.part for run in self.runs), *(each.part for each in self.tournaments)]
+        return list(dict.fromkeys(every))
 
     def only(self, parts: Sequence[str]) -> Design:
         """Return some parts alone; raise UserError for one that there is not."""
@@ -135,7 +136,14 @@ class Design:
         facts: list[Any] = [(run.part, run.label, run.key) for run in self.runs]
         for each in self.tournaments:
             entrants = {name: run.key for name, run in each.entrants.items()}
-            facts.append((each.key, each.game, entrants, [*each.agents, each.games, each.openings, each.options]))
+            facts.append(
+                (
+                    each.key,
+                    each.game,
+                    entrants,
+                    [*each.agents, each.games, each.openings, each.options],
+                )
+            )
         return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
 
 

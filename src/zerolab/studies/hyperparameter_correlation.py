@@ -1,4 +1,4 @@
-"""[Wang2020a, Table 2, Figs 4 to 6]: how four hyper-parameters act together on strength and time."""
+"""[Wang2020a, Table 2, Figs 4 to 6]: how four hyper-parameters together act on Elo and time."""
 
 from __future__ import annotations
 

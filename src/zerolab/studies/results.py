@@ -6,7 +6,7 @@ whatever is there can be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
+from zerolab.studies.report.provenance import Provenance, current_versions, this_machine
 from zerolab.training.records import (
     BaselineRecord,
     GateRecord,
@@ -165,8 +166,6 @@ class Results:
         return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
 
 
-
-
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
     """Read what is finished of a study; raise UserError for files that are damaged."""
     runs = [
@@ -185,3 +184,19 @@ def _played(folder: StudyFolder, design: Design) -> Iterator[tuple[str, PlayedTo
             yield planned.key, PlayedTournament(planned, saved.games())
 
 
+def provenance(results: Results) -> Provenance:
+    """Return where the results of a study come from."""
+    runs = {run.planned.key: run for run in results.runs}
+    return Provenance(
+        runs=len(runs),
+        digests=[f"{key} {_network_digest(run.path)}" for key, run in runs.items()],
+        versions=current_versions(),
+        seeds=[run.planned.settings.seed for run in runs.values()],
+        machine=this_machine(),
+        hours=results.seconds / 3600,
+    )
+
+
+def _network_digest(path: Path) -> str:
+    run = RunFolder.open(path)
+    return run.weights_digest(run.progress.best)

@@ -1,4 +1,4 @@
-"""Conducting a study: what it needs, whether the disk has room, the work, and how far it has come."""
+"""Conducting a study: what it needs, the work itself, how far it has come, and the report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.scheduler import Scheduler, View
 from zerolab.studies.engine.workers import Workers
 from zerolab.studies.interface import Scale, Study
+from zerolab.studies.report.document import Document
+from zerolab.studies.results import Results, load_results
 
 _SPARE_BYTES = 1 << 28
 
@@ -66,6 +68,20 @@ class Conduct:
                 f"{quoted(self.folder.path)} will take about {_gib(needed)}, and the disk has"
                 f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
             )
+
+    def results(self) -> Results:
+        """Return everything that is finished; raise UserError where nothing has been begun."""
+        if not self.folder.exists:
+            raise UserError(
+                f"{quoted(self.folder.path)} holds no study: expected one that has been begun, as"
+                f" by zerolab study {self.study.name} --scale {self.scale}"
+            )
+        self.folder.require(self.design)
+        return load_results(self.folder, self.design, self.scale)
+
+    def document(self) -> Document:
+        """Return the report on everything that is finished; parts that are not say so."""
+        return self.study.document(self.results())
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do all that is left, and return what has failed.

@@ -11,6 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from zerolab.core import streams
 from zerolab.networks.catalogue import build_network
@@ -113,9 +115,6 @@ class _AsKey:
 
 @cache
 def _network_size(game: str, key: _AsKey) -> _NetworkSize:
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
     parsed = parse_game(game)
     network = build_network(key.settings.network, parsed, key.settings.seed).eval()
     planes = torch.from_numpy(host.encode(parsed, host.start(parsed)))

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,20 +46,20 @@ class StudyFolder:
 
         Raises UserError if the folder holds something else, or if it was begun with another design.
         """
-        wanted = {**self._settings, "design": design.digest}
         with STUDY.locked(self.path):
-            if not STUDY.is_in(self.path):
-                STUDY.write_settings(self.path, wanted)
-            elif self.saved() != wanted:
-                raise UserError(
-                    f"{quoted(self.path)} was begun by a version of zerolab with another design of"
-                    " this study: choose another --folder, or remove it (runs are kept beside it)"
-                )
+            if self.exists:
+                self.require(design)
+            else:
+                STUDY.write_settings(self.path, {**self._settings, "design": design.digest})
             yield
 
-    def saved(self) -> Mapping[str, str]:
-        """Return what study.toml says; raise UserError if it is missing or damaged."""
-        return STUDY.read_settings(self.path)
+    def require(self, design: Design) -> None:
+        """Raise UserError if the study was begun with another design, or its file is damaged."""
+        if STUDY.read_settings(self.path) != {**self._settings, "design": design.digest}:
+            raise UserError(
+                f"{quoted(self.path)} was begun by a version of zerolab with another design of"
+                " this study: choose another --folder, or remove it (runs are kept beside it)"
+            )
 
     @property
     def exists(self) -> bool:

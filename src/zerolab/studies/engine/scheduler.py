@@ -54,9 +54,9 @@ class Scheduler:
         self._rounds = [Round(folder, each, self._stack) for each in design.tournaments]
         runs = design.distinct_runs
         self._seconds = {key: run_seconds(run.settings) for key, run in runs.items()}
-        self._unfinished = {
-            key: run for key, run in runs.items() if not folder.is_finished(run)
-        }
+        self._unfinished = {key: run for key, run in runs.items() if not folder.is_finished(run)}
+        self._shares = {key: folder.share_done(run) for key, run in self._unfinished.items()}
+        """How much of each unfinished run is done; of those under way, when it was last looked."""
         self._queue = sorted(self._unfinished.values(), key=self._urgency)
         self._pace = Pace()
         for key in runs.keys() - self._unfinished.keys():
@@ -136,9 +136,8 @@ class Scheduler:
     def view(self) -> View:
         """Return how far the study has come."""
         runs, factor = self._design.distinct_runs, self._pace.factor
-        share_left = {key: 1 - self._folder.share_done(run)
-                      for key, run in self._unfinished.items()}  # fmt: skip
-        left = sum(self._seconds[key] * share for key, share in share_left.items())
+        active = list(self._describe_active())
+        left = sum(self._seconds[key] * (1 - self._shares[key]) for key in self._unfinished)
         left += sum(each.seconds_left for each in self._rounds)
         total = sum(self._seconds.values()) + sum(each.seconds for each in self._rounds)
         return View(
@@ -146,18 +145,20 @@ class Scheduler:
             finished_runs=len(runs) - len(self._unfinished),
             games=sum(each.games for each in self._rounds),
             finished_games=sum(each.games - each.games_left for each in self._rounds),
-            active=list(self._describe_active()),
+            active=active,
             failed=len(self._failures),
             seconds=factor * total,
             done_seconds=factor * (total - left),
         )
 
     def _describe_active(self) -> Iterator[str]:
+        """Say what workers do, and look how far their runs have come."""
         for title, task in self._active.items():
             if isinstance(task, TrainTask):
                 run = self._unfinished[task.key]
-                iteration = self._folder.iteration(run)
-                yield f"{title} ({iteration}/{run.settings.iterations})"
+                iteration, last = self._folder.iteration(run), run.settings.iterations
+                self._shares[task.key] = (iteration - 1) / last
+                yield f"{title} ({iteration}/{last})"
             else:
                 yield "compiling" if isinstance(task, CompileTask) else title
 

@@ -12,13 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from zerolab.agents.interface import Agent
+from zerolab.agents.kinds.run import playable, run_agent
+from zerolab.agents.options import NetworkOptions, parse_options
+from zerolab.agents.specs import parse_agents
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.core.threads import available_cores
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import NetworkEvaluator
 from zerolab.play.schedule import ScheduledGame
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.tournament import play_slice
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.configure import saved_settings
 from zerolab.training.settings import TrainSettings
+from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.warm_start.settings import warm_start_search
 
 _LAST_LINES = 12
 
@@ -61,10 +73,6 @@ class TrainTask:
 
     def run(self, on_commit: OnCommit = lambda: None) -> None:
         """See `Task.run`."""
-        # Torch takes seconds to load: whoever only plans tasks does without.
-        from zerolab.training.configure import saved_settings
-        from zerolab.training.trainer import Trainer, check_inputs
-
         path = Path(self.folder)
         if is_run(path):
             run = RunFolder.open(path)
@@ -109,19 +117,12 @@ class SliceTask:
 
     def run(self, on_commit: OnCommit = lambda: None) -> list[GameRecord]:
         """See `Task.run`."""
-        from zerolab.play.tournament import play_slice
-
         agents = [entrant_agent(each, self.game) for each in self.entrants]
         return play_slice(agents, self.games, self.openings, self.seed)
 
 
-def entrant_agent(entrant: Entrant, game: str) -> Any:
+def entrant_agent(entrant: Entrant, game: str) -> Agent:
     """Return a player of a tournament; its name does not depend on where runs are kept."""
-    from zerolab.agents.kinds.run import playable, run_agent
-    from zerolab.agents.options import NetworkOptions, parse_options
-    from zerolab.agents.specs import parse_agents
-    from zerolab.rules.catalogue import parse_game
-
     if entrant.run is None:
         return parse_agents([entrant.name], parse_game(game))[0]
     run = RunFolder.open(Path(entrant.run))
@@ -138,12 +139,6 @@ class CompileTask:
 
     def run(self, on_commit: OnCommit = lambda: None) -> None:
         """See `Task.run`."""
-        from zerolab.networks.catalogue import build_network
-        from zerolab.networks.inference import NetworkEvaluator
-        from zerolab.play.selfplay import play_episodes
-        from zerolab.rules.catalogue import parse_game
-        from zerolab.training.warm_start.settings import warm_start_search
-
         settings = validate(TrainSettings, self.settings)
         game = parse_game(settings.game)
         evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)

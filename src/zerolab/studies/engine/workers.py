@@ -7,13 +7,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from filelock import FileLock, Timeout
-from pebble import ProcessExpired, ProcessFuture, ProcessPool
+from pebble import ProcessExpired, ProcessPool
 
 from zerolab.core.processes import serve_parent
 from zerolab.core.threads import available_cores
@@ -56,7 +56,7 @@ class LocalWorkers:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._running: dict[ProcessFuture[Outcome], Task] = {}
+        self._running: dict[Future[Outcome], Task] = {}
 
     def __enter__(self) -> Self:
         """See `Workers`."""
@@ -77,7 +77,7 @@ class LocalWorkers:
         trace: TracebackType | None,
     ) -> None:
         """See `Workers`."""
-        self._pool.stop()
+        self._pool.stop()  # type: ignore[no-untyped-call]
         self._pool.join()
         shutil.rmtree(self._locks, ignore_errors=True)
 
@@ -90,7 +90,7 @@ class LocalWorkers:
         done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
         return [self._outcome(future) for future in done]
 
-    def _outcome(self, future: ProcessFuture[Outcome]) -> Outcome:
+    def _outcome(self, future: Future[Outcome]) -> Outcome:
         task = self._running.pop(future)
         try:
             return future.result()

@@ -29,10 +29,8 @@ class Provenance:
     seeds: Sequence[int]
     machine: str
     """Such as ``AMD EPYC 9654, 2 cores``."""
-    wall_hours: float
-    """Of all runs and games together, on the clock."""
-    processor_hours: float
-    """Of all runs and games together, of all cores."""
+    hours: float
+    """Of training, of all runs together; games of tournaments are not counted."""
 
     @property
     def digest(self) -> str:
@@ -46,8 +44,7 @@ class Provenance:
         runs = f"{self.runs} run" if self.runs == 1 else f"{self.runs} runs"
         return (
             f"{runs}, digest {self.digest}; {versions}; seeds {_ranges(self.seeds)};"
-            f" {self.machine}; {self.wall_hours:.3g} hours on the clock,"
-            f" {self.processor_hours:.3g} of processor time."
+            f" {self.machine}; {self.hours:.3g} hours of training."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,8 +55,7 @@ class Provenance:
             "versions": dict(self.versions),
             "seeds": sorted(set(self.seeds)),
             "machine": self.machine,
-            "wall_hours": self.wall_hours,
-            "processor_hours": self.processor_hours,
+            "hours": self.hours,
         }
 
 
