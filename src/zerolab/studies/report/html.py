@@ -24,6 +24,7 @@ from zerolab.studies.report.document import (
 from zerolab.studies.report.images import Image
 
 _LARGEST_SVG = 400_000  # bytes; larger ones have thousands of dots, and a PNG is shown instead
+_PIXELS = 96  # of a page, per inch
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
 _WIDTH, _HEIGHT = 160, 20  # of the bar of an interval, in its own units
 
@@ -41,7 +42,7 @@ def page(document: Document, images: Mapping[str, Image]) -> str:
             f"<style>\n{style}</style></head>",
             "<body>",
             f"<h1>{escape(document.title)}</h1>",
-            f'<p class="limits"><strong>Limits.</strong> {escape(document.limits)}</p>',
+            f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
             *_contents(document.blocks),
             "<main>",
             *_blocks(document.blocks, images),
@@ -71,7 +72,7 @@ def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[st
             case Heading():
                 yield f'<h2 id="section-{next(number)}">{escape(block.text)}</h2>'
             case Paragraph():
-                yield f"<p>{escape(block.text)}</p>"
+                yield f"<p>{_prose(block.text)}</p>"
             case Picture():
                 yield _picture(block, images[block.name])
             case DataTable():
@@ -84,11 +85,16 @@ def _picture(picture: Picture, image: Image) -> str:
     kind, content = ("svg+xml", image.svg)
     if len(content) > _LARGEST_SVG:
         kind, content = ("png", image.png)
-    caption = escape(picture.caption)
+    caption, width = escape(picture.caption), round(_PIXELS * picture.figure.get_figwidth())
     return (
-        f'<figure><img alt="{caption}" src="{_data(f"image/{kind}", content)}">'
-        f"<figcaption>{caption}</figcaption></figure>"
+        f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
+        f"<figcaption>{_prose(picture.caption)}</figcaption></figure>"
     )
+
+
+def _prose(text: str) -> str:
+    """Return text in which no line begins with a percent sign."""
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _data(kind: str, content: bytes) -> str:
