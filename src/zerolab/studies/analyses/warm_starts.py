@@ -15,6 +15,7 @@ from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
@@ -30,6 +31,7 @@ from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
     bootstrap,
+    difference_of_means,
     paired_difference,
     rank_test,
     sign_test,
@@ -123,9 +125,7 @@ def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
     if results.missing():
         return Missing(results.missing())
-    groups = [
-        list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES
-    ]
+    groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
         means = [sum(elos) / len(elos) for elos in drawn]
@@ -159,7 +159,8 @@ def _strength(results: Results) -> Iterator[Block]:
 
 
 def _tests(results: Results) -> Iterator[Block]:
-    rows, lines = [], {}
+    rows: list[list[Cell]] = []
+    lines: dict[str, Row] = {}
     for game in GAMES:
         if game not in results.tournaments:
             continue
@@ -170,7 +171,7 @@ def _tests(results: Results) -> Iterator[Block]:
             gain = paired_difference(elos, base)
             rows.append(
                 [
-                    _TITLES[game], _NAMES[variant], _gain(results, game, variant), gain,
+                    _TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
                     sign_test(differences), rank_test(elos, base),
                 ]
             )  # fmt: skip
