@@ -226,7 +226,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         "All runs, with and without the defect, and Random in one tournament, without defects.",
     )
     groups["random"] = {RIGHT: random_sample(played)}
-    yield elo_table(part, f"{_title(part)}: tournament Elo", groups, factor, "code")
+    yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")
 
 
 def _title(part: str) -> str:
@@ -252,7 +252,7 @@ def _closed(results: Results) -> Iterator[Block]:
         draw_bars(groups, "Elo of the runs of a loss, by whose network plays", "tournament Elo"),
         "With the last run's network, dots of a loss are one player under several names.",
     )
-    yield elo_table(CLOSURE, "Tournament Elo by whose network plays", groups, "loss", "networks")
+    yield elo_table(f"{CLOSURE}-elo", "Tournament Elo by whose network plays", groups, "loss", "networks")
 
 
 def _labelled(results: Results) -> Iterator[Block]:

@@ -155,7 +155,7 @@ def _strength(results: Results) -> Iterator[Block]:
         "All final networks of a game and Random play each other with plain search; the mean of all"
         " players is 0. As Fig. 5.2 of [Wang2020b].",
     )
-    yield elo_table("elo", "Tournament Elo by variant", groups, "game", "variant")
+    yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
 def _tests(results: Results) -> Iterator[Block]:
@@ -189,7 +189,7 @@ def _tests(results: Results) -> Iterator[Block]:
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
         Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
     ]  # fmt: skip
-    yield DataTable("gain", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+    yield DataTable("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
 
 
 def _switches(results: Results) -> Iterator[Block]:
@@ -214,7 +214,7 @@ def _switches(results: Results) -> Iterator[Block]:
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I'; I' = 0 is the baseline.",
     )
-    yield elo_table("switch", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
     yield _adaptive_ends(results)
 
 

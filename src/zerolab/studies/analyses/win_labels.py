@@ -33,7 +33,7 @@ class _Data(NamedTuple):
 
     def rows(self, chosen: slice) -> _Data:
         """Return some of the positions."""
-        return _Data(*(column[chosen] for column in self))
+        return _Data(self.planes[chosen], self.outcomes[chosen], self.labels[chosen])
 
 
 def learn_outcomes(
@@ -82,7 +82,8 @@ def _predictions(game: str, train: _Data, test: _Data, epochs: int, seed: int) -
     targets = torch.from_numpy(_classes(train.labels))
     torch.manual_seed(seed)
     for _ in range(epochs):
-        for rows in torch.randperm(len(targets)).split(_BATCH):
+        order = torch.randperm(len(targets))
+        for rows in torch.split(order, _BATCH):
             if len(rows) < _BATCH:
                 continue
             error = cross_entropy(
