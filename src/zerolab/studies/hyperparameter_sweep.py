@@ -45,7 +45,7 @@ FACTORS: Mapping[str, Factor] = {
 
 _REDUCED: Mapping[Scale, Mapping[str, tuple[float, float, float]]] = {
     "smoke": {
-        "I": (1, 2, 3), "E": (2, 4, 8), "m": (2, 4, 8), "rs": (1, 2, 3), "ep": (1, 2, 3),
+        "I": (1, 1, 2), "E": (2, 4, 8), "m": (2, 4, 8), "rs": (1, 1, 2), "ep": (1, 2, 3),
         "bs": (16, 32, 48), "n": (2, 4, 6),
     },
     "mini": {

@@ -123,8 +123,9 @@ def _elos(results: Results, game: str, variant: str) -> Sample:
 
 def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
-    if results.missing():
-        return Missing(results.missing())
+    for game in GAMES:
+        if game not in results.tournaments:
+            return Missing(results.missing(game))
     groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
