@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -87,9 +88,16 @@ def _result(trial: FrozenTrial) -> Result:
 
 
 def best_of(results: Sequence[Result], settings: TuningSettings) -> Result | None:
-    """Return the complete trial with the best objective, the first of equal ones."""
+    """Return the complete trial with the best objective.
+
+    Of equal ones it is the fastest where time is an objective, the first otherwise.
+    """
+
+    def rank(each: Result) -> tuple[float, float]:
+        return _badness(each, settings), each.time if settings.and_time else 0.0
+
     complete = [each for each in results if each.state == "complete"]
-    return min(complete, key=lambda each: _badness(each, settings), default=None)
+    return min(complete, key=rank, default=None)
 
 
 def front_of(results: Sequence[Result], settings: TuningSettings) -> list[Result]:
@@ -163,7 +171,7 @@ class TuningReport:
                 f"{each.number}{' *' if each.number in front else ''}",
                 _shown(each, objective) if each.state != "refused" else one_line(each.reason),
                 "" if each.hours is None else f"{each.hours:.3g}",
-                *(_short(each.values.get(key)) for key in self.keys),
+                *(short(each.values.get(key)) for key in self.keys),
                 each.state,
             ]
             for each in shown
@@ -189,7 +197,9 @@ def _importance(store: Store, settings: TuningSettings) -> dict[str, float]:
     if len(complete) < LEAST_FOR_IMPORTANCE:
         return {}
     sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA takes less for better
-    return get_param_importances(store.study, target=lambda trial: sign * trial.values[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it does so
+        return get_param_importances(store.study, target=lambda trial: sign * trial.values[0])
 
 
 def _shown(result: Result, objective: Objective) -> str:
@@ -208,7 +218,8 @@ def _number(value: float, objective: Objective) -> str:
     return f"{value:+.0f}" if objective == "elo" else f"{value:.4f}"
 
 
-def _short(value: Value | None) -> str:
+def short(value: Value | None) -> str:
+    """Return what a trial gives a setting, as people read it; nothing where it takes no part."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

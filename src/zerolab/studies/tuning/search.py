@@ -11,19 +11,18 @@ from typing import NamedTuple
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.figures import save_figure
-from zerolab.core.files import read_text, write_text
+from zerolab.core.files import write_text
 from zerolab.evaluation.workers import in_order
 from zerolab.studies.interface import ProgressBar
 from zerolab.studies.tuning.figures import draw
-from zerolab.studies.tuning.report import TuningReport, best_of, results_of
-from zerolab.studies.tuning.settings import TuningPlan, TuningSettings, preset_path
+from zerolab.studies.tuning.report import TuningReport, best_of, results_of, short
+from zerolab.studies.tuning.settings import TuningPlan, TuningSettings
 from zerolab.studies.tuning.store import Claimed, Store
 from zerolab.studies.tuning.trial import Watcher, run_trial
 from zerolab.training.reporting import NullReporter
 
 _MOST = 1_000_000
 _MOST_WORKERS = 256
-_LARGEST_PRESET = 1 << 20
 _LOOK = 2.0  # seconds between two looks at what the workers have done
 
 
@@ -59,10 +58,12 @@ def work(store: Store, trials: int, run: Callable[[Claimed], None]) -> None:
 def _run_and_tell(
     claimed: Claimed, plan: TuningPlan, store: Store, trials: int, watcher: Watcher
 ) -> None:
-    chosen = ", ".join(f"{key} = {quoted(value)}" for key, value in claimed.values.items())
-    watcher.message(f"trial {claimed.number + 1} of {trials}: {chosen}")
+    name = f"trial {claimed.number} of 0 to {trials - 1}"
+    chosen = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
+    watcher.message(f"{name}: {chosen}")
     run_trial(claimed, plan, store.folder, watcher)
-    watcher.message(f"  {results_of(store)[claimed.number].summary(plan.settings.objective)}")
+    outcome = results_of(store)[claimed.number].summary(plan.settings.objective)
+    watcher.message(f"{name}: {outcome}\n")
 
 
 class _Share(NamedTuple):
@@ -119,7 +120,10 @@ def _followed(
 
     def follow(update: Callable[[int, str], None]) -> None:
         while not over.wait(_LOOK):
-            results = results_of(store)
+            try:
+                results = results_of(store)
+            except UserError:  # the workers say so, too
+                return
             best = best_of(results, plan.settings)
             note = "" if best is None else f"best: {best.summary(plan.settings.objective)}"
             update(sum(each.state != "running" for each in results), note)
@@ -140,7 +144,7 @@ def _report(store: Store, plan: TuningPlan) -> TuningReport:
     write_text(store.folder / "tuning.md", report.table(all_trials=True).markdown())
     if report.best is not None:
         head = f"# Trial {report.best.number}: {report.best.summary(plan.settings.objective)}\n"
-        preset = read_text(preset_path(store.folder, report.best.number), _LARGEST_PRESET)
+        preset = plan.preset(report.best.values, report.best.number)
         write_text(store.folder / "best.toml", head + preset)
         figure = draw(report)
         for ending in ("png", "svg"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import tomli_w
 from pydantic import Field, field_validator
 
 from zerolab.agents.specs import parse_agents
@@ -115,12 +116,13 @@ class TuningPlan:
         """
         return self.settings.objective == "accuracy" and not self.settings.and_time
 
-    def preset(self, values: Values, number: int) -> TrainSettings:
-        """Return the settings of a trial for whoever trains with them later.
+    def preset(self, values: Values, number: int) -> str:
+        """Return the settings of a trial as a preset's TOML, for whoever trains with them later.
 
         Raises UserError where values do not fit each other.
         """
-        return self._resolve(values, [f"seed={self.settings.seed + number}"])
+        tables = said(self._resolve(values, [f"seed={self.settings.seed + number}"]))
+        return tomli_w.dumps({key: value for key, value in tables.items() if key != "preset"})
 
     def trial(self, values: Values, number: int) -> TrainSettings:
         """Return the settings with which a trial is trained: without games after training.
@@ -195,7 +197,7 @@ def said(settings: TrainSettings) -> dict[str, Any]:
 
     Some defaults depend on the machine.
     """
-    return settings.model_dump(exclude_unset=True)
+    return settings.model_dump(mode="json", exclude_unset=True)
 
 
 def preset_path(folder: Path, number: int) -> Path:

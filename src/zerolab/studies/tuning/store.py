@@ -188,12 +188,15 @@ class Store:
         settings = self._plan.settings
         main = StudyDirection.MAXIMIZE if settings.is_maximised else StudyDirection.MINIMIZE
         warm_up = self._plan.base.iterations // _WARM_UP
+        pruner = MedianPruner(_COMPARED, warm_up) if self._plan.prunes else NopPruner()
+        storage = JournalStorage(Journal(path))
+        if storage.get_all_studies():
+            return optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
         return optuna.create_study(
-            storage=JournalStorage(Journal(path)),
+            storage=storage,
             study_name=_NAME,
             directions=[main, StudyDirection.MINIMIZE] if settings.and_time else [main],
-            pruner=MedianPruner(_COMPARED, warm_up) if self._plan.prunes else NopPruner(),
-            load_if_exists=True,
+            pruner=pruner,
         )
 
     def _sampler(self, number: int) -> TPESampler:

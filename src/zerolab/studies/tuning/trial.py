@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-import tomli_w
-
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder, write_text
@@ -21,7 +19,6 @@ from zerolab.studies.tuning.settings import (
     in_one_line,
     preset_path,
     run_path,
-    said,
 )
 from zerolab.studies.tuning.store import Claimed
 from zerolab.training.configure import saved_settings
@@ -71,7 +68,9 @@ def run_trial(claimed: Claimed, plan: TuningPlan, folder: Path, watcher: Watcher
     except UserError as error:
         claimed.refuse(in_one_line(error))
         return
-    _keep_preset(preset, preset_path(folder, claimed.number))
+    path = preset_path(folder, claimed.number)
+    make_folder(path.parent)
+    write_text(path, preset)
     run = _open(run_path(folder, claimed.number), settings)
     try:
         _train(run, claimed, plan, watcher)
@@ -88,12 +87,6 @@ def run_trial(claimed: Claimed, plan: TuningPlan, folder: Path, watcher: Watcher
     facts = _facts(run, measured)
     time = [facts["hours"]] if plan.settings.and_time else []
     claimed.finish([measured.value, *time], facts)
-
-
-def _keep_preset(settings: TrainSettings, path: Path) -> None:
-    make_folder(path.parent)
-    tables = {key: value for key, value in said(settings).items() if key != "preset"}
-    write_text(path, tomli_w.dumps(tables))
 
 
 def _open(path: Path, settings: TrainSettings) -> RunFolder:
