@@ -65,7 +65,7 @@ def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
     handles = []
     if others:
         hours = [each.time for each in others]
-        handles.append(_draw_points(axes, hours, others, _FAINT, "beaten in both"))
+        handles.append(_draw_points(axes, hours, others, _FAINT, "beaten by another"))
     hours = [each.time for each in front]
     label = "Pareto front, 95 % interval"
     handles.append(_draw_points(axes, hours, front, colour(0), label))

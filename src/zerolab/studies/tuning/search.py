@@ -58,12 +58,11 @@ def work(store: Store, trials: int, run: Callable[[Claimed], None]) -> None:
 def _run_and_tell(
     claimed: Claimed, plan: TuningPlan, store: Store, trials: int, watcher: Watcher
 ) -> None:
-    name = f"trial {claimed.number} of 0 to {trials - 1}"
     chosen = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
-    watcher.message(f"{name}: {chosen}")
+    watcher.message(f"trial {claimed.number}, {trials} in all: {chosen}")
     run_trial(claimed, plan, store.folder, watcher)
     outcome = results_of(store)[claimed.number].summary(plan.settings.objective)
-    watcher.message(f"{name}: {outcome}\n")
+    watcher.message(f"trial {claimed.number}: {outcome}\n")
 
 
 class _Share(NamedTuple):
