@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from zerolab.studies.analyses.losses import GAMES, LAMBDA, SIZES, TARGETS, document
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
-TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
-"""The losses that are minimised, and what the papers call them."""
-GAMES = ("othello", "connect_four", "gobang")
-SIZES = ("5x5", "6x6")
 BALANCES = (0.25, 0.5, 0.75)
 """lambda of the grid; 0 and 1 are the losses of value and policy alone."""
 
@@ -66,13 +63,13 @@ class LossFunctions(Study):
                 if grid:
                     everyone = [*trained[: _ends(scale)], *grid]
                     tournaments.append(
-                        _tournament(scale, part, f"{game}:{size}", everyone, "lambda")
+                        _tournament(scale, part, f"{game}:{size}", everyone, LAMBDA)
                     )
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""
-        raise NotImplementedError
+        return document(results)
 
 
 def _ends(scale: Scale) -> int:
@@ -98,7 +95,7 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
         for seed in range(_GRID_SEEDS[scale]):
             loss = {"name": "weighted", "balance": balance}
             changes = {**_changes(scale, size), "learn.loss": loss}
-            factors = {"loss": f"lambda={balance}"}
+            factors = {"loss": f"{LAMBDA}={balance}"}
             yield planned_run(part, f"{game}:{size}", "wang2019", factors, changes, seed)
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from zerolab.studies.analyses.warm_starts import ADAPTIVE, GAMES, UNTIL, VARIANTS, document
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
-
-VARIANTS = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
-ADAPTIVE = "wrora-adaptive"
-"""WRoRa until plain search beats it in a match [Wang2021a]."""
-GAMES = ("gobang", "connect_four", "othello")
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
@@ -63,7 +59,7 @@ class WarmStart(Study):
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""
-        raise NotImplementedError
+        return document(results)
 
 
 def _changes(scale: Scale) -> dict[str, Any]:
@@ -83,7 +79,7 @@ def _grid(scale: Scale, game: str) -> Iterator[PlannedRun]:
     for switch in _SWITCHES[scale]:
         for seed in range(_GRID_SEEDS[scale]):
             schedule = {"name": "linear", "iterations": switch}
-            yield _run(scale, game, "wrora", {"variant": f"wrora-until-{switch}"}, schedule, seed)
+            yield _run(scale, game, "wrora", {"variant": f"{UNTIL}{switch}"}, schedule, seed)
 
 
 def _run(

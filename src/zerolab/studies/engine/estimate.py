@@ -26,6 +26,7 @@ _SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
 _SAMPLE_SECONDS = 1e-4  # a step's fixed costs, divided by the papers' batch of 64
 _FLOPS = 5e10
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
+_AGENT_SECONDS = 1e-4  # a move of a player without a network
 _STAGE_SECONDS = 0.3  # loading, saving
 _COMPRESSED = 0.4  # see store.examples
 _RANDOM_GAMES = 20
@@ -71,11 +72,13 @@ def run_seconds(settings: TrainSettings) -> float:
 def tournament_seconds(tournament: PlannedTournament) -> float:
     """Return about how many seconds a tournament takes on one core."""
     runs = [run.settings for run in tournament.entrants.values()]
-    move = sum(
+    moves = [
         each.search.simulations * (_SIMULATION_SECONDS + forward_flops(each) / _FLOPS)
         for each in runs
-    ) / max(1, len(runs))
-    return tournament.pairs * tournament.games * mean_plies(tournament.game) * move
+    ]
+    moves += [_AGENT_SECONDS] * len(tournament.agents)
+    games = tournament.pairs * tournament.games
+    return games * mean_plies(tournament.game) * sum(moves) / max(1, len(moves))
 
 
 def run_bytes(settings: TrainSettings) -> float:

@@ -1,0 +1,1 @@
+"""What several studies make of their results."""

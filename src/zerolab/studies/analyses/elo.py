@@ -1,0 +1,75 @@
+"""The Elo of a tournament by what its runs had in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from zerolab.ratings.bayes import Rating
+from zerolab.ratings.score import Z95
+from zerolab.studies.claims import Missing
+from zerolab.studies.design import Level
+from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.document import Column, DataTable
+from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.statistics import StudentEstimate, difference_of_means, mean_of, spread
+
+
+def standard_error(rating: Rating) -> float:
+    """Return the standard error of a rating, from its 95 % interval."""
+    return (rating.high - rating.low) / (2 * Z95)
+
+
+def elo_sample(
+    tournament: PlayedTournament, runs: Sequence[TrainedRun], published: float | None = None
+) -> Sample:
+    """Return the Elo of some runs with the errors of measuring them."""
+    ratings = [tournament.rating(run) for run in runs]
+    errors = [standard_error(rating) for rating in ratings]
+    return Sample([rating.elo for rating in ratings], errors, published)
+
+
+def random_sample(tournament: PlayedTournament, published: float | None = None) -> Sample:
+    """Return the Elo of the random player."""
+    rating = tournament.by_name["random"]
+    return Sample([rating.elo], [standard_error(rating)], published)
+
+
+def elo_difference(
+    results: Results, part: str, factor: str, one: Level, other: Level
+) -> StudentEstimate | Missing:
+    """Return how much more Elo runs of one level of a factor have than those of another one.
+
+    The interval is over runs, by Welch's t.
+    """
+    tournament = results.tournaments.get(part)
+    if tournament is None:
+        return Missing(results.missing(part))
+    samples = [
+        elo_sample(tournament, results.where(part, **{factor: level})).values
+        for level in (one, other)
+    ]
+    return difference_of_means(*samples)
+
+
+def elo_table(
+    name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
+) -> DataTable:
+    """Return means with intervals over runs, and what makes runs differ, beside published means."""
+    rows = []
+    for heading, samples in groups.items():
+        for label, sample in samples.items():
+            found = spread(sample.values, sample.errors)
+            rows.append(
+                [
+                    heading, label, len(sample.values), mean_of(sample.values), sample.published,
+                    found.observed if found else None,
+                    found.between if found else None,
+                    found.measurement if found else sample.errors[0],
+                ]
+            )  # fmt: skip
+    columns: list[str | Column] = [
+        group, series, "runs", Column("Elo", "+.0f"), Column("published", "+.0f"),
+        Column("SD between runs", ".0f"), Column("of it between true strengths", ".0f"),
+        Column("error of measuring a run", ".0f"),
+    ]  # fmt: skip
+    return DataTable(name, title, columns, rows)

@@ -1,0 +1,282 @@
+"""The report on loss functions: four losses while one is minimised, and two kinds of Elo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
+
+import numpy as np
+
+from zerolab.studies.analyses.elo import (
+    elo_difference,
+    elo_sample,
+    elo_table,
+    random_sample,
+)
+from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.limits import limits
+from zerolab.studies.panels.bars import draw_bars
+from zerolab.studies.panels.curves import Curve, draw_curves
+from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.document import (
+    Block,
+    ClaimTable,
+    Document,
+    Heading,
+    Paragraph,
+    Picture,
+)
+from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.statistics import Estimate, bootstrap
+
+TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
+"""The losses that are minimised, and what the papers call them."""
+GAMES = ("othello", "connect_four", "gobang")
+SIZES = ("5x5", "6x6")
+LAMBDA = "lambda"
+"""The name of the tournaments of the grid of weights, and of its factor."""
+
+PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
+    "othello-5x5": (26, 36, -15, 45, -735),
+    "othello-6x6": (-320, 414, -47, 61, -868),
+    "connect_four-5x5": (-177, 325, -103, 21, -525),
+    "connect_four-6x6": (-39, 405, -194, -70, -830),
+}
+"""Mean tournament Elo of l_p, l_v, l_+, l_x and the random player [Wang2019], [Wang2020a, Fig. 11].
+
+A loose orientation only: Connect Four's policies were not mirrored with the board, and all runs of
+a loss played with the network of the last one [WangCode]; see the study ``defects``.
+"""
+
+_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+_FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
+
+
+def _title(part: str) -> str:
+    game, size = part.rsplit("-", 1)
+    return f"{_TITLES[game]} {size}"
+
+
+def _value_beats_sum(part: str) -> Claim:
+    return Claim(
+        f"value-{part}",
+        f"Minimising the loss of the value alone gives stronger players of {_title(part)} than"
+        " minimising the sum.",
+        _FIGURE,
+        "mean tournament Elo of runs with l_v less that with l_+",
+        0.0,
+        "above",
+    )
+
+
+VALUE_CLAIMS = {
+    part: _value_beats_sum(part) for part in ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
+}
+POLICY_CLAIM = Claim(
+    "policy-gobang-6x6",
+    "In Gobang 6x6 minimising the loss of the policy alone is better than minimising the sum.",
+    "[Wang2020a, section 6.3]",
+    "mean tournament Elo of runs with l_p less that with l_+",
+    0.0,
+    "above",
+)
+LEARNING_CLAIM = Claim(
+    "all-learn",
+    "Whichever loss is minimised, players become stronger than Random.",
+    _FIGURE,
+    "mean Elo above Random's of the weakest combination of game, size and loss",
+    0.0,
+    "above",
+)
+BIAS_CLAIM = Claim(
+    "training-elo-biased",
+    "Training Elo does not tell which run is the strongest in a tournament.",
+    "[Wang2019]",
+    "rank correlation of training Elo and tournament Elo over the runs of a game and size, mean"
+    " over games and sizes",
+    0.5,
+    "below",
+)
+
+
+def document(results: Results) -> Document:
+    """Return the report on whatever is finished."""
+    seeds = len(results.levels("seed"))
+    what = (
+        "which loss is best for networks of another size or after longer training: a loss that"
+        " learns slowly looks weak in short runs"
+    )
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(judge(_found(results))),
+        *_tournaments(results),
+        *_training_elo(results),
+        *_losses(results),
+        *_grid(results),
+    ]
+    return Document(
+        "Four loss functions on three games of two sizes", limits(results.scale, seeds, what),
+        blocks, provenance(results),
+    )  # fmt: skip
+
+
+def _parts(results: Results) -> list[str]:
+    """Return the parts whose tournament is finished."""
+    return [part for part in results.design.parts if part in results.tournaments]
+
+
+def _of_target(results: Results, part: str, target: str) -> list[TrainedRun]:
+    return results.where(part, loss=target)
+
+
+def _found(results: Results) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim."""
+    found: dict[Claim, Estimate | Missing] = {
+        claim: elo_difference(results, part, "loss", "value", "sum")
+        for part, claim in VALUE_CLAIMS.items()
+    }
+    found[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
+    found[LEARNING_CLAIM] = _weakest(results)
+    found[BIAS_CLAIM] = _correlation(results)
+    return found
+
+
+def _weakest(results: Results) -> Estimate | Missing:
+    if results.missing():
+        return Missing(results.missing())
+    groups = []
+    for part, played in results.tournaments.items():
+        if part in results.design.parts:
+            lowest = played.by_name["random"].elo
+            for target in TARGETS:
+                runs = _of_target(results, part, target)
+                groups.append([played.rating(run).elo - lowest for run in runs])
+    return bootstrap(*groups, statistic=lambda *drawn: min(mean(elos) for elos in drawn))
+
+
+def _correlation(results: Results) -> Estimate | Missing:
+    """Return the mean rank correlation of both kinds of Elo, over parts, from all their runs."""
+    if results.missing():
+        return Missing(results.missing())
+    groups = []
+    for part in _parts(results):
+        runs = [run for target in TARGETS for run in _of_target(results, part, target)]
+        played = results.tournaments[part]
+        groups.append([(run.training_elo[-1], played.rating(run).elo) for run in runs])
+    return bootstrap(*groups, statistic=lambda *drawn: float(np.mean([*map(_ranks, drawn)])))
+
+
+def _ranks(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return Spearman's rank correlation; 0 where one of both does not vary."""
+    from scipy.stats import rankdata  # noqa: PLC0415  slow to import
+
+    x, y = (rankdata(column) for column in zip(*pairs, strict=True))
+    if not (np.ptp(x) and np.ptp(y)):
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _tournaments(results: Results) -> Iterator[Block]:
+    yield Heading("Tournament Elo")
+    groups: dict[str, dict[str, Sample]] = {}
+    for part in _parts(results):
+        played, published = results.tournaments[part], PUBLISHED.get(part, (None,) * 5)
+        samples = {
+            symbol: elo_sample(played, _of_target(results, part, target), known)
+            for (target, symbol), known in zip(TARGETS.items(), published, strict=False)
+        }
+        groups[_title(part)] = {**samples, "random": random_sample(played, published[4])}
+    if not groups:
+        yield Paragraph(f"No tournament is finished: {results.missing()}.")
+        return
+    yield Picture(
+        "tournament-elo",
+        draw_bars(groups, "Elo of final networks by the loss that was minimised", "tournament Elo"),
+        "All final networks of a game and size and Random play each other; the mean of all players"
+        " is 0. As Fig. 11 of [Wang2020a]. Published means are drawn beside; they are of larger"
+        " networks and longer runs, and two defects of the published code shaped them.",
+    )
+    yield elo_table("tournament-elo", "Tournament Elo by loss", groups, "game", "loss")
+
+
+def _training_elo(results: Results) -> Iterator[Block]:
+    panels = {
+        _title(part): {
+            symbol: _curve([run.training_elo for run in runs])
+            for target, symbol in TARGETS.items()
+            if (runs := _of_target(results, part, target))
+        }
+        for part in results.design.parts
+        if results.where(part)
+    }
+    if not panels:
+        return
+    yield Heading("Training Elo")
+    yield Picture(
+        "training-elo",
+        draw_curves(panels, "Training Elo by the loss that is minimised", "iteration",
+                    "training Elo", columns=2),
+        "Elo of the best network after every iteration, from the games of the gates; the untrained"
+        " network has 0. As Fig. 10 of [Wang2020a]. Every candidate meets its predecessor alone, so"
+        " errors add up, and networks that beat themselves gain most.",
+    )  # fmt: skip
+    groups = {
+        title: {symbol: Sample([runs[-1] for runs in curve.runs]) for symbol, curve in each.items()}
+        for title, each in panels.items()
+    }
+    yield Picture(
+        "training-elo-final",
+        draw_bars(groups, "Training Elo after the last iteration", "training Elo"),
+        "To be compared with tournament Elo above, by which the paper judges.",
+    )
+
+
+def _curve(runs: Sequence[Sequence[float]]) -> Curve:
+    longest = max(map(len, runs))
+    padded = [[*each, *[float("nan")] * (longest - len(each))] for each in runs]
+    return Curve(range(1, longest + 1), padded)
+
+
+def _losses(results: Results) -> Iterator[Block]:
+    yield Heading("All losses while one is minimised")
+    for game in GAMES:
+        panels = {
+            f"{symbol} minimised, {size}": {
+                name: _curve([[losses[loss] for losses in run.final_losses] for run in runs])
+                for loss, name in TARGETS.items()
+            }
+            for size in SIZES
+            for target, symbol in TARGETS.items()
+            if (runs := _of_target(results, f"{game}-{size}", target))
+        }
+        if panels:
+            yield Picture(
+                f"losses-{game.replace('_', '-')}",
+                draw_curves(panels, f"Losses of {_TITLES[game]}", "iteration", "loss", columns=4),
+                "Means over the last epoch of every iteration; the band is one standard deviation"
+                " between runs. As Figs 7 to 9 of [Wang2020a].",
+            )
+
+
+def _grid(results: Results) -> Iterator[Block]:
+    groups: dict[str, dict[str, Sample]] = {}
+    for part in results.design.parts:
+        played = results.tournaments.get(f"{part}-{LAMBDA}")
+        if played is None:
+            continue
+        weights = [str(level).partition("=")[2] for level in results.levels("loss", part)]
+        levels = {"0": "value", "1": "policy"} | {
+            weight: f"{LAMBDA}={weight}" for weight in weights if weight
+        }
+        for weight, level in sorted(levels.items(), key=lambda each: float(each[0])):
+            sample = elo_sample(played, _of_target(results, part, level))
+            groups.setdefault(f"{LAMBDA} = {weight}", {})[_title(part)] = sample
+    if groups:
+        yield Heading("Weights between policy and value")
+        yield Picture(
+            "lambda",
+            draw_bars(groups, "Elo by the weight of the policy's loss", "tournament Elo"),
+            "l = lambda l_p + (1 - lambda) l_v [Wang2019]: 0 is the loss of the value alone, 1 that"
+            " of the policy. A tournament of its own per game.",
+        )
+        yield elo_table("lambda", "Tournament Elo by weight", groups, "weight", "game")

@@ -1,0 +1,236 @@
+"""The report on warm starts: Elo by variant, tests against the baseline, and when to switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerolab.studies.analyses.elo import (
+    elo_difference,
+    elo_sample,
+    elo_table,
+    random_sample,
+)
+from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.limits import limits
+from zerolab.studies.panels.bars import draw_bars
+from zerolab.studies.panels.intervals import Row, draw_intervals
+from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.document import (
+    Block,
+    ClaimTable,
+    Column,
+    DataTable,
+    Document,
+    Heading,
+    Paragraph,
+    Picture,
+)
+from zerolab.studies.results import Results, provenance
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    bootstrap,
+    paired_difference,
+    rank_test,
+    sign_test,
+)
+from zerolab.training.records import SelfPlayRecord
+
+BASELINE = "baseline"
+VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", "wrora")
+"""[Wang2020b, section 5.4], by the names of the setting `warm_start.variant`."""
+ADAPTIVE = "wrora-adaptive"
+"""WRoRa until plain search beats it in a match [Wang2021a]."""
+UNTIL = "wrora-until-"
+"""WRoRa with another I' than that of the other variants; the number follows."""
+GAMES = ("gobang", "connect_four", "othello")
+
+_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+_NAMES = {
+    BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
+    "wrora": "WRoRa", ADAPTIVE: "WRoRa, adaptive",
+}  # fmt: skip
+_FIGURE = "[Wang2020b, Fig. 5.2]"
+
+GAIN_CLAIMS = {
+    (game, variant): Claim(
+        f"{variant}-{game.replace('_', '-')}",
+        f"{_NAMES[variant]} gives stronger players of {_TITLES[game]} than the baseline.",
+        _FIGURE,
+        f"mean tournament Elo of runs with {_NAMES[variant]} less that of the baseline",
+        0.0,
+        "above",
+    )
+    for game in ("gobang", "connect_four")
+    for variant in VARIANTS[1:]
+}
+BEST_CLAIM = Claim(
+    "wrora-best",
+    "WRoRa is the best variant overall.",
+    _FIGURE,
+    "mean tournament Elo of WRoRa, over the games, less that of the best other variant",
+    0.0,
+    "above",
+)
+NO_GAIN_CLAIM = Claim(
+    "rollout-othello",
+    "Rollout gains nothing in Othello.",
+    _FIGURE,
+    "mean tournament Elo of runs with Rollout less that of the baseline; nothing is less than 50",
+    50.0,
+    "below",
+)
+
+
+def document(results: Results) -> Document:
+    """Return the report on whatever is finished."""
+    what = (
+        "how much a warm start gains where self-play goes on for the published hundred iterations:"
+        " in short runs it covers a larger part of the training"
+    )
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(judge(_found(results))),
+        *_strength(results),
+        *_tests(results),
+        *_switches(results),
+    ]
+    return Document(
+        "Warm starts of self-play on three games",
+        limits(results.scale, len(results.levels("seed")), what), blocks, provenance(results),
+    )  # fmt: skip
+
+
+def _found(results: Results) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim."""
+    found: dict[Claim, Estimate | Missing] = {
+        claim: _gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()
+    }
+    found[BEST_CLAIM] = _lead(results)
+    found[NO_GAIN_CLAIM] = _gain(results, "othello", "rollout")
+    return found
+
+
+def _gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
+    return elo_difference(results, game, "variant", variant, BASELINE)
+
+
+def _elos(results: Results, game: str, variant: str) -> Sample:
+    return elo_sample(results.tournaments[game], results.where(game, variant=variant))
+
+
+def _lead(results: Results) -> Estimate | Missing:
+    """Return how far WRoRa leads the other variants of the paper, over all games."""
+    if results.missing():
+        return Missing(results.missing())
+    groups = [
+        list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES
+    ]
+
+    def lead(*drawn: list[float]) -> float:
+        means = [sum(elos) / len(elos) for elos in drawn]
+        size = len(GAMES)
+        totals = {
+            variant: sum(means[i * size : (i + 1) * size]) / size
+            for i, variant in enumerate(VARIANTS)
+        }
+        return totals.pop("wrora") - max(totals.values())
+
+    return bootstrap(*groups, statistic=lead)
+
+
+def _strength(results: Results) -> Iterator[Block]:
+    groups: dict[str, dict[str, Sample]] = {}
+    for game in GAMES:
+        if played := results.tournaments.get(game):
+            samples = {_NAMES[each]: _elos(results, game, each) for each in (*VARIANTS, ADAPTIVE)}
+            groups[_TITLES[game]] = {**samples, "Random": random_sample(played)}
+    yield Heading("Elo by variant")
+    if not groups:
+        yield Paragraph(f"No tournament is finished: {results.missing()}.")
+        return
+    yield Picture(
+        "elo",
+        draw_bars(groups, "Elo of final networks by warm start", "tournament Elo"),
+        "All final networks of a game and Random play each other with plain search; the mean of all"
+        " players is 0. As Fig. 5.2 of [Wang2020b].",
+    )
+    yield elo_table("elo", "Tournament Elo by variant", groups, "game", "variant")
+
+
+def _tests(results: Results) -> Iterator[Block]:
+    rows, lines = [], {}
+    for game in GAMES:
+        if game not in results.tournaments:
+            continue
+        base = list(_elos(results, game, BASELINE).values)
+        for variant in (*VARIANTS[1:], ADAPTIVE):
+            elos = list(_elos(results, game, variant).values)
+            differences = [one - other for one, other in zip(elos, base, strict=True)]
+            gain = paired_difference(elos, base)
+            rows.append(
+                [
+                    _TITLES[game], _NAMES[variant], _gain(results, game, variant), gain,
+                    sign_test(differences), rank_test(elos, base),
+                ]
+            )  # fmt: skip
+            lines[f"{_TITLES[game]}, {_NAMES[variant]}"] = Row(gain, differences)
+    if not rows:
+        return
+    yield Heading("Gain over the baseline")
+    yield Picture(
+        "gain",
+        draw_intervals(lines, "Elo gained by a warm start", "Elo above the baseline of the same"
+                       " seed", threshold=0.0, number_format="+.0f"),
+        "A dot is a pair of runs with the same seed.",
+    )  # fmt: skip
+    columns: list[str | Column] = [
+        "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
+        Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
+    ]  # fmt: skip
+    yield DataTable("gain", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+
+
+def _switches(results: Results) -> Iterator[Block]:
+    groups: dict[str, dict[str, Sample]] = {}
+    for game in GAMES:
+        if game not in results.tournaments:
+            continue
+        levels = {0: BASELINE, _default_switch(results): "wrora"} | {
+            int(str(level).removeprefix(UNTIL)): str(level)
+            for level in results.levels("variant", game)
+            if str(level).startswith(UNTIL)
+        }
+        for switch, level in sorted(levels.items()):
+            groups.setdefault(f"I' = {switch}", {})[_TITLES[game]] = _elos(results, game, level)
+    if not groups:
+        return
+    yield Heading("When the warm start ends")
+    order = sorted(groups, key=lambda name: int(name.rpartition(" ")[2]))
+    ordered = {name: groups[name] for name in order}
+    yield Picture(
+        "switch",
+        draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
+        "WRoRa in iterations 1 to I'; I' = 0 is the baseline.",
+    )
+    yield elo_table("switch", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield _adaptive_ends(results)
+
+
+def _default_switch(results: Results) -> int:
+    run = next(run for run in results.design.runs if run.factors["variant"] == "wrora")
+    return int(run.settings.warm_start.schedule.iterations)
+
+
+def _adaptive_ends(results: Results) -> DataTable:
+    """Return in how many iterations each run with an adaptive end had a warm start."""
+    rows = [
+        [
+            _TITLES[run.planned.part], run.planned.settings.seed,
+            sum((record.warm_start_weight or 0) > 0 for record in run.of(SelfPlayRecord)),
+            run.planned.settings.iterations,
+        ]
+        for run in results.where(variant=ADAPTIVE)
+    ]  # fmt: skip
+    columns = ["game", "seed", "iterations with a warm start", "iterations"]
+    return DataTable("adaptive", "How long the adaptive warm start lasted", columns, rows)
