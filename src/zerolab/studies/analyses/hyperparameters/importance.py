@@ -87,19 +87,29 @@ def importance_blocks(sweep: Sweep) -> Iterator[Block]:
         return
     if "Elo" not in measured:
         yield Paragraph(f"There is no Elo yet: {sweep.results.missing()}.")
-    ranked = next(iter(measured))
-    yield Picture(
-        "importance",
-        draw_intervals(
-            {_title(each): Row(effect.size) for each, effect in measured[ranked].items()},
-            f"Effect on {ranked if ranked == 'Elo' else 'final loss'}: largest difference between"
-            " three values",
-            "Elo" if ranked == "Elo" else "loss",
-        ),
-        "By the rule above. Compare with the column of the table on what chance alone would give.",
-    )
+    yield _picture(measured)
     yield _table(measured)
     yield Paragraph(_words(measured))
+
+
+def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
+    name, found = next(iter(measured.items()))
+    rows = {}
+    for symbol, effect in found.items():
+        chance = effect.by_chance
+        beside = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
+        rows[f"{_title(symbol)}{beside}"] = Row(effect.size)
+    figure = draw_intervals(
+        rows, f"Effect on {name}: largest difference between three values", name,
+        number_format=_FORMATS[name],
+    )  # fmt: skip
+    return Picture(
+        "effects",
+        figure,
+        "By the rule above; in parentheses what chance alone would give, from the spread between"
+        " runs of one setting. An interval that leaves out 0 shows nothing, one far above chance"
+        " does.",
+    )
 
 
 def _title(symbol: str) -> str:

@@ -198,7 +198,7 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
         "Levels differ by a factor of at most three, so that a doubling is within the data.",
     )  # fmt: skip
     yield DataTable(
-        "doubling",
+        "doubling-effects",
         "Effect of doubling a hyper-parameter",
         [
             "parameter", Column("Elo, all others equal", "+.0f"),

@@ -45,7 +45,7 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
         }
         for symbol, settings in sweep.by_symbol.items()
     }
-    yield elo_table("elo", "Elo above Random's by setting", shown, "parameter", "value")
+    yield elo_table("elo-by-setting", "Elo above Random's by setting", shown, "parameter", "value")
     yield Paragraph(_spread_words([each for group in shown.values() for each in group.values()]))
 
 
