@@ -120,7 +120,7 @@ def test_the_whole_report(results, no_folders):
     rows = table(document, "runs")
     assert len(rows) == 162
     first = results.runs[0].planned
-    assert rows[0]["combination"] == "I 2, E 10, m 8, ep 5"
+    assert [rows[0][symbol] for symbol in SYMBOLS] == [2, 10, 8, 5]
     assert rows[0]["Elo above Random"] == pytest.approx(strength(first) + 300)
     # The best of a seed is on its front, and nothing that costs more is.
     for seed in (0, 1):

@@ -12,6 +12,12 @@ from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("othello",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
+}
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
@@ -45,7 +51,7 @@ class WarmStart(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         runs, tournaments = [], []
-        for game in GAMES:
+        for game in _GAMES[scale]:
             trained = [*_runs(scale, game), *_grid(scale, game)]
             runs += trained
             entrants = {run.label: run for run in trained}

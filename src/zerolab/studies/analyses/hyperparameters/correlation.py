@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from zerolab.studies.analyses.hyperparameters.grid import SYMBOLS, Grid, combination_name, read_grid
+from zerolab.studies.analyses.hyperparameters.grid import SYMBOLS, Grid, read_grid
 from zerolab.studies.analyses.hyperparameters.grid_figures import ANCHOR, heat_blocks, time_blocks
 from zerolab.studies.analyses.hyperparameters.regression import grid_findings, regression_blocks
 from zerolab.studies.analyses.hyperparameters.strength import pooled_spread
 from zerolab.studies.claims import judge
 from zerolab.studies.limits import TIMES, limits
 from zerolab.studies.panels.samples import Sample
-from zerolab.studies.report.cells import Cell
+from zerolab.studies.report.cells import Cell, cell_text
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
@@ -58,9 +58,9 @@ def _spread_words(grid: Grid) -> str:
         )
     return (
         f"{ANCHOR} Runs of one combination differ by a standard deviation of"
-        f" {found.observed:.0f} Elo, {found.explained:.0%} of whose square is error of measuring"
-        f" ({found.measurement:.0f} Elo a run). The error of Random's own rating shifts all"
-        " networks of a seed alike and is part of the rest; fits have a constant per seed for it."
+        f" {found.observed:.0f} Elo; {cell_text(found.explained, '.0%')} of that variance is error"
+        f" of measuring ({found.measurement:.0f} Elo a run). The error of Random's own rating shifts"
+        " all networks of a seed alike and is part of the rest; fits have a constant per seed for it."
     )
 
 
@@ -80,7 +80,7 @@ def _every_run(grid: Grid) -> DataTable:
         on_front = None if known is None else "yes" if key in front else "no"
         rows.append([*_facts(run), known and known.elo, known and known.error, on_front, key])
     columns = [
-        "seed", *SYMBOLS, "combination", "self-play (s)", "learning (s)", "total (s)", "positions",
+        "seed", *SYMBOLS, "self-play (s)", "learning (s)", "total (s)", "positions",
         "last policy loss", "last value loss", "Elo above Random", "its standard error",
         "on the front of its seed", "run",
     ]  # fmt: skip
@@ -91,6 +91,6 @@ def _facts(run: TrainedRun) -> list[Cell]:
     levels = [int(run.factors[symbol]) for symbol in SYMBOLS]
     last = run.final_losses[-1]
     return [
-        run.factors["seed"], *levels, combination_name(levels), run.seconds["selfplay"],
+        run.factors["seed"], *levels, run.seconds["selfplay"],
         run.seconds["learn"], run.total_seconds, run.positions, last["policy"], last["value"],
     ]  # fmt: skip

@@ -28,9 +28,10 @@ _RULE = (
     " and on time (over the mean time of the default). Intervals are over runs, never over games. A"
     " largest difference lies above 0 whatever happens: beside it stands what chance alone would"
     " give, and p is the share of all ways to deal the same runs to the three values that differ as"
-    " much, adjusted for twelve parameters [Holm1979]. Effects depend on how far apart the three"
-    " values are, and a loss is measured on the positions that a run itself has played, which"
-    " parameters change: a lower loss is no better play."
+    " much, adjusted for twelve parameters [Holm1979]. Runs of one seed begin from the same network"
+    " but count as independent, which if anything makes differences look less sure. Effects"
+    " depend on how far apart the three values are, and a loss is measured on the positions that a"
+    " run itself has played, which parameters change: a lower loss is no better play."
 )
 
 
@@ -63,7 +64,7 @@ def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
             range_by_chance(groups),
             p,
             sweep.by_symbol[symbol][
-                max(range(3), key=[mean(group) for group in groups].__getitem__)
+                max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
             ],
         )
         for (symbol, groups), p in zip(known.items(), adjusted, strict=True)
@@ -103,13 +104,15 @@ def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
         rows, f"Effect on {name}: largest difference between three values", name,
         number_format=_FORMATS[name],
     )  # fmt: skip
-    return Picture(
-        "effects",
-        figure,
-        "By the rule above; in parentheses what chance alone would give, from the spread between"
-        " runs of one setting. An interval that leaves out 0 shows nothing, one far above chance"
-        " does.",
-    )
+    if all(effect.by_chance is None for effect in found.values()):
+        caption = "By the rule above. With one run of each setting, all of it may be chance."
+    else:
+        caption = (
+            "By the rule above; in parentheses what chance alone would give, from the spread"
+            " between runs of one setting. An interval that leaves out 0 shows nothing, one far"
+            " above chance does."
+        )
+    return Picture("effects", figure, caption)
 
 
 def _title(symbol: str) -> str:

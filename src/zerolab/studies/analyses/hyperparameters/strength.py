@@ -12,6 +12,7 @@ from zerolab.studies.analyses.hyperparameters.sweep_runs import PLACES, Sweep
 from zerolab.studies.analyses.hyperparameters.values import DEFAULT
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import cell_text
 from zerolab.studies.report.document import Block, Heading, Paragraph, Picture
 from zerolab.studies.statistics import Spread
 
@@ -75,6 +76,6 @@ def _spread_words(samples: Sequence[Sample]) -> str:
         )
     return (
         f"Runs of one setting differ by a standard deviation of {found.observed:.0f} Elo, over all"
-        f" settings. {found.explained:.0%} of that variance is error of measuring"
+        f" settings. {cell_text(found.explained, '.0%')} of that variance is error of measuring"
         f" ({found.measurement:.0f} Elo a run); true strengths differ by {found.between:.0f} Elo."
     )

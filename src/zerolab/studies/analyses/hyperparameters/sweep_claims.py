@@ -106,14 +106,13 @@ def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
 def _lead(sweep: Sweep) -> Estimate | Missing:
     if not sweep.complete:
         return Missing(sweep.results.missing())
-    pairs = [_times([each for each in sweep.by_symbol[symbol] if each.place != 1])
-             for symbol in (MOST, *(symbol for symbol in FACTORS if symbol != MOST))]  # fmt: skip
+    owners = [each.symbol for each in sweep.others]
 
     def lead(default: Sequence[float], *groups: Sequence[float]) -> float:
-        effects = [
-            largest_ratio(default, groups[i], groups[i + 1]) for i in range(0, len(groups), 2)
-        ]
-        return effects[0] - max(effects[1:])
+        by_symbol: dict[str, list[Sequence[float]]] = {}
+        for symbol, group in zip(owners, groups, strict=True):
+            by_symbol.setdefault(symbol, [default]).append(group)
+        found = {symbol: largest_ratio(*own) for symbol, own in by_symbol.items()}
+        return found.pop(MOST) - max(found.values())
 
-    groups = [group for pair in pairs for group in pair]
-    return bootstrap(list(map(seconds, sweep.default)), *groups, statistic=lead)
+    return bootstrap(list(map(seconds, sweep.default)), *_times(sweep.others), statistic=lead)

@@ -64,6 +64,7 @@ class Sweep:
             symbol: [
                 Setting(symbol, place, value, self._runs(symbol, value))
                 for place, value in enumerate(levels(results.scale, symbol))
+                if place == 1 or value != levels(results.scale, symbol)[1]
             ]
             for symbol in FACTORS
         }

@@ -41,7 +41,7 @@ FACTORS: Mapping[str, Factor] = {
 
 _REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     "smoke": {
-        "I": (1, 2, 3), "E": (2, 4, 8), "m": (2, 4, 8), "rs": (1, 2, 3), "ep": (1, 2, 3),
+        "I": (1, 1, 2), "E": (2, 4, 8), "m": (2, 4, 8), "rs": (1, 1, 2), "ep": (1, 2, 3),
         "bs": (16, 32, 48), "n": (2, 4, 6),
     },
     "mini": {
@@ -68,7 +68,10 @@ DEFAULT = "default"
 
 
 def levels(scale: str, symbol: str) -> tuple[float, float, float]:
-    """Return the least, the default and the greatest value of a hyper-parameter at a scale."""
+    """Return the least, the default and the greatest value of a hyper-parameter at a scale.
+
+    Two of them may be equal at `smoke`.
+    """
     return _REDUCED[scale].get(symbol, FACTORS[symbol].paper)
 
 
