@@ -37,6 +37,16 @@ WORKING = {
     ("play", "random", "--game", "gobang:3x3:3"): "--side --game --seed",
     ("gtp", "random", "--game", "gobang:3x3:3"): "--game --seed",
     ("study", "table-5.1"): "--games --seed --folder",
+    (
+        "tune",
+        "gobang:3x3:3",
+        "--preset",
+        "smoke",
+        "--objective",
+        "loss",
+        "--set",
+        "iterations=1..2",
+    ): ("--games --seed --folder --positions --preset --set"),
     ("bench", "tree"): "--rounds",
 }
 """Commands that would work if no mistake followed, and options to make mistakes with."""
