@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 _DOTS_PER_INCH = 120
 _FIXED: Mapping[str, dict[str, Any]] = {
-    "png": {"pil_kwargs": {"optimize": True}},
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""What makes files small, and equal for equal figures."""
+"""What makes files equal for equal figures: no dates."""
 _MOST_COLUMNS = 4  # of a legend
+_LETTER = 0.085  # inches, on average
+_KEY = 0.67  # inches: what is beside the words of a legend
+_COLOURS = 256  # of a PNG: a third of the bytes, and no eye sees the difference
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -45,10 +48,21 @@ def colour(number: int) -> str:
 
 def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
     """Explain labelled lines, bars or patches below all axes, where the legend covers nothing."""
-    columns = min(len(handles), _MOST_COLUMNS)
+    columns = _fitting([str(each.get_label()) for each in handles], figure.get_figwidth())
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
     for text in legend.get_texts():
         text.set_parse_math(False)  # a dollar sign in a name would begin a formula
+
+
+def _fitting(labels: Sequence[str], width: float) -> int:
+    """Return into how many columns a legend fits that is `width` inches wide."""
+    for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
+        rows, longer = divmod(len(labels), columns)  # the first columns may be longer by one
+        ends = [i * rows + min(i, longer) for i in range(columns + 1)]
+        longest = (max(map(len, labels[i:j])) for i, j in pairwise(ends))
+        if sum(_LETTER * letters + _KEY for letters in longest) <= width:
+            return columns
+    return 1
 
 
 def shortened(name: str, longest: int = 40) -> str:
@@ -83,4 +97,14 @@ def figure_bytes(figure: Figure, file_format: str) -> bytes:
         figure.savefig(
             content, dpi=_DOTS_PER_INCH, format=file_format, **_FIXED.get(file_format, {})
         )
+    return _with_palette(content) if file_format == "png" else content.getvalue()
+
+
+def _with_palette(png: io.BytesIO) -> bytes:
+    from PIL import Image  # noqa: PLC0415  matplotlib's own way to PNG
+
+    content = io.BytesIO()
+    opaque = Image.open(png).convert("RGB")
+    few = opaque.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(content, "PNG", optimize=True, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
     return content.getvalue()

@@ -24,6 +24,7 @@ from zerolab.studies.report.document import (
 from zerolab.studies.report.images import Image
 
 _LARGEST_SVG = 400_000  # bytes; larger ones have thousands of dots, and a PNG is shown instead
+_PIXELS = 96  # of a page, per inch
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
 _WIDTH, _HEIGHT = 160, 20  # of the bar of an interval, in its own units
 
@@ -84,9 +85,9 @@ def _picture(picture: Picture, image: Image) -> str:
     kind, content = ("svg+xml", image.svg)
     if len(content) > _LARGEST_SVG:
         kind, content = ("png", image.png)
-    caption = escape(picture.caption)
+    caption, width = escape(picture.caption), round(_PIXELS * picture.figure.get_figwidth())
     return (
-        f'<figure><img alt="{caption}" src="{_data(f"image/{kind}", content)}">'
+        f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 

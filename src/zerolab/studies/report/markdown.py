@@ -17,7 +17,7 @@ from zerolab.studies.report.document import (
     Picture,
 )
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|$&~])")
+_SPECIAL = re.compile(r"([\\`*_\[\]|$~]|<(?=[a-z/!?])|&(?=#?\w+;)|^>)", re.IGNORECASE)
 _LIST_OR_HEADING = re.compile(r"^(\d*)([#+=-]+|[.)])(?=\s|$)")
 
 
@@ -46,12 +46,15 @@ def _block(block: Block) -> str:
             link = f"![{caption}]({block.name}.png)"
             return f"{link}\n\n*{caption}* ([SVG]({block.name}.svg))"
         case DataTable():
-            return f"**{escaped(block.title)}** ([CSV]({block.name}.csv))\n\n{_data_table(block)}"
+            return (
+                f"**{escaped(block.title)}** ([CSV]({block.name}.csv))\n\n{markdown_table(block)}"
+            )
         case ClaimTable():
             return f"{_claim_table(block.verdicts)}\n\n([CSV]({block.name}.csv))"
 
 
-def _data_table(table: DataTable) -> str:
+def markdown_table(table: DataTable) -> str:
+    """Return the columns and rows of a table."""
     rows = [
         [escaped(cell_text(*each)) for each in zip(row, table.formats, strict=True)]
         for row in table.rows

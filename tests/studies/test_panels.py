@@ -1,0 +1,188 @@
+"""What figures of studies show, and that none of it covers or leaves the rest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from zerolab.core.figures import figure_bytes
+from zerolab.studies.panels.bars import draw_bars
+from zerolab.studies.panels.curves import Curve, draw_curves
+from zerolab.studies.panels.heat import Heat, draw_heat
+from zerolab.studies.panels.intervals import Row, draw_intervals
+from zerolab.studies.panels.samples import Sample
+from zerolab.studies.panels.scatter import Point, draw_scatter
+from zerolab.studies.statistics import StudentEstimate, mean_of
+
+GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")
+LOSSES = ("policy", "value", "sum & product")
+
+
+def bars():
+    rng = np.random.default_rng(0)
+    groups = {
+        game: {loss: Sample(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES}
+        for game in GAMES
+    }
+    groups["one run"] = {"policy": Sample([100.0]), "value": Sample([])}
+    return draw_bars(groups, "Elo of $8 runs$", "Elo")
+
+
+def curves():
+    rng = np.random.default_rng(0)
+    runs = np.cumsum(rng.normal(1, 3, (4, 30)), axis=1)
+    runs[1, 20:] = np.nan
+    runs[:, 29] = np.nan
+    x = range(1, 31)
+    shown = {
+        "value": Curve(x, runs, np.full((4, 30), 2.0)),
+        "policy": Curve(x, runs[:1]),
+        "sum": Curve(x, []),
+    }
+    return draw_curves(dict.fromkeys(GAMES, shown), "Elo, $x", "iteration", "Elo", share_y=True)
+
+
+def heat():
+    values = np.random.default_rng(0).normal(0, 150, (3, 2))
+    values[1, 1] = np.nan
+    heat = Heat(("I 25", "I 50", "I 75"), ("E $1", "E $2"), values, abs(values) / 5, values * 0 + 9)
+    return draw_heat(dict.fromkeys(GAMES, heat), "Elo", "iterations", "episodes", "Elo")
+
+
+def scatter():
+    points = [Point(i, 10 * math.sqrt(i) - i % 3, f"$I {i}", 1.0) for i in range(1, 15)]
+    return draw_scatter({"one": points[::2], "other": points[1::2]}, "Elo", "hours", "Elo")
+
+
+def intervals():
+    runs = [12.0, -5.0, 40.0, 22.0]
+    rows = {
+        "value above policy, $6x6": Row(mean_of(runs), runs, [5.0] * 4, 50.0),
+        "one run": Row(StudentEstimate(3.0, math.inf, 0), [3.0]),
+        "without runs": Row(mean_of(runs)),
+    }
+    return draw_intervals(rows, "Differences", "Elo", threshold=0.0)
+
+
+KINDS = (bars, curves, heat, scatter, intervals)
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def texts(figure):
+    """Return all texts that are drawn: labels of ticks beyond the ends of axes are not."""
+    from matplotlib.text import Text  # noqa: PLC0415
+
+    hidden = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in axis.get_major_ticks():
+            if not low <= tick.get_loc() <= high:
+                hidden |= {tick.label1, tick.label2}
+    found = (each for each in figure.findobj(Text) if each.get_text() and each.get_visible())
+    return [each for each in found if each not in hidden]
+
+
+def legend(figure):
+    return {each.get_text() for each in figure.legends[0].get_texts()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_covers_a_text_or_leaves_the_figure(kind):
+    figure = kind()
+    figure.draw_without_rendering()  # arranges everything
+    box = figure.bbox
+    shown = [(each.get_text(), each.get_window_extent()) for each in texts(figure)]
+    for text, place in shown:
+        inside = box.x0 <= place.x0 and place.x1 <= box.x1 + 1 and box.y0 <= place.y0
+        assert inside and place.y1 <= box.y1 + 1, text
+    for text in texts(figure):
+        assert "$" not in text.get_text() or not text.get_parse_math()
+    for (one, first), (other, second) in itertools.combinations(shown, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        upright = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert across < 1 or upright < 1, (one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_figures_give_equal_files(kind):
+    first = figure_bytes(kind(), "svg")
+    assert figure_bytes(kind(), "svg") == first
+    assert b"<dc:date>" not in first
+
+
+def test_png_files_are_small():
+    assert len(figure_bytes(curves(), "png")) < 100_000
+
+
+def test_bars_tell_runs_from_errors_of_measurement():
+    figure = bars()
+    assert {"one run", "mean of runs and its 95 % interval", "error of measuring a run, 95 %",
+            "published", *LOSSES} == legend(figure)  # fmt: skip
+    (axes,) = figure.axes
+    runs = [line for line in axes.lines if line.get_marker() == "o"]
+    assert sum(len(line.get_xdata()) for line in runs) == 9 * 8 + 1
+    assert sum(line.get_marker() == "D" for line in axes.lines) == 9
+    plain = draw_bars({"a": {"": Sample([1.0, 2.0])}}, "hours", "hours", baseline=0.0)
+    assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
+
+
+def test_curves_are_means_with_standard_deviations():
+    """Two runs of 1, 3 and 2, 6: means 1.5, 4.5; deviations 0.7071, 2.1213."""
+    figure = draw_curves({"": {"a": Curve([1, 2], [[1, 3], [2, 6]])}}, "", "iteration", "Elo")
+    (axes,) = figure.axes
+    assert list(axes.lines[0].get_ydata()) == [1.5, 4.5]
+    corners = axes.collections[0].get_paths()[0].vertices
+    assert sorted({round(float(y), 4) for y in corners[:, 1]}) == [0.7929, 2.2071, 2.3787, 6.6213]
+    assert legend(figure) == {"a", "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"}
+    assert "error of measuring the mean, 95 %" in legend(curves())
+
+
+def test_the_error_of_a_mean_of_curves():
+    """Errors of 3 and 4 on two runs are one of 2.5 on their mean."""
+    figure = draw_curves(
+        {"": {"a": Curve([1], [[1], [2]], [[3], [4]])}}, "", "iteration", "Elo"
+    )  # fmt: skip
+    (bar,) = figure.axes[0].collections[-1].get_segments()
+    assert bar[:, 1] == pytest.approx([1.5 - 1.96 * 2.5, 1.5 + 1.96 * 2.5], abs=1e-3)
+
+
+def test_maps_have_numbers_in_their_cells():
+    found = [each.get_text() for each in texts(heat())]
+    assert found.count("no data") == 3
+    assert sum(text.startswith("SD ") for text in found) == 3 * 5
+    assert any("SD: between runs; SE: error of measuring one run" in text for text in found)
+    empty = Heat(("a",), ("b",), np.array([[np.nan]]))
+    assert "no data" in [
+        each.get_text() for each in texts(draw_heat({"": empty}, "", "", "", "Elo"))
+    ]
+
+
+def test_the_front_is_numbered():
+    points = [Point(1, 5, "cheap"), Point(2, 4, "beaten"), Point(3, 9, "good")]
+    found = {each.get_text() for each in texts(draw_scatter({"": points}, "", "hours", "Elo"))}
+    assert "on the front\n1  cheap\n2  good" in found
+    assert {"1", "2"} <= found
+    means = [Point(1, 5, spread=2.0, error=1.0)]
+    assert {
+        "mean of runs \N{PLUS-MINUS SIGN} one SD between runs",
+        "error of measuring the mean, 95 %",
+    } <= legend(draw_scatter({"": means}, "", "hours", "Elo"))
+    assert draw_scatter({}, "", "hours", "Elo")
+
+
+def test_intervals_are_written_beside_their_lines():
+    figure = intervals()
+    found = {each.get_text() for each in texts(figure)}
+    assert "17 (\N{MINUS SIGN}13 to 47)" in found
+    assert "3 (no interval)" in found
+    assert {"no interval", "threshold", "published", "one run"} <= legend(figure)
