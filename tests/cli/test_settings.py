@@ -67,6 +67,13 @@ def test_listed_defaults_do_not_depend_on_the_machine():
     assert by_preset(preset_values(), threads) == "default in all"
 
 
+def test_a_list_of_names_says_which(capsys):
+    assert main(["settings", "defects"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    names = "mirrored_policy | absolute_winner | fresh_optimizer"
+    assert first == f"defects: list of {names}; default empty"
+
+
 def test_every_key_of_every_preset_is_listed(capsys):
     assert main(["settings", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)

@@ -115,9 +115,8 @@ def shown(value: Any) -> str:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
-    return str(value) or "empty"
+    text = ", ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+    return text or "empty"
 
 
 def takes(setting: Setting) -> str:

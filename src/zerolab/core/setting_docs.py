@@ -158,7 +158,8 @@ def _tuple_type(members: Sequence[Any]) -> str:
     if members[1:] != (...,):
         return " and ".join(_type(each) for each in members)
     noun, comma, bounds = _type(members[0]).partition(",")
-    return f"list of {noun}s{comma}{bounds}"
+    plural = noun if get_origin(members[0]) is Literal else f"{noun}s"
+    return f"list of {plural}{comma}{bounds}"
 
 
 def _choosing(

@@ -22,6 +22,7 @@ from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
+from zerolab.training.defects import Defects
 from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
@@ -50,6 +51,8 @@ class TrainingContext:
     """Solved positions to measure accuracy on, if any."""
     reporter: Reporter
     progress: RunProgress
+    defects: Defects
+    """Those of published code that the run is to have: none but in studies of them."""
 
     @property
     def iteration(self) -> int:
@@ -95,7 +98,8 @@ class TrainingContext:
     def add_to_window(self, examples: Examples) -> None:
         """Add the examples of the latest iteration; the oldest may leave the window."""
         discount = self.settings.search.discount
-        self.window.add(*window_rows(examples, discount, self.learner.columns))
+        labelled = self.defects.labelled(examples)
+        self.window.add(*window_rows(labelled, discount, self.learner.columns))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration, under the name of their stage."""

@@ -18,6 +18,7 @@ from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
 from zerolab.rules.catalogue import known_game
 from zerolab.search.settings import SearchSettings
+from zerolab.training.defects import DefectName, check_defects
 from zerolab.training.gates import GATES
 from zerolab.training.optimizers import OPTIMIZERS
 from zerolab.training.schedules import RATE_SCHEDULES
@@ -212,6 +213,13 @@ class TrainSettings(Settings):
     """When a run ends before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents."""
+    defects: tuple[DefectName, ...] = ()
+    """Defects of published code that the run is to have, for studies of published results only:
+    mirrored boards are learnt with the policy of the unmirrored ones (`mirrored_policy`,
+    [WangCode]); the colour of the winner is read as relative to the mover (`absolute_winner`, [AZG]
+    in 2019); Adam is new in every iteration, with a rate of 0.001 whatever `learn.learning_rate`
+    says (`fresh_optimizer`, [AZG] with PyTorch). [Wang2019]: mirrored_policy, in Connect Four;
+    [Wang2020a]: probably absolute_winner, in Gobang."""
 
     @property
     def targets(self) -> TargetOptions:
@@ -301,4 +309,12 @@ class TrainSettings(Settings):
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
                 f" beyond the {self.iterations} iterations of the run: expected an earlier one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _defects_fit(self) -> TrainSettings:
+        try:
+            check_defects(self.defects, self.learn)
+        except ValueError as error:
+            raise ValueError(f"defects: {error}") from None
         return self

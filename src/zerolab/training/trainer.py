@@ -12,11 +12,11 @@ from functools import cache
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
-from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
+from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
 from zerolab.training.learner import Learner
 from zerolab.training.records import Record, read_records
@@ -46,16 +46,19 @@ class Trainer:
     ) -> None:
         game = parse_game(settings.game)
         network = build_network(settings.network, game, settings.seed)
+        defects = Defects(settings.defects)
+        learn = defects.learning(settings.learn)
         self.stages = stages
         self.context = TrainingContext(
             run=run,
             settings=settings,
             game=game,
-            learner=Learner(network, settings.learn, settings.targets, best_device()),
-            window=Window(game, settings.learn.window, settings.learn.merging),
+            learner=Learner(network, learn, settings.targets, best_device()),
+            window=defects.window(game, learn),
             solved=solved_positions(settings.accuracy, game),
             reporter=reporter or NullReporter(),
             progress=run.progress,
+            defects=defects,
         )
         self._on_record = on_record
         self._events = EventFile(run)

@@ -42,7 +42,7 @@ def page(document: Document, images: Mapping[str, Image]) -> str:
             f"<style>\n{style}</style></head>",
             "<body>",
             f"<h1>{escape(document.title)}</h1>",
-            f'<p class="limits"><strong>Limits.</strong> {escape(document.limits)}</p>',
+            f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
             *_contents(document.blocks),
             "<main>",
             *_blocks(document.blocks, images),
@@ -72,7 +72,7 @@ def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[st
             case Heading():
                 yield f'<h2 id="section-{next(number)}">{escape(block.text)}</h2>'
             case Paragraph():
-                yield f"<p>{escape(block.text)}</p>"
+                yield f"<p>{_prose(block.text)}</p>"
             case Picture():
                 yield _picture(block, images[block.name])
             case DataTable():
@@ -88,8 +88,13 @@ def _picture(picture: Picture, image: Image) -> str:
     caption, width = escape(picture.caption), round(_PIXELS * picture.figure.get_figwidth())
     return (
         f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
-        f"<figcaption>{caption}</figcaption></figure>"
+        f"<figcaption>{_prose(picture.caption)}</figcaption></figure>"
     )
+
+
+def _prose(text: str) -> str:
+    """Return text in which no line begins with a percent sign."""
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _data(kind: str, content: bytes) -> str:

@@ -34,7 +34,8 @@ class Learn(Stage):
         batches = context.learner.steps(context.window)
         seconds = context.begin("learn", batches, "batches")
         best = progress.best
-        context.learner.load(context.run.load_weights(best), context.run.load_optimizer(best))
+        optimizer = context.defects.carried(context.run.load_optimizer(best))
+        context.learner.load(context.run.load_weights(best), optimizer)
         with torch_threads(available_cores()):
             learned = context.learner.learn(
                 context.window,

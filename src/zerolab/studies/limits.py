@@ -1,0 +1,51 @@
+"""What cannot be concluded from a study at a scale: the words that head its report."""
+
+from __future__ import annotations
+
+TIMES = (
+    "Times were taken while other runs shared the machine, without a GPU: compare their ratios,"
+    " not the times themselves with published ones."
+)
+"""For studies that report times, after `limits`."""
+
+_RUNS = {
+    "mini": (
+        "networks of a few thousand weights, iterations, games and simulations cut to a fraction of"
+        " the published ones, and each example learned under one symmetry instead of all"
+    ),
+    "small": (
+        "networks of some ten thousand weights, iterations and simulations cut to a quarter or half"
+        " of the published ones, and each example learned under one symmetry instead of all"
+    ),
+    "paper": "the published sizes of networks and runs",
+}
+
+
+def limits(scale: str, seeds: int, what: str) -> str:
+    """Return what a reader must know before anything else.
+
+    `seeds` is the number of runs per setting; `what` the subject of the study, such as
+    ``which loss function is best``, to follow "nothing follows about" and the like.
+    """
+    if scale == "smoke":
+        return (
+            f"Scale smoke: a few games by nearly untrained networks, which show that everything"
+            f" works. Nothing follows about {what}: whatever numbers say below is chance."
+        )
+    made_of = f"Scale {scale}: {_RUNS[scale]}; {_seeds(seeds)}."
+    if scale == "paper":
+        return f"{made_of} Nothing follows about {what} with other games, networks or budgets."
+    return (
+        f"{made_of} The results say what such small runs do; about {what} at the published size"
+        " nothing follows from them. Effects smaller than the difference between two runs of one"
+        " setting cannot be seen: undecided does not mean equal."
+    )
+
+
+def _seeds(seeds: int) -> str:
+    if seeds > 1:
+        return f"{seeds} runs of each setting, which differ in their seed"
+    return (
+        "one run of each setting, so that settings cannot be told from chance where nothing else"
+        " averages over it"
+    )

@@ -1,0 +1,335 @@
+"""The engine of studies: nothing is trained twice, nothing that dies takes others along."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import (
+    Design,
+    PlannedTournament,
+    full_product,
+    one_at_a_time,
+    planned_run,
+    run_key,
+)
+from zerolab.studies.engine import conduct as conducting
+from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
+from zerolab.studies.engine.layout import StudyFolder
+from zerolab.studies.engine.tasks import Outcome, TrainTask, perform
+from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
+from zerolab.studies.interface import Study
+
+GAME = "gobang:3x3:3"
+
+
+def planned(loss, seed, part="a", **changes):
+    return planned_run(part, GAME, "smoke", {"loss": loss}, {"learn.loss": loss, **changes}, seed)
+
+
+class Tiny(Study):
+    """Two losses, two seeds, a tournament."""
+
+    name = "tiny"
+
+    def design(self, scale):
+        runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
+        entrants = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, entrants, games=4, openings=2)])
+
+    def document(self, results):
+        raise NotImplementedError
+
+
+class Here:
+    """Does tasks in this process, one at a time."""
+
+    count = 1
+
+    def __init__(self):
+        self.done = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, task):
+        self.done.append(perform(task))
+
+    def finished(self, seconds):
+        found, self.done = self.done, []
+        return found
+
+
+def conduct(root, study=None):
+    return Conduct.of(study or Tiny(), "smoke", root)
+
+
+def digests(done):
+    """Return what identifies everything that a study has trained and played."""
+    folder = done.folder
+    found = {}
+    for run in done.design.runs:
+        opened = RunFolder.open(folder.run_path(run))
+        networks = [opened.weights_digest(each) for each in opened.networks()]
+        found[run.label] = networks, opened._files.metrics_digest
+    return found, [games for games in done.results().tournaments["a"].games]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The tiny study done without interruption."""
+    done = conduct(tmp_path_factory.mktemp("undisturbed"))
+    assert done.work(LocalWorkers(2), lambda view: None) == {}
+    return done
+
+
+def test_everything_is_done_and_found_again(undisturbed):
+    view = undisturbed.view()
+    assert (view.finished_runs, view.runs) == (4, 4)
+    assert (view.finished_games, view.games) == (40, 40)
+    assert view.done_seconds == pytest.approx(view.seconds)
+    results = undisturbed.results()
+    assert [run.planned.label for run in results] == [
+        "sum/seed=0", "sum/seed=1", "value/seed=0", "value/seed=1",
+    ]  # fmt: skip
+    assert not results.missing()
+    played = results.tournaments["a"]
+    assert {rating.player for rating in played.ratings.players} == {
+        *(run.planned.label for run in results), "random",
+    }  # fmt: skip
+    rated = played.rating(results.runs[2])
+    assert rated.player == "value/seed=0"
+    assert len(results.where(loss="value")) == 2
+    assert results.levels("loss") == ["sum", "value"]
+
+
+def test_a_finished_study_has_nothing_left_to_do(undisturbed):
+    class Idle(Here):
+        def submit(self, task):
+            raise AssertionError(f"{task.title} was done before")
+
+    assert undisturbed.work(Idle(), lambda view: None) == {}
+
+
+def test_times_and_losses_come_from_the_records(undisturbed):
+    run = undisturbed.results().runs[0]
+    lines = RunFolder.open(run.path).metrics()
+    assert run.seconds["selfplay"] == pytest.approx(
+        sum(line["wall_seconds"] for line in lines if line["stage"] == "selfplay")
+    )
+    assert len(run.epoch_losses) == len(run.final_losses) == 2
+    assert [epochs[-1] for epochs in run.epoch_losses] == run.final_losses
+    assert run.training_elo[-1] == RunFolder.open(run.path).progress.elo
+
+
+def test_studies_share_runs(undisturbed):
+    class Other(Tiny):
+        name = "other"
+
+        def design(self, scale):
+            return Design([planned("value", 1, part="elsewhere")])
+
+    other = conduct(undisturbed.folder.root, Other())
+    assert other.view().finished_runs == 1
+
+
+def test_equal_runs_of_one_study_are_trained_once(tmp_path):
+    class Twice(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 0), planned("sum", 0, part="b")])
+
+    trained = []
+
+    class Counting(Here):
+        def submit(self, task):
+            trained.append(task)
+            self.done.append(Outcome(task, failure=["not today"]))
+
+    conduct(tmp_path, Twice()).work(Counting(), lambda view: None)
+    assert sum(isinstance(task, TrainTask) for task in trained) == 1
+
+
+def kill_a_worker_once(root: Path):
+    """Kill one of the processes of a study as soon as a run has finished an iteration."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(path.stat().st_size for path in root.glob("runs/*/metrics.jsonl")):
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            return
+        time.sleep(0.01)
+
+
+def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(
+    tmp_path, undisturbed
+):
+    tiny = conduct(tmp_path)
+    killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
+    killer.start()
+    failures = tiny.work(LocalWorkers(2), lambda view: None)
+    killer.join()
+    assert len(failures) <= 1  # none if it was between two tasks
+    for lines in failures.values():
+        assert "its worker ended unexpectedly: killed by signal 9" in lines[-1]
+    assert tiny.folder.failures() == failures
+    assert tiny.view().finished_runs >= 3
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert tiny.folder.failures() == {}
+    assert digests(tiny) == digests(undisturbed)
+
+
+def _work(root):
+    conduct(root).work(LocalWorkers(2), lambda view: None)
+
+
+def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=[tmp_path])
+    process.start()
+    while process.is_alive() and not any(
+        "gate" in path.read_text() for path in tmp_path.glob("runs/*/metrics.jsonl")
+    ):
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    tiny = conduct(tmp_path)
+    deadline = time.monotonic() + 20
+    while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
+        assert time.monotonic() < deadline, "a worker outlives the study"
+        time.sleep(0.1)
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert digests(tiny) == digests(undisturbed)
+
+
+def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
+    tiny = conduct(tmp_path)
+    broken = tiny.design.runs[1]
+    path = tiny.folder.run_path(broken)
+    path.mkdir(parents=True)
+    (path / "letter").write_text("mine")
+    failures = tiny.work(Here(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=1"]
+    assert "not a run and not empty" in failures["a: sum/seed=1"][0]
+    results = tiny.results()
+    assert len(results.runs) == 3
+    assert results.missing() == "1 of 4 runs are not finished; tournaments not finished: a"
+    (path / "letter").unlink()
+    assert tiny.work(Here(), lambda view: None) == {}
+    assert not tiny.results().missing()
+
+
+def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
+    tiny = conduct(tmp_path)
+    one, other = tiny.design.runs[:2]
+    RunFolder.create(tiny.folder.run_path(one), other.settings.model_dump())
+    with pytest.raises(UserError, match="has other settings than its name says"):
+        tiny.view()
+
+
+def test_a_folder_of_another_design_is_refused(tmp_path):
+    class Grown(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 7)])
+
+    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
+        pass
+    with pytest.raises(UserError, match="another design of this study"):
+        conduct(tmp_path).work(Here(), lambda view: None)
+    with pytest.raises(UserError, match="another design of this study"):
+        conduct(tmp_path).results()
+
+
+def test_one_process_at_a_time(tmp_path):
+    tiny = conduct(tmp_path)
+    with (
+        tiny.folder.locked(tiny.design),
+        pytest.raises(UserError, match="another process is at work on it"),
+    ):
+        tiny.work(Here(), lambda view: None)
+
+
+def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypatch):
+    usage = conducting.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(conducting.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(UserError, match=r"will take about 0\.\d GiB, and the disk has 0\.0 GiB"):
+        conduct(tmp_path / "new").require_room()
+    assert not (tmp_path / "new").exists()
+
+
+def test_results_of_nothing(tmp_path):
+    with pytest.raises(UserError, match="holds no study: expected one that has been begun"):
+        conduct(tmp_path).results()
+
+
+def test_keys_are_of_everything_that_results_depend_on():
+    key = planned("sum", 0).key
+    assert planned("value", 0).key != key
+    assert planned("product", 0).key not in (key, planned("value", 0).key)
+    assert planned("sum", 1).key != key
+    settings = planned("sum", 0).settings
+    play = settings.selfplay.model_copy(update={"threads": 3})
+    assert run_key(settings.model_copy(update={"selfplay": play, "preset": "mine"})) == key
+
+
+def test_products_and_single_changes():
+    levels = {"a": (1, 2, 3), "b": ("x", "y")}
+    assert len(list(full_product(levels))) == 6
+    single = list(one_at_a_time(levels, {"a": 2, "b": "x"}))
+    assert single[0] == {"a": 2, "b": "x"}
+    assert sorted(map(str, single[1:])) == sorted(
+        map(str, [{"a": 1, "b": "x"}, {"a": 3, "b": "x"}, {"a": 2, "b": "y"}])
+    )
+
+
+def test_unknown_parts_are_told():
+    with pytest.raises(UserError, match='unknown part "A": expected one of a; did you mean "a"?'):
+        Conduct.of(Tiny(), "smoke", Path("x"), ["A"])
+
+
+def test_shares_of_cores_cover_all_of_them(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4, 11)))
+    monkeypatch.setattr("zerolab.studies.engine.workers.available_cores", lambda: 7)
+    for workers in range(1, 8):
+        shares = shares_of_cores(workers)
+        assert len(shares) == workers
+        assert sorted(core for share in shares for core in share) == list(range(4, 11))
+        sizes = [len(share) for share in shares]
+        assert max(sizes) - min(sizes) <= 1
+    assert len(shares_of_cores(20)) == 20
+    assert {core for share in shares_of_cores(20) for core in share} == set(range(4, 11))
+
+
+def test_estimates_grow_with_the_work():
+    little, more = planned("sum", 0).settings, planned("sum", 0, iterations=4).settings
+    assert work_of(more).simulations == pytest.approx(2 * work_of(little).simulations)
+    assert work_of(more).samples > work_of(little).samples
+    assert run_seconds(more) > run_seconds(little) > 0
+    assert run_bytes(more) > run_bytes(little) > 0
+    assert 5 <= mean_plies(GAME) <= 9
+
+
+def test_estimated_work_is_what_a_run_does(undisturbed):
+    run = undisturbed.results().runs[0]
+    records = {name: [each for each in run.records if each.stage == name]
+               for name in ("selfplay", "learn")}  # fmt: skip
+    work = work_of(run.planned.settings)
+    assert work.positions == pytest.approx(run.positions, rel=0.5)
+    assert work.samples == pytest.approx(sum(each.samples for each in records["learn"]), rel=0.5)
+
+
+def test_pace_is_measured_time_relative_to_the_estimate():
+    pace = Pace()
+    assert pace.factor == 1
+    pace.add(2, 6)
+    pace.add(4, 6)
+    assert pace.factor == 2

@@ -1,0 +1,242 @@
+"""The defects of published code: what each does, that none is there by itself, and restarts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_replay import SHORT, Killed, contents, train
+
+from replay.made import made_facts
+from zerolab.core.errors import UserError
+from zerolab.replay.window import Window
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.store.examples import Examples
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import amend, resolve, saved_settings
+from zerolab.training.defects import Defects, losses_as_draws
+from zerolab.training.learner import Learner
+from zerolab.training.records import LearnRecord, read_records
+from zerolab.training.trainer import Trainer
+
+QUICK = ["selfplay.episodes=4", "iterations=2", "gate=always"]
+FIRST, SECOND, NOBODY = 1, -1, 0
+
+
+def game_of(winner: int, plies: int) -> Examples:
+    """Return the examples of a game of one's own, with the outcomes that are right."""
+    ply = np.arange(plies)
+    signs = np.where(ply % 2 == 0, FIRST, SECOND)
+    return Examples(
+        states=np.zeros((plies, 2), np.uint64),
+        policies=np.zeros((plies, 9), np.float16),
+        root_values=np.linspace(-1, 1, plies).astype(np.float16),
+        root_draws=np.zeros(plies, np.float16),
+        action_values=np.zeros((plies, 9), np.float16),
+        outcomes=(winner * signs).astype(np.int8),
+        plies_left=(plies - ply).astype(np.int16),
+        games=np.zeros(plies, np.int32),
+        plies=ply.astype(np.int16),
+        actions=np.zeros(plies, np.int16),
+        full=np.ones(plies, np.bool_),
+    )
+
+
+@pytest.mark.parametrize(
+    ("winner", "plies", "right", "labels"),
+    [
+        # The first player makes a line with the fifth ply, the second with the sixth.
+        (FIRST, 5, [1, -1, 1, -1, 1], [-1, 1, -1, 1, -1]),
+        (SECOND, 6, [-1, 1, -1, 1, -1, 1], [-1, 1, -1, 1, -1, 1]),
+        (NOBODY, 4, [0, 0, 0, 0], [0, 0, 0, 0]),
+        # As in Othello, the last mover has lost.
+        (FIRST, 4, [1, -1, 1, -1], [1, -1, 1, -1]),
+        (SECOND, 3, [-1, 1, -1], [1, -1, 1]),
+    ],
+)
+def test_the_winner_s_colour_is_read_as_relative(winner, plies, right, labels):
+    examples = game_of(winner, plies)
+    assert examples.outcomes.tolist() == right
+    labelled = Defects(("absolute_winner",)).labelled(examples)
+    assert labelled.outcomes.tolist() == labels
+    assert labelled.outcomes.dtype == np.int8
+    for name in set(Examples._fields) - {"outcomes"}:
+        assert getattr(labelled, name) is getattr(examples, name), name
+
+
+@pytest.mark.parametrize(("winner", "plies"), [(FIRST, 5), (SECOND, 4), (FIRST, 6), (SECOND, 7)])
+def test_labels_are_those_of_the_published_formula(winner, plies):
+    """r * (-1) ** (player != curPlayer), where r is 1 if the first player won [AZG]."""
+    next_player = FIRST if plies % 2 == 0 else SECOND
+    movers = [FIRST if ply % 2 == 0 else SECOND for ply in range(plies)]
+    expected = [winner * (-1) ** (mover != next_player) for mover in movers]
+    labelled = Defects(("absolute_winner",)).labelled(game_of(winner, plies))
+    assert labelled.outcomes.tolist() == expected
+
+
+def test_a_run_learns_from_wrong_labels_and_stores_right_ones(tmp_path):
+    run = train(tmp_path / "run", *QUICK, 'defects=["absolute_winner"]')
+    settings = saved_settings(run)
+    trainer = Trainer(run, settings)
+    trainer._fill_window()
+    window = trainer.context.window
+    (batch,) = window.batches(np.random.default_rng(0), len(window), 1, "none")
+    decisive = batch.facts.values != 0
+    first = batch.facts.plies % 2 == 0
+    assert decisive.any()
+    assert (batch.facts.values[decisive] == np.where(first[decisive], -1, 1)).all()
+    for iteration in (1, 2):
+        examples = run.load_examples(iteration)
+        last = examples.outcomes[examples.plies_left == 1]
+        assert (last >= 0).all()  # who moves last does not lose
+
+
+def corner_position() -> tuple[np.ndarray, np.ndarray]:
+    """Return a board of one disc in the first of five columns, and a policy on the second."""
+    state = Position.start("connect_four:4x5").play(0).state
+    return np.array([state]), np.eye(5, dtype=np.float16)[[1]]
+
+
+@pytest.mark.parametrize(
+    ("defects", "mirrored"), [((), [0, 0, 0, 1, 0]), (("mirrored_policy",), [0, 1, 0, 0, 0])]
+)
+@pytest.mark.parametrize("symmetries", ["all", "random"])
+def test_the_policy_of_the_mirrored_board(defects, mirrored, symmetries):
+    game, (states, policies) = parse_game("connect_four:4x5"), corner_position()
+    window = Defects(defects).window(game, resolve(None, "smoke").learn)
+    window.add(states, made_facts(1, policies=policies, moves=policies))
+    plain = host.encode(game, states[0])
+    served = {False: 0, True: 0}
+    for batch in window.batches(np.random.default_rng(3), 1, 12, symmetries):
+        is_mirrored = (batch.planes[0] == plain[:, :, ::-1]).all()
+        assert is_mirrored != (batch.planes[0] == plain).all()
+        expected = mirrored if is_mirrored else [0, 1, 0, 0, 0]
+        assert batch.facts.policies.tolist() == batch.facts.moves.tolist() == [expected]
+        served[bool(is_mirrored)] += 1
+    assert all(served.values())
+
+
+def test_boards_and_their_order_do_not_depend_on_the_defect():
+    """Every one of Othello's eight images, with the policy of the first."""
+    game = parse_game("othello:4x4")
+    state, learn = host.start(game), resolve(None, "smoke").learn
+    batches = []
+    for names in ((), ("mirrored_policy",)):
+        window = Defects(names).window(game, learn)
+        window.add(np.array([state]), made_facts(1, policies=[np.arange(17)]))
+        batches += window.batches(np.random.default_rng(3), 8, 1, "all")
+    right, wrong = batches
+    np.testing.assert_array_equal(right.planes, wrong.planes)
+    assert (wrong.facts.policies == np.arange(17)).all()
+    assert len({policy.tobytes() for policy in right.facts.policies}) == 8
+
+
+def test_adam_is_new_in_every_iteration_and_has_its_own_rate(tmp_path, monkeypatch):
+    begun, rates, steps = [], [], []
+    learn = Learner.learn
+
+    def watched(learner, *arguments, **options):
+        begun.append(dict(learner.optimizer.state))
+        learned = learn(learner, *arguments, **options)
+        rates.extend(group["lr"] for group in learner.optimizer.param_groups)
+        state = learner.optimizer_arrays()
+        steps.append({float(value) for key, value in state.items() if key.endswith("/step")})
+        return learned
+
+    monkeypatch.setattr(Learner, "learn", watched)
+    run = train(tmp_path / "run", *QUICK, 'defects=["fresh_optimizer"]', "learn.learning_rate=0.02")
+    assert begun == [{}] * 2
+    assert rates == [0.001] * 2
+    records = [each for each in read_records(run) if isinstance(each, LearnRecord)]
+    assert steps == [{record.samples / 16} for record in records]
+
+
+def test_a_first_iteration_with_a_fresh_adam_is_one_at_its_rate(tmp_path):
+    """Nothing differs before there is a state to forget."""
+    once = [*QUICK, "iterations=1"]
+    fresh = train(tmp_path / "a", *once, 'defects=["fresh_optimizer"]', "learn.learning_rate=0.02")
+    plain = train(tmp_path / "b", *once, "learn.learning_rate=0.001")
+    assert contents(fresh) == contents(plain)
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """Return the contents of a run without defects."""
+    return contents(train(tmp_path_factory.mktemp("right") / "run", *QUICK))
+
+
+@pytest.mark.parametrize("name", ["mirrored_policy", "absolute_winner", "fresh_optimizer"])
+def test_a_killed_run_ends_with_the_same_bytes_and_other_networks(tmp_path, right, name):
+    settings = [*QUICK, f'defects=["{name}"]']
+    undisturbed = contents(train(tmp_path / "one", *settings))
+    for _ in range(3):
+        with pytest.raises(Killed):
+            train(tmp_path / "other", *settings, kill_after=2)
+    assert contents(train(tmp_path / "other", *settings)) == undisturbed
+    changed = {file for file in right if right[file] != undisturbed[file]}
+    assert "checkpoints/0001.safetensors" in changed
+    assert "examples/0001.npz" not in changed
+
+
+def test_without_defects_everything_passes_through():
+    defects, learn, examples = Defects(), resolve(None, "smoke").learn, game_of(FIRST, 5)
+    assert defects.labelled(examples) is examples
+    assert type(defects.window(parse_game("othello:4x4"), learn)) is Window
+    assert defects.learning(learn) == learn
+    optimizer = {"weight/step": np.array(3.0)}
+    assert defects.carried(optimizer) == optimizer
+    assert resolve(None, "smoke").defects == ()
+
+
+def test_a_run_of_an_earlier_version_has_none(tmp_path):
+    run = train(tmp_path / "run", *QUICK, "iterations=1")
+    run.save_config({key: value for key, value in run.config.items() if key != "defects"})
+    earlier = RunFolder.open(run.path)
+    assert "defects" not in earlier.config
+    assert saved_settings(earlier) == resolve(None, "smoke", [*SHORT, *QUICK, "iterations=1"])
+    assert amend(earlier, ["iterations=3"]).iterations == 3
+    with pytest.raises(UserError, match=r"defects = .*absolute_winner.* differs"):
+        amend(earlier, ['defects=["absolute_winner"]'])
+
+
+FRESH, MIRRORED = 'defects=["fresh_optimizer"]', 'defects=["mirrored_policy"]'
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (['defects=["absolut_winner"]'], 'did you mean "absolute_winner"?'),
+        (["defects=absolute_winner"], 'defects = "absolute_winner": expected a list'),
+        (
+            ['defects=["absolute_winner", "fresh_optimizer", "absolute_winner"]'],
+            '"absolute_winner" is there twice',
+        ),
+        ([FRESH, "learn.optimizer=sgd"], 'expected learn.optimizer = "adam", not "sgd"'),
+        ([FRESH, "learn.average=0.5"], "expected learn.average = 0.0, not 0.5"),
+        (
+            [FRESH, 'learn.schedule={name="steps", iterations=[2]}'],
+            'expected learn.schedule = "constant", not "steps"',
+        ),
+        ([MIRRORED, "learn.symmetries=none"], 'expected learn.symmetries = "all" or "random"'),
+        (
+            [MIRRORED, 'learn.merging={name="mean", across_symmetries=true}'],
+            "learn.merging.across_symmetries = true stores images: expected false",
+        ),
+    ],
+)
+def test_mistakes(assignments, message):
+    with pytest.raises(UserError) as caught:
+        resolve(None, "smoke", assignments)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("defects")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_loss_of_the_first_player_becomes_a_draw():
+    outcomes = np.array([1, 0, -1, 1, 0, -1], np.int8)
+    first = np.array([True, True, True, False, False, False])
+    labels = losses_as_draws(outcomes, first)
+    assert labels.tolist() == [1, 0, 0, 1, 0, -1]
+    assert labels.dtype == np.int8
+    assert outcomes.tolist() == [1, 0, -1, 1, 0, -1]
