@@ -128,17 +128,16 @@ def document(results: Results) -> Document:
 
 def _limits(results: Results) -> str:
     games = results.design.tournaments[0].games
-    about = "about other boards and budgets, and about players with a network,"
     if results.scale == "smoke":
         return (
-            f"Scale smoke: {games} games per pair, which show that everything works. Nothing"
-            " follows about who is stronger: whatever numbers say below is chance."
+            f"Scale smoke: {games} games per pair and few playouts, which show that everything"
+            " works. Nothing follows about who is stronger: whatever numbers say below is chance."
         )
     return (
         f"Scale {results.scale}: the published design, {games} games per pair and"
         f" {PUBLISHED_PLAYOUTS} playouts per move. The program behind the published numbers is not"
-        " public, so that a difference does not say whose mistake it is, nor which one;"
-        f" {about} nothing follows."
+        " public, so where numbers differ it cannot be said whose is wrong, nor why. Nothing"
+        " follows about other boards and budgets, nor about players with a network."
     )
 
 
@@ -177,16 +176,15 @@ def _comparison(results: Results) -> Iterator[Block]:
     yield Heading("Score rates beside the published ones")
     yield Paragraph(
         f"{_agreement(found)} By chance alone one pair of twenty would differ. Colours alternate,"
-        " and a draw counts half."
+        f" and a draw counts half.{_repeats(found)}"
     )
     yield _picture("table-5.1", "Table 5.1, measured and published", found)
     yield _pair_table("score-rates", "Score rates", found)
     yield Paragraph(
         "The published 48 % of RHEA against Random in Othello are what random moves score. In"
-        " Gobang and Connect Four only the player who has just moved can have won, in Othello"
-        " either: an outcome taken from the wrong side would go unnoticed in the former two and"
-        " make fitness meaningless in the latter. So this column is probably a mistake of the"
-        " program behind the paper, which cannot be proved without it."
+        " Gobang and Connect Four only the player who moved last can have won, so an outcome taken"
+        " from the wrong side would go unnoticed there, but not in Othello. Probably the program"
+        " behind the paper makes that mistake, which cannot be proved without it."
     )
 
 
@@ -199,6 +197,13 @@ def _agreement(found: Mapping[str, list[Pair]]) -> str:
         f"{agree} of {len(compared)} pairs agree with the published {PUBLISHED_GAMES} games: the"
         f" 95 % interval of the difference [Newcombe1998] includes 0, |z| is at most {Z95:.2f}."
     )
+
+
+def _repeats(found: Mapping[str, list[Pair]]) -> str:
+    games = [pair.result for each in found.values() for pair in each]
+    repeats = sum(result.score.games - result.distinct.games for result in games)
+    told = f" {repeats} games repeat another one, which makes intervals a little too narrow."
+    return told if repeats else ""
 
 
 def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
@@ -217,12 +222,13 @@ def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
 def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> DataTable:
     columns: list[str | Column] = [
         "game", "pair", "won", "drawn", "lost", "distinct games", Column("score rate", ".1%"),
-        Column("published", ".1%"), Column("z", "+.2f"), "both",
+        Column("published", ".1%"), Column("z", "+.2f"), "verdict",
     ]  # fmt: skip
     rows = [
         [
             _TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
-            _rate(pair), *(_beside(pair.comparison)),
+            _rate(pair),
+            *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
         for part, each in found.items()
         for pair in each
@@ -233,12 +239,6 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> DataT
 def _rate(pair: Pair) -> GivenInterval:
     score = pair.result.score
     return GivenInterval(score.score_rate, *score.interval())
-
-
-def _beside(compared: Comparison | None) -> tuple[float | None, float | None, str]:
-    if compared is None:
-        return None, None, ""
-    return compared.published, compared.z, compared.verdict
 
 
 def _matrices(results: Results) -> Iterator[Block]:
@@ -278,7 +278,7 @@ def _tree_only(results: Results) -> Iterator[Block]:
     yield Heading("RAVE that counts moves in the tree alone")
     yield Paragraph(
         "RAVE above also counts the moves of playouts [Gelly2011]. The formula of [Wang2020b] can"
-        " be read as counting moves within the tree alone. Of this reading,"
+        " be read as counting moves within the tree alone. In this reading"
         f" {_agreement(found)}"
     )
     yield _picture("tree-only", "Table 5.1, RAVE counting moves in the tree alone", found)
