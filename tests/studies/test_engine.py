@@ -84,7 +84,7 @@ def digests(done):
         opened = RunFolder.open(folder.run_path(run))
         networks = [opened.weights_digest(each) for each in opened.networks()]
         found[run.label] = networks, opened._files.metrics_digest
-    return found, [games for games in done.results().tournaments["a"].games]
+    return found, list(done.results().tournaments["a"].games)
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +171,7 @@ def kill_a_worker_once(root: Path):
         time.sleep(0.01)
 
 
-def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(
-    tmp_path, undisturbed
-):
+def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
     tiny = conduct(tmp_path)
     killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
     killer.start()
@@ -292,7 +290,7 @@ def test_products_and_single_changes():
 
 
 def test_unknown_parts_are_told():
-    with pytest.raises(UserError, match='unknown part "A": expected one of a; did you mean "a"?'):
+    with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
         Conduct.of(Tiny(), "smoke", Path("x"), ["A"])
 
 

@@ -107,8 +107,7 @@ _OPTIONS = """Args:
 def _work(conduct: Conduct, workers: int, ray: str, again: str) -> None:
     """Do what is left, with one bar for everything; raise UserError if something failed."""
     before = conduct.view()
-    left = before.runs - before.finished_runs, before.games - before.finished_games
-    if left != (0, 0):
+    if before.is_unfinished:
         conduct.require_room()
         crew = _workers(workers, ray, conduct)
         _announce(conduct, before, crew.count)

@@ -93,11 +93,33 @@ class PlannedTournament:
 
 
 @dataclass(frozen=True)
+class PlannedComputation:
+    """Something else that is computed once, such as supervised learning, and kept as JSON."""
+
+    part: str
+    label: str
+    """Its name within the part."""
+    function: str
+    """``module:name`` of a function that returns a table of numbers."""
+    arguments: Mapping[str, Any]
+    """By name; the result depends on nothing else."""
+    seconds: float
+    """About how long it takes on one core."""
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of function and arguments."""
+        facts = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
+        return digest(facts.encode())[:_KEY_LENGTH]
+
+
+@dataclass(frozen=True)
 class Design:
-    """Everything that a study trains and plays at a scale."""
+    """Everything that a study trains, plays and computes at a scale."""
 
     runs: Sequence[PlannedRun]
     tournaments: Sequence[PlannedTournament] = ()
+    computations: Sequence[PlannedComputation] = ()
 
     def __post_init__(self) -> None:
         labels = [(run.part, run.label) for run in self.runs]
@@ -106,7 +128,9 @@ class Design:
     @property
     def parts(self) -> list[str]:
         """The names of the parts, in order."""
-        every = [*(run.part for run in self.runs), *(each.part for each in self.tournaments)]
+        every = [run.part for run in self.runs]
+        every += [each.part for each in self.tournaments]
+        every += [each.part for each in self.computations]
         return list(dict.fromkeys(every))
 
     def only(self, parts: Sequence[str]) -> Design:
@@ -123,6 +147,7 @@ class Design:
         return Design(
             [run for run in self.runs if run.part in parts],
             [each for each in self.tournaments if each.part in parts],
+            [each for each in self.computations if each.part in parts],
         )
 
     @cached_property

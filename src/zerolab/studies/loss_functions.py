@@ -15,7 +15,7 @@ from zerolab.studies.small_runs import CHANGES, OPENINGS
 BALANCES = (0.25, 0.5, 0.75)
 """lambda of the grid; 0 and 1 are the losses of value and policy alone."""
 
-_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 8, "paper": 8}
+SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 8, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
     "smoke": {"5x5": 2, "6x6": 2},
@@ -62,9 +62,7 @@ class LossFunctions(Study):
                 tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
                 if grid:
                     everyone = [*trained[: _ends(scale)], *grid]
-                    tournaments.append(
-                        _tournament(scale, part, f"{game}:{size}", everyone, LAMBDA)
-                    )
+                    tournaments.append(_tournament(scale, part, f"{game}:{size}", everyone, LAMBDA))
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
@@ -74,18 +72,19 @@ class LossFunctions(Study):
 
 def _ends(scale: Scale) -> int:
     """Return how many runs of policy and value alone play along with the grid."""
-    return 2 * _SEEDS[scale]
+    return 2 * SEEDS[scale]
 
 
-def _changes(scale: Scale, size: str) -> dict[str, Any]:
+def changes(scale: Scale, size: str) -> dict[str, Any]:
+    """Return what differs from the preset wang2019 at a scale, by dotted keys."""
     return {**CHANGES[scale], "iterations": _ITERATIONS[scale][size]}
 
 
 def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
     for target in TARGETS:
-        for seed in range(_SEEDS[scale]):
-            changes = {**_changes(scale, size), "learn.loss": target}
-            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changes, seed)
+        for seed in range(SEEDS[scale]):
+            changed = {**changes(scale, size), "learn.loss": target}
+            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
 
 
 def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
@@ -94,9 +93,9 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
     for balance in BALANCES:
         for seed in range(_GRID_SEEDS[scale]):
             loss = {"name": "weighted", "balance": balance}
-            changes = {**_changes(scale, size), "learn.loss": loss}
+            changed = {**changes(scale, size), "learn.loss": loss}
             factors = {"loss": f"{LAMBDA}={balance}"}
-            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changes, seed)
+            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
 
 
 def _tournament(

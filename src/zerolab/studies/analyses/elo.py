@@ -9,6 +9,7 @@ from zerolab.ratings.score import Z95
 from zerolab.studies.claims import Missing
 from zerolab.studies.design import Level
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Column, DataTable
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.studies.statistics import StudentEstimate, difference_of_means, mean_of, spread
@@ -41,9 +42,9 @@ def elo_difference(
 
     The interval is over runs, by Welch's t.
     """
-    tournament = results.tournaments.get(part)
-    if tournament is None:
+    if part not in results.tournaments:
         return Missing(results.missing(part))
+    tournament = results.tournaments[part]
     samples = [
         elo_sample(tournament, results.where(part, **{factor: level})).values
         for level in (one, other)
@@ -55,7 +56,7 @@ def elo_table(
     name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
 ) -> DataTable:
     """Return means with intervals over runs, and what makes runs differ, beside published means."""
-    rows = []
+    rows: list[list[Cell]] = []
     for heading, samples in groups.items():
         for label, sample in samples.items():
             found = spread(sample.values, sample.errors)

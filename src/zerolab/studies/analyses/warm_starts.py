@@ -15,6 +15,7 @@ from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
@@ -30,6 +31,7 @@ from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
     bootstrap,
+    difference_of_means,
     paired_difference,
     rank_test,
     sign_test,
@@ -123,9 +125,7 @@ def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
     if results.missing():
         return Missing(results.missing())
-    groups = [
-        list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES
-    ]
+    groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
         means = [sum(elos) / len(elos) for elos in drawn]
@@ -155,11 +155,12 @@ def _strength(results: Results) -> Iterator[Block]:
         "All final networks of a game and Random play each other with plain search; the mean of all"
         " players is 0. As Fig. 5.2 of [Wang2020b].",
     )
-    yield elo_table("elo", "Tournament Elo by variant", groups, "game", "variant")
+    yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
 def _tests(results: Results) -> Iterator[Block]:
-    rows, lines = [], {}
+    rows: list[list[Cell]] = []
+    lines: dict[str, Row] = {}
     for game in GAMES:
         if game not in results.tournaments:
             continue
@@ -170,7 +171,7 @@ def _tests(results: Results) -> Iterator[Block]:
             gain = paired_difference(elos, base)
             rows.append(
                 [
-                    _TITLES[game], _NAMES[variant], _gain(results, game, variant), gain,
+                    _TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
                     sign_test(differences), rank_test(elos, base),
                 ]
             )  # fmt: skip
@@ -188,7 +189,7 @@ def _tests(results: Results) -> Iterator[Block]:
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
         Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
     ]  # fmt: skip
-    yield DataTable("gain", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+    yield DataTable("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
 
 
 def _switches(results: Results) -> Iterator[Block]:
@@ -213,7 +214,7 @@ def _switches(results: Results) -> Iterator[Block]:
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I'; I' = 0 is the baseline.",
     )
-    yield elo_table("switch", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
     yield _adaptive_ends(results)
 
 

@@ -6,6 +6,7 @@ its work depends on.
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,6 +129,23 @@ def entrant_agent(entrant: Entrant, game: str) -> Agent:
     run = RunFolder.open(Path(entrant.run))
     options = parse_options(NetworkOptions, entrant.options or None, playable(run).search)
     return replace(run_agent(run, run.progress.best, options), name=entrant.name)
+
+
+@dataclass(frozen=True)
+class ComputeTask:
+    """Calls a function that is named by its module and returns its result, a table of numbers."""
+
+    title: str
+    key: str
+    """See `PlannedComputation.key`."""
+    function: str
+    arguments: Mapping[str, Any]
+
+    def run(self, on_commit: OnCommit = lambda: None) -> dict[str, float]:
+        """See `Task.run`."""
+        module, _, name = self.function.partition(":")
+        result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
+        return result
 
 
 @dataclass(frozen=True)
