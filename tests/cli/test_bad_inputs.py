@@ -36,7 +36,8 @@ WORKING = {
     ),
     ("play", "random", "--game", "gobang:3x3:3"): "--side --game --seed",
     ("gtp", "random", "--game", "gobang:3x3:3"): "--game --seed",
-    ("study", "table-5.1"): "--games --seed --folder",
+    ("study", "table-5.1"): "--scale --only --workers --folder",
+    ("report", "table-5.1"): "--scale --folder",
     ("bench", "tree"): "--rounds",
 }
 """Commands that would work if no mistake followed, and options to make mistakes with."""
@@ -48,6 +49,9 @@ WRONG = {
     "--game": ["chess:8x8", "othello", "othello:6", "othello:7x7:9:9", f"gobang:{DIGITS}x3", LONG],
     "--nodes": ["x", "-1", "0", THIRTY + "x", DIGITS],
     "--positions": ["nowhere", LONG, "/dev/null", "/"],
+    "--scale": ["papre", "", LONG],
+    "--only": ["otello", "", LONG, BROKEN],
+    "--workers": ["-1", "x", "1.5", "-" + DIGITS, LONG],
     "--processes": ["0", "-1", THIRTY, DIGITS, "x"],
     "--perfect": ["2", "-1", "nan", "x", LONG],
     "--plies": ["x", "1", "9:1", f"{DIGITS}:", LONG],

@@ -147,9 +147,7 @@ def test_a_pair_is_seen_from_its_first_player():
 def test_measured_numbers_stand_beside_published_ones():
     scores = {(RAVE, MCTS): (300, 100, 100), (TREE_ONLY, MCTS): (230, 0, 270)}
     found = Table51().document(results(played("othello", scores)))
-    (row,) = (
-        each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS"
-    )
+    (row,) = (each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS")
     assert [row[name] for name in ("won", "drawn", "lost")] == [300, 100, 100]
     assert (row["score rate"], row["published"], row["verdict"]) == (0.7, 0.46, "differ")
     assert row["score rate_low"] < 0.7 < row["score rate_high"]
