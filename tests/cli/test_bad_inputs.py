@@ -38,6 +38,16 @@ WORKING = {
     ("gtp", "random", "--game", "gobang:3x3:3"): "--game --seed",
     ("study", "table-5.1"): "--scale --only --workers --folder",
     ("report", "table-5.1"): "--scale --folder",
+    (
+        "tune",
+        "gobang:3x3:3",
+        "--preset",
+        "smoke",
+        "--objective",
+        "loss",
+        "--set",
+        "iterations=1..2",
+    ): ("--games --seed --folder --positions --preset --set"),
     ("bench", "tree"): "--rounds",
 }
 """Commands that would work if no mistake followed, and options to make mistakes with."""

@@ -69,6 +69,9 @@ class PlannedTournament:
     game: str
     entrants: Mapping[str, PlannedRun] = field(default_factory=dict)
     """Runs by the names under which their networks play."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """Entrants by name that play with the best network there was after an iteration; the others do
+    so with the final one."""
     agents: Sequence[str] = ("random",)
     """Specs of players that need no run."""
     games: int = 20
@@ -160,7 +163,7 @@ class Design:
         """What changes with anything that is trained or played."""
         facts: list[Any] = [(run.part, run.label, run.key) for run in self.runs]
         for each in self.tournaments:
-            entrants = {name: run.key for name, run in each.entrants.items()}
+            entrants: dict[str, Any] = {name: run.key for name, run in each.entrants.items()}
             facts.append(
                 (
                     each.key,

@@ -18,10 +18,16 @@ BALANCES = (0.25, 0.5, 0.75)
 SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 8, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
-    "smoke": {"5x5": 2, "6x6": 2},
+    "smoke": {"5x5": 1, "6x6": 1},
     "mini": {"5x5": 12, "6x6": 6},
     "small": {"5x5": 40, "6x6": 20},
     "paper": {"5x5": 200, "6x6": 100},
+}
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("connect_four",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
 }
 _GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 20, "small": 20, "paper": 20}
 _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
@@ -53,7 +59,7 @@ class LossFunctions(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         runs, tournaments = [], []
-        for game in GAMES:
+        for game in _GAMES[scale]:
             for size in SIZES:
                 part = f"{game}-{size}"
                 trained = list(_runs(scale, part, game, size))

@@ -151,6 +151,8 @@ class Results:
 
     def missing(self, part: str | None = None) -> str:
         """Say what is not finished of a part, or of all; nothing if everything is."""
+        if part not in (None, *self.design.parts):
+            return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
         left = len(planned) - len(self.where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from zerolab.studies.analyses.warm_starts import ADAPTIVE, GAMES, UNTIL, VARIANTS, document
+from zerolab.studies.analyses.warm_starts import (
+    ADAPTIVE,
+    BASELINE,
+    BY_ITERATION,
+    GAMES,
+    UNTIL,
+    VARIANTS,
+    document,
+)
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("othello",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
+}
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 """I', after which the warm start is over."""
+_STAGES: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (1, 2),
+    "mini": (3, 6, 10),
+    "small": (5, 15, 30),
+    "paper": (5, 20, 100),
+}
+"""Iterations after which baseline and WRoRa are compared."""
 _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (2,),
     "mini": (1, 5, 8),
@@ -45,21 +66,37 @@ class WarmStart(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         runs, tournaments = [], []
-        for game in GAMES:
+        for game in _GAMES[scale]:
             trained = [*_runs(scale, game), *_grid(scale, game)]
             runs += trained
             entrants = {run.label: run for run in trained}
             games = 2 if scale == "smoke" else 20
-            tournaments.append(
+            tournaments += [
                 PlannedTournament(
                     game, f"{game}:6x6", entrants, games=games, openings=OPENINGS[scale]
-                )
-            )
+                ),
+                _by_iteration(scale, game, trained),
+            ]
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""
         return document(results)
+
+
+def _by_iteration(scale: Scale, game: str, trained: Sequence[PlannedRun]) -> PlannedTournament:
+    """Return the tournament between networks of baseline and WRoRa after some iterations."""
+    entrants, after = {}, {}
+    for run in trained:
+        if run.factors["variant"] in (BASELINE, "wrora"):
+            for iteration in _STAGES[scale]:
+                name = f"{run.label}@{iteration}"
+                entrants[name], after[name] = run, iteration
+    games = 2 if scale == "smoke" else 10
+    return PlannedTournament(
+        game, f"{game}:6x6", entrants, after, games=games, openings=OPENINGS[scale],
+        name=BY_ITERATION,
+    )  # fmt: skip
 
 
 def _changes(scale: Scale) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 
-from zerolab.studies.analyses.elo import elo_sample, elo_table, random_sample, standard_error
+from zerolab.studies.analyses.elo import elo_sample, elo_table, random_sample, rated_sample
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
@@ -244,15 +244,15 @@ def _closed(results: Results) -> Iterator[Block]:
         rated = results.tournaments[key].by_name
         for loss in LOSSES:
             ratings = [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
-            groups[f"loss {loss}"][name] = Sample(
-                [each.elo for each in ratings], [standard_error(each) for each in ratings]
-            )
+            groups[f"loss {loss}"][name] = rated_sample(ratings)
     yield Picture(
         CLOSURE,
         draw_bars(groups, "Elo of the runs of a loss, by whose network plays", "tournament Elo"),
         "With the last run's network, dots of a loss are one player under several names.",
     )
-    yield elo_table(f"{CLOSURE}-elo", "Tournament Elo by whose network plays", groups, "loss", "networks")
+    yield elo_table(
+        f"{CLOSURE}-elo", "Tournament Elo by whose network plays", groups, "loss", "networks"
+    )
 
 
 def _labelled(results: Results) -> Iterator[Block]:

@@ -24,15 +24,18 @@ def elo_sample(
     tournament: PlayedTournament, runs: Sequence[TrainedRun], published: float | None = None
 ) -> Sample:
     """Return the Elo of some runs with the errors of measuring them."""
-    ratings = [tournament.rating(run) for run in runs]
+    return rated_sample([tournament.rating(run) for run in runs], published)
+
+
+def rated_sample(ratings: Sequence[Rating], published: float | None = None) -> Sample:
+    """Return the Elo of some players with the errors of measuring them."""
     errors = [standard_error(rating) for rating in ratings]
     return Sample([rating.elo for rating in ratings], errors, published)
 
 
 def random_sample(tournament: PlayedTournament, published: float | None = None) -> Sample:
     """Return the Elo of the random player."""
-    rating = tournament.by_name["random"]
-    return Sample([rating.elo], [standard_error(rating)], published)
+    return rated_sample([tournament.by_name["random"]], published)
 
 
 def elo_difference(

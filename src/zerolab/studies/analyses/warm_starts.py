@@ -9,6 +9,7 @@ from zerolab.studies.analyses.elo import (
     elo_sample,
     elo_table,
     random_sample,
+    rated_sample,
 )
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.limits import limits
@@ -45,6 +46,8 @@ ADAPTIVE = "wrora-adaptive"
 """WRoRa until plain search beats it in a match [Wang2021a]."""
 UNTIL = "wrora-until-"
 """WRoRa with another I' than that of the other variants; the number follows."""
+BY_ITERATION = "by-iteration"
+"""The tournament between networks of baseline and WRoRa after some iterations."""
 GAMES = ("gobang", "connect_four", "othello")
 
 _TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
@@ -95,6 +98,7 @@ def document(results: Results) -> Document:
         ClaimTable(judge(_found(results))),
         *_strength(results),
         *_tests(results),
+        *_iterations(results),
         *_switches(results),
     ]
     return Document(
@@ -123,8 +127,9 @@ def _elos(results: Results, game: str, variant: str) -> Sample:
 
 def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
-    if results.missing():
-        return Missing(results.missing())
+    for game in GAMES:
+        if game not in results.tournaments:
+            return Missing(results.missing(game))
     groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
@@ -189,7 +194,43 @@ def _tests(results: Results) -> Iterator[Block]:
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
         Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
     ]  # fmt: skip
-    yield DataTable("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+    yield DataTable(
+        "gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows
+    )
+
+
+def _iterations(results: Results) -> Iterator[Block]:
+    """Show how the gain of WRoRa develops."""
+    groups: dict[str, dict[str, Sample]] = {}
+    rows: list[list[Cell]] = []
+    for game in GAMES:
+        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if played is None:
+            continue
+        for iteration in sorted(set(played.planned.after.values())):
+            samples = {
+                _NAMES[variant]: rated_sample(
+                    [
+                        played.by_name[f"{run.planned.label}@{iteration}"]
+                        for run in results.where(game, variant=variant)
+                    ]
+                )
+                for variant in (BASELINE, "wrora")
+            }
+            groups[f"{_TITLES[game]}, {iteration}"] = samples
+            base, warm = (list(each.values) for each in samples.values())
+            rows.append([_TITLES[game], iteration, difference_of_means(warm, base)])
+    if not groups:
+        return
+    yield Heading("Gain during training")
+    yield Picture(
+        BY_ITERATION,
+        draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
+        "The best networks after the iterations that the axis names, in a tournament of their own"
+        " per game.",
+    )
+    columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
+    yield DataTable("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
 
 
 def _switches(results: Results) -> Iterator[Block]:
