@@ -34,8 +34,12 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0):
             for epoch in range(1, epochs + 1)
         ]
         losses = [
-            {"policy": 0.7 * loss + more, "value": 0.3 * loss + more / 3, "sum": loss + more,
-             "product": 0.21 * loss}
+            {
+                "policy": 0.7 * loss + more,
+                "value": 0.3 * loss + more / 3,
+                "sum": loss + more,
+                "product": 0.21 * loss,
+            }
             for more in left
         ]
         records.append(

@@ -23,7 +23,8 @@ def planned(name, scale):
 def seconds(design):
     """Return about how long a design takes on one core."""
     runs = sum(run_seconds(run.settings) for run in design.distinct_runs.values())
-    return runs + sum(map(tournament_seconds, design.tournaments))
+    computed = sum(each.seconds for each in design.computations)
+    return runs + sum(map(tournament_seconds, design.tournaments)) + computed
 
 
 @by_name
@@ -41,6 +42,8 @@ def test_every_design_has_a_name_for_everything(name, scale):
     design = planned(name, scale)
     assert design.parts
     labels = [(run.part, run.label) for run in design.runs]
+    assert len(set(labels)) == len(labels)
+    labels = [(each.part, each.label) for each in design.computations]
     assert len(set(labels)) == len(labels)
     keys = [each.key for each in design.tournaments]
     assert len(set(keys)) == len(keys)

@@ -115,6 +115,7 @@ def _work(conduct: Conduct, workers: int, ray: str, again: str) -> None:
     if before.is_unfinished:
         conduct.require_room()
         crew = _workers(workers, ray, conduct)
+        conduct.begin()
         _announce(conduct, before, crew.count)
         with (
             resumable("what is finished is stored", again),

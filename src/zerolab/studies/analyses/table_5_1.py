@@ -173,18 +173,19 @@ def _found(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
 
 def _comparison(results: Results) -> Iterator[Block]:
     found = {part: list(pairs(played, PUBLISHED[part])) for part, played in _played(results)}
+    players = ", ".join(results.design.tournaments[0].agents)
     yield Heading("Score rates beside the published ones")
     yield Paragraph(
-        f"{_agreement(found)} By chance alone one pair of twenty would differ. Colours alternate,"
-        f" and a draw counts half.{_repeats(found)}"
+        f"Who plays: {players}. {_agreement(found)} By chance alone one pair of twenty would"
+        f" differ. Colours alternate, and a draw counts half.{_repeats(found)}"
     )
     yield _picture("table-5.1", "Table 5.1, measured and published", found)
     yield _pair_table("score-rates", "Score rates", found)
     yield Paragraph(
         "The published 48 % of RHEA against Random in Othello are what random moves score. In"
         " Gobang and Connect Four only the player who moved last can have won, so an outcome taken"
-        " from the wrong side would go unnoticed there, but not in Othello. Probably the program"
-        " behind the paper makes that mistake, which cannot be proved without it."
+        " from the wrong side would go unnoticed there, but not in Othello. This would explain the"
+        " number, which cannot be proved without the program behind it."
     )
 
 

@@ -69,6 +69,11 @@ class Conduct:
                 f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
             )
 
+    def begin(self) -> None:
+        """Make the study's folder if it is missing; raise UserError where `work` would at once."""
+        with self.folder.locked(self.design):
+            pass
+
     def results(self) -> Results:
         """Return everything that is finished; raise UserError where nothing has been begun."""
         if not self.folder.exists:

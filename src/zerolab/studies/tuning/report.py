@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
 from zerolab.studies.report.cells import Cell
-from zerolab.studies.report.document import DataTable
+from zerolab.studies.report.document import Column, DataTable
 from zerolab.studies.tuning.settings import Objective, TuningPlan, TuningSettings
 from zerolab.studies.tuning.space import Value, Values
 from zerolab.studies.tuning.store import Store, refusal
@@ -171,7 +171,7 @@ class TuningReport:
             [
                 f"{each.number}{' *' if each.number in front else ''}",
                 _shown(each, objective) if each.state != "refused" else one_line(each.reason),
-                "" if each.hours is None else f"{each.hours:.3g}",
+                each.hours,
                 *(short(each.values.get(key)) for key in self.keys),
                 each.state,
             ]
@@ -179,8 +179,8 @@ class TuningReport:
         ]
         chosen = "no other one is both better and faster" if self.settings.and_time else "best"
         title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {chosen}"
-        columns = ["trial", objective, "hours", *self.keys, "state"]
-        return DataTable("trials", title, columns, rows)
+        columns = ["trial", objective, Column("hours", ".3g"), *self.keys, "state"]
+        return DataTable("tuning", title, columns, rows)
 
     def _ranked(self) -> list[Result]:
         front = {each.number for each in self.front}
