@@ -66,6 +66,7 @@ def tune(
         json: Print everything as JSON instead of a table.
     """
     from zerolab.core.config import validate
+    from zerolab.studies.report.terminal import terminal_table
     from zerolab.studies.tuning.search import search
     from zerolab.studies.tuning.settings import TuningSettings
     from zerolab.studies.tuning.trial import Watcher
@@ -88,7 +89,7 @@ def tune(
     if json:
         print_json(report.as_dict())
         return
-    table_console().print(report.table().for_terminal())
+    table_console().print(terminal_table(report.table()))
     if report.best is not None:
         print(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         print(f"train with it: zerolab train {game} --preset {folder / 'best.toml'}")

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from zerolab.studies.analyses.hyperparameters.sweep import document
+from zerolab.studies.analyses.hyperparameters.sweep_runs import TOURNAMENT
 from zerolab.studies.analyses.hyperparameters.values import DEFAULT, FACTORS, changed, levels
-from zerolab.studies.design import Design, Level, PlannedTournament, one_at_a_time, planned_run
+from zerolab.studies.design import (
+    Design,
+    Level,
+    PlannedRun,
+    PlannedTournament,
+    one_at_a_time,
+    planned_run,
+)
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
@@ -39,24 +47,31 @@ class HyperparameterSweep(Study):
         """See `Study.design`."""
         values = {symbol: levels(scale, symbol) for symbol in FACTORS}
         default = {symbol: each[1] for symbol, each in values.items()}
-        runs = []
-        for chosen in one_at_a_time(values, default):
-            for seed in range(_SEEDS[scale]):
-                factors = {"changed": _changed(scale, chosen)}
-                runs.append(
-                    planned_run("sweep", GAME, "wang2020a", factors, _changes(scale, chosen), seed)
-                )
-        entrants = {run.label: run for run in runs}
-        simulations = f"simulations={default['m']:g}&selection.c={default['c']:g}"
+        runs = [
+            _run(scale, chosen, seed)
+            for chosen in one_at_a_time(values, default)
+            for seed in range(_SEEDS[scale])
+        ]
         tournament = PlannedTournament(
-            "sweep", GAME, entrants, games=_GAMES[scale], openings=OPENINGS[scale],
-            options=simulations,
-        )  # fmt: skip
+            TOURNAMENT,
+            GAME,
+            {run.label: run for run in runs},
+            games=_GAMES[scale],
+            openings=OPENINGS[scale],
+            options=f"simulations={default['m']:g}&selection.c={default['c']:g}",
+        )
         return Design(runs, [tournament])
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""
         return document(results)
+
+
+def _run(scale: Scale, chosen: Mapping[str, Level], seed: int) -> PlannedRun:
+    """Return a run, in the part that is called by what it changes."""
+    name = _changed(scale, chosen)
+    part, changes = name.partition("=")[0], _changes(scale, chosen)
+    return planned_run(part, GAME, "wang2020a", {"changed": name}, changes, seed)
 
 
 def _changed(scale: Scale, chosen: Mapping[str, Level]) -> str:

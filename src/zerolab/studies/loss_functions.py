@@ -15,12 +15,12 @@ from zerolab.studies.small_runs import CHANGES, OPENINGS
 BALANCES = (0.25, 0.5, 0.75)
 """lambda of the grid; 0 and 1 are the losses of value and policy alone."""
 
-SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 8, "paper": 8}
+SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
     "smoke": {"5x5": 1, "6x6": 1},
     "mini": {"5x5": 12, "6x6": 6},
-    "small": {"5x5": 40, "6x6": 20},
+    "small": {"5x5": 32, "6x6": 16},
     "paper": {"5x5": 200, "6x6": 100},
 }
 _GAMES: Mapping[Scale, tuple[str, ...]] = {

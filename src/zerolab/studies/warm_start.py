@@ -26,21 +26,21 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "small": GAMES,
     "paper": GAMES,
 }
-_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
-_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
+_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 """I', after which the warm start is over."""
 _STAGES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1, 2),
     "mini": (3, 6, 10),
-    "small": (5, 15, 30),
+    "small": (5, 10, 20),
     "paper": (5, 20, 100),
 }
 """Iterations after which baseline and WRoRa are compared."""
 _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (2,),
     "mini": (1, 5, 8),
-    "small": (1, 2, 10, 20),
+    "small": (1, 10),
     "paper": (1, 2, 10, 20, 50),
 }
 """Others of a grid, for WRoRa."""

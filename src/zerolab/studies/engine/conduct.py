@@ -83,6 +83,18 @@ class Conduct:
         """Return the report on everything that is finished; parts that are not say so."""
         return self.study.document(self.results())
 
+    def waiting(self) -> list[str]:
+        """Return the tournaments that cannot begin: players are in parts that are not chosen."""
+        chosen = self.chosen
+        return [
+            each.key
+            for each in chosen.tournaments
+            if not all(
+                run.key in chosen.distinct_runs or self.folder.is_finished(run)
+                for run in each.entrants.values()
+            )
+        ]
+
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do all that is left, and return what has failed.
 

@@ -69,6 +69,11 @@ class Scheduler:
         self._stack = ExitStack()
         self._rounds = [Round(folder, each, self._stack) for each in design.tournaments]
         runs = design.distinct_runs
+        self._untrained = {
+            run.key for each in design.tournaments for run in each.entrants.values()
+            if run.key not in runs and not folder.is_finished(run)
+        }  # fmt: skip
+        """Players whose runs are in parts that are not worked on."""
         self._seconds = {key: run_seconds(run.settings) for key, run in runs.items()}
         self._unfinished = {key: run for key, run in runs.items() if not folder.is_finished(run)}
         self._shares = {key: folder.share_done(run) for key, run in self._unfinished.items()}
@@ -132,8 +137,8 @@ class Scheduler:
 
     def _can_begin(self, each: Round) -> bool:
         """Return whether all players of a tournament are trained, and it has not failed."""
-        entrants = each.planned.entrants.values()
-        is_trained = all(run.key not in self._unfinished for run in entrants)
+        missing = self._untrained | self._unfinished.keys()
+        is_trained = missing.isdisjoint(run.key for run in each.planned.entrants.values())
         return is_trained and each.planned.key not in self._failures
 
     def _next_slice(self, each: Round) -> SliceTask | None:

@@ -12,7 +12,8 @@ from optuna.importance import get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
-from zerolab.studies.tables import Table
+from zerolab.studies.report.cells import Cell
+from zerolab.studies.report.document import DataTable
 from zerolab.studies.tuning.settings import Objective, TuningPlan, TuningSettings
 from zerolab.studies.tuning.space import Value, Values
 from zerolab.studies.tuning.store import Store, refusal
@@ -156,7 +157,7 @@ class TuningReport:
             "importance": self.importance,
         }
 
-    def table(self, *, all_trials: bool = False) -> Table:
+    def table(self, *, all_trials: bool = False) -> DataTable:
         """Return the best trials, those of the front first, or all of them."""
         ranked = self._ranked()
         shown = ranked if all_trials else ranked[: max(_SHOWN, len(self.front))]
@@ -166,7 +167,7 @@ class TuningReport:
         )
         objective = self.settings.objective
         front = {each.number for each in self.front}
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 f"{each.number}{' *' if each.number in front else ''}",
                 _shown(each, objective) if each.state != "refused" else one_line(each.reason),
@@ -178,7 +179,8 @@ class TuningReport:
         ]
         chosen = "no other one is both better and faster" if self.settings.and_time else "best"
         title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {chosen}"
-        return Table(title, ("trial", objective, "hours", *self.keys, "state"), rows)
+        columns = ["trial", objective, "hours", *self.keys, "state"]
+        return DataTable("trials", title, columns, rows)
 
     def _ranked(self) -> list[Result]:
         front = {each.number for each in self.front}

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
+from zerolab.core.progress import ProgressBar
 from zerolab.evaluation.workers import in_order
-from zerolab.studies.interface import ProgressBar
+from zerolab.studies.report.markdown import escaped, markdown_table
 from zerolab.studies.tuning.figures import draw
 from zerolab.studies.tuning.report import TuningReport, best_of, results_of, short
 from zerolab.studies.tuning.settings import TuningPlan, TuningSettings
@@ -140,7 +141,10 @@ def _followed(
 def _report(store: Store, plan: TuningPlan) -> TuningReport:
     """Write table, figure and the best preset into the folder."""
     report = TuningReport.of(store, plan)
-    write_text(store.folder / "tuning.md", report.table(all_trials=True).markdown())
+    table = report.table(all_trials=True)
+    write_text(
+        store.folder / "tuning.md", f"**{escaped(table.title)}**\n\n{markdown_table(table)}\n"
+    )
     if report.best is not None:
         head = f"# Trial {report.best.number}: {report.best.summary(plan.settings.objective)}\n"
         preset = plan.preset(report.best.values, report.best.number)

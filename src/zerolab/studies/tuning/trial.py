@@ -10,9 +10,9 @@ from typing import NamedTuple
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder, write_text
+from zerolab.core.progress import ProgressBar
 from zerolab.play.match import play_match
 from zerolab.store.run_folder import RUN, RunFolder, is_run
-from zerolab.studies.interface import ProgressBar
 from zerolab.studies.tuning.settings import (
     OPENINGS,
     TuningPlan,

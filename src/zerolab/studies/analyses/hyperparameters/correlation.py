@@ -59,9 +59,9 @@ def _spread_words(grid: Grid) -> str:
     return (
         f"{ANCHOR} Runs of one combination differ by a standard deviation of"
         f" {found.observed:.0f} Elo; {cell_text(found.explained, '.0%')} of that variance is error"
-        f" of measuring ({found.measurement:.0f} Elo a run). The error of Random's own rating,"
-        " which shifts all networks of a seed alike, is part of the rest; fits have a constant per"
-        " seed."
+        f" of measuring ({found.measurement:.0f} Elo a run). The error of Random's own rating"
+        " shifts all networks of a seed alike and is part of the rest; fits have a constant per"
+        " seed for it."
     )
 
 

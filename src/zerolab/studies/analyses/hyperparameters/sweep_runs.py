@@ -19,8 +19,8 @@ from zerolab.studies.analyses.hyperparameters.values import (
 from zerolab.studies.panels.samples import Sample
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 
-PART = "sweep"
-"""The study's only part, which names its tournament, too."""
+TOURNAMENT = "tournament"
+"""The part with the tournament; the others are called by what they change."""
 
 RANDOM = "random"
 
@@ -70,12 +70,12 @@ class Sweep:
         }
 
     def _runs(self, symbol: str, value: float) -> list[TrainedRun]:
-        return self.results.where(PART, changed=changed(self.results.scale, symbol, value))
+        return self.results.where(changed=changed(self.results.scale, symbol, value))
 
     @property
     def default(self) -> list[TrainedRun]:
         """The runs with all defaults."""
-        return self.results.where(PART, changed=DEFAULT)
+        return self.results.where(changed=DEFAULT)
 
     @property
     def others(self) -> list[Setting]:
@@ -85,7 +85,7 @@ class Sweep:
     @property
     def tournament(self) -> PlayedTournament | None:
         """That of all final networks, if it is finished."""
-        return self.results.tournaments.get(PART)
+        return self.results.tournaments.get(TOURNAMENT)
 
     @property
     def complete(self) -> bool:
@@ -102,7 +102,7 @@ class Sweep:
         if played is None:
             return {}
         lowest = played.by_name[RANDOM].elo
-        ratings = {run.planned.label: played.rating(run) for run in self.results.where(PART)}
+        ratings = {run.planned.label: played.rating(run) for run in self.results.where()}
         return {label: (each.elo - lowest, standard_error(each)) for label, each in ratings.items()}
 
     def elo(self, run: TrainedRun) -> float:
