@@ -139,8 +139,7 @@ def test_maps_have_the_means_of_seeds(results):
     assert len(grid.combinations()) == 81
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5, 81, 100])
-@pytest.mark.parametrize("played", [0, 1])
+@pytest.mark.parametrize(("kept", "played"), [(0, 0), (1, 1), (5, 0), (100, 1)])
 def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
     tournaments = dict([*results.tournaments.items()][:played])
     part = Results("mini", results.design, results.runs[:kept], tournaments)

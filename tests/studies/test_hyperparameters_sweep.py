@@ -163,6 +163,23 @@ def test_one_seed_has_no_intervals(results, no_folders):
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
 
 
+def test_least_values_that_are_the_default_count_once(no_folders):
+    """At `smoke` one iteration is both."""
+
+    def spent(planned):
+        return {"seconds": {"selfplay": planned.settings.selfplay.episodes, "learn": 1, "gate": 1}}
+
+    design = HyperparameterSweep().design("smoke")
+    smoke = made_up_results("smoke", design, spent, lambda planned: 0.0)
+    sweep = Sweep(smoke)
+    assert [each.name for each in sweep.by_symbol["I"]] == ["I = 1", "I = 2"]
+    assert len(sweep.others) == 22
+    document = report.document(smoke)
+    assert len(table(document, "hours")) == len(table(document, "runs")) == 23
+    # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
+    assert sweep_findings(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
+
+
 def test_all_ways_to_deal_runs():
     """Of the 90 ways to deal six runs to three pairs, 3! have means as far apart as these."""
     assert reshuffling_test([[1, 2], [11, 12], [21, 22]]) == pytest.approx(6 / 90)

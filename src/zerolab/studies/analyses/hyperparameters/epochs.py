@@ -26,7 +26,12 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
     for name, (title, terms) in _LOSSES.items():
         panels = {
             _heading(settings): {
-                PLACES[each.place]: loss_curve(each.runs, terms) for each in settings if each.runs
+                **dict.fromkeys(PLACES, Curve([], [])),  # the same colours whatever is there
+                **{
+                    PLACES[each.place]: loss_curve(each.runs, terms)
+                    for each in settings
+                    if each.runs
+                },
             }
             for settings in sweep.by_symbol.values()
         }

@@ -52,14 +52,16 @@ def _ratios(sweep: Sweep) -> dict[str, dict[str, Sample]]:
     default = mean(map(seconds, sweep.default))
     return {
         symbol: {
-            PLACES[each.place]: Sample(
-                [seconds(run) / default for run in each.runs], published=each.published_ratio
-            )
-            for each in settings
-            if each.place != 1 and each.runs
+            **dict.fromkeys((PLACES[0], PLACES[2]), Sample([])),  # the same colours always
+            **{
+                PLACES[each.place]: Sample(
+                    [seconds(run) / default for run in each.runs], published=each.published_ratio
+                )
+                for each in settings
+                if each.place != 1
+            },
         }
         for symbol, settings in sweep.by_symbol.items()
-        if any(each.runs for each in settings if each.place != 1)
     }
 
 

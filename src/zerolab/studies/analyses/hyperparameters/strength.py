@@ -27,7 +27,10 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
         yield Paragraph(f"Too few runs are there: {sweep.results.missing()}.")
         return
     groups = {
-        symbol: {PLACES[each.place]: sweep.elo_sample(each.runs) for each in settings if each.runs}
+        symbol: {
+            **dict.fromkeys(PLACES, Sample([])),  # the same colours whatever is there
+            **{PLACES[each.place]: sweep.elo_sample(each.runs) for each in settings},
+        }
         for symbol, settings in sweep.by_symbol.items()
     }
     yield Picture(
