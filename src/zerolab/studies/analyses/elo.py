@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from zerolab.ratings.bayes import Rating
 from zerolab.ratings.score import Z95
@@ -13,6 +14,9 @@ from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Column, DataTable
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.studies.statistics import StudentEstimate, difference_of_means, mean_of, spread
+
+_PUBLISHED = 4  # the column of `elo_table` with published means
+_Any = TypeVar("_Any")
 
 
 def standard_error(rating: Rating) -> float:
@@ -76,4 +80,10 @@ def elo_table(
         Column("SD between runs", ".0f"), Column("of it between true strengths", ".0f"),
         Column("error of measuring a run", ".0f"),
     ]  # fmt: skip
+    if all(row[_PUBLISHED] is None for row in rows):
+        columns, rows = _without(columns), [_without(row) for row in rows]
     return DataTable(name, title, columns, rows)
+
+
+def _without(cells: list[_Any]) -> list[_Any]:
+    return cells[:_PUBLISHED] + cells[_PUBLISHED + 1 :]
