@@ -111,10 +111,11 @@ def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
 
 
 def _rates(scale: Scale) -> Iterator[PlannedRun]:
-    for defect in (RIGHT, DEFECTIVE):
-        for rate in RATES:
-            for seed in range(loss_functions.SEEDS[scale]):
-                yield _run(scale, OPTIMIZER, defect, "sum", seed, rate)
+    """Yield runs of several learning rates; with the defect they would all be the same runs."""
+    chosen = [(RIGHT, rate) for rate in RATES] + [(DEFECTIVE, DEFAULT_RATE)]
+    for defect, rate in chosen:
+        for seed in range(loss_functions.SEEDS[scale]):
+            yield _run(scale, OPTIMIZER, defect, "sum", seed, rate)
 
 
 def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:

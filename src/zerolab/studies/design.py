@@ -89,6 +89,12 @@ class PlannedTournament:
         return "-".join(filter(None, (self.part, self.name)))
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Everything that the games depend on."""
+        entrants = {name: run.key for name, run in self.entrants.items()}
+        return {**vars(self), "entrants": entrants, "after": dict(self.after)}
+
+    @property
     def pairs(self) -> int:
         """How many pairs meet."""
         players = len(self.entrants) + len(self.agents)
@@ -156,22 +162,16 @@ class Design:
     @cached_property
     def distinct_runs(self) -> dict[str, PlannedRun]:
         """The runs by their keys; plans that ask for the same one count once."""
-        return {run.key: run for run in self.runs}
+        return {run.key: run for run in reversed(self.runs)}  # the first plan of a run stays
 
     @cached_property
     def digest(self) -> str:
-        """What changes with anything that is trained or played."""
-        facts: list[Any] = [(run.part, run.label, run.key) for run in self.runs]
-        for each in self.tournaments:
-            entrants: dict[str, Any] = {name: run.key for name, run in each.entrants.items()}
-            facts.append(
-                (
-                    each.key,
-                    each.game,
-                    entrants,
-                    [*each.agents, each.games, each.openings, each.options],
-                )
-            )
+        """What changes with anything that is trained, played or computed."""
+        facts = {
+            "runs": [(run.part, run.label, run.key) for run in self.runs],
+            "tournaments": [each.facts for each in self.tournaments],
+            "computations": [(each.part, each.label, each.key) for each in self.computations],
+        }
         return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
@@ -182,9 +182,14 @@ def planned_run(
     factors: Mapping[str, Level],
     changes: Mapping[str, Any],
     seed: int = 0,
+    *,
+    group: int = 0,
 ) -> PlannedRun:
-    """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor."""
-    settings = resolve(game, preset, [*as_assignments(changes), f"seed={seed}"])
+    """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor.
+
+    Runs of one seed in different `group`s have nothing in common: not the first network either.
+    """
+    settings = resolve(game, preset, [*as_assignments(changes), f"seed={1000 * group + seed}"])
     return PlannedRun(part, {**factors, "seed": seed}, settings)
 
 

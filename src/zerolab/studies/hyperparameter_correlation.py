@@ -42,8 +42,10 @@ class HyperparameterCorrelation(Study):
         for seed in range(_SEEDS[scale]):
             part = f"seed-{seed}"
             trained = [
-                planned_run(part, GAME, "wang2020a", chosen, _changes(scale, chosen), seed)
-                for chosen in full_product(LEVELS[scale])
+                planned_run(
+                    part, GAME, "wang2020a", chosen, _changes(scale, chosen), seed, group=number
+                )
+                for number, chosen in enumerate(full_product(LEVELS[scale]))
             ]
             runs += trained
             tournaments.append(

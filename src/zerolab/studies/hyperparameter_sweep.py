@@ -48,8 +48,8 @@ class HyperparameterSweep(Study):
         values = {symbol: levels(scale, symbol) for symbol in FACTORS}
         default = {symbol: each[1] for symbol, each in values.items()}
         runs = [
-            _run(scale, chosen, seed)
-            for chosen in one_at_a_time(values, default)
+            _run(scale, chosen, seed, number)
+            for number, chosen in enumerate(one_at_a_time(values, default))
             for seed in range(_SEEDS[scale])
         ]
         tournament = PlannedTournament(
@@ -67,11 +67,11 @@ class HyperparameterSweep(Study):
         return document(results)
 
 
-def _run(scale: Scale, chosen: Mapping[str, Level], seed: int) -> PlannedRun:
+def _run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
     """Return a run, in the part that is called by what it changes."""
     name = _changed(scale, chosen)
     part, changes = name.partition("=")[0], _changes(scale, chosen)
-    return planned_run(part, GAME, "wang2020a", {"changed": name}, changes, seed)
+    return planned_run(part, GAME, "wang2020a", {"changed": name}, changes, seed, group=group)
 
 
 def _changed(scale: Scale, chosen: Mapping[str, Level]) -> str:

@@ -10,8 +10,10 @@ from zerolab.studies.analyses.warm_starts import (
     BASELINE,
     BY_ITERATION,
     GAMES,
+    SWITCH,
     UNTIL,
     VARIANTS,
+    WRORA,
     document,
 )
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
@@ -67,15 +69,13 @@ class WarmStart(Study):
         """See `Study.design`."""
         runs, tournaments = [], []
         for game in _GAMES[scale]:
-            trained = [*_runs(scale, game), *_grid(scale, game)]
-            runs += trained
-            entrants = {run.label: run for run in trained}
-            games = 2 if scale == "smoke" else 20
+            published, others = list(_variants(scale, game)), list(_switches(scale, game))
+            known = [run for run in published if run.factors["variant"] in (BASELINE, WRORA)]
+            runs += [*published, *others]
             tournaments += [
-                PlannedTournament(
-                    game, f"{game}:6x6", entrants, games=games, openings=OPENINGS[scale]
-                ),
-                _by_iteration(scale, game, trained),
+                _tournament(scale, game, "", published),
+                _tournament(scale, game, SWITCH, [*known, *others]),
+                _by_iteration(scale, game, known),
             ]
         return Design(runs, tournaments)
 
@@ -84,52 +84,62 @@ class WarmStart(Study):
         return document(results)
 
 
-def _by_iteration(scale: Scale, game: str, trained: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return the tournament between networks of baseline and WRoRa after some iterations."""
-    entrants, after = {}, {}
-    for run in trained:
-        if run.factors["variant"] in (BASELINE, "wrora"):
-            for iteration in _STAGES[scale]:
-                name = f"{run.label}@{iteration}"
-                entrants[name], after[name] = run, iteration
-    games = 2 if scale == "smoke" else 10
+def _tournament(
+    scale: Scale, game: str, name: str, runs: Sequence[PlannedRun]
+) -> PlannedTournament:
     return PlannedTournament(
-        game, f"{game}:6x6", entrants, after, games=games, openings=OPENINGS[scale],
+        game,
+        f"{game}:6x6",
+        {run.label: run for run in runs},
+        games=2 if scale == "smoke" else 20,
+        openings=OPENINGS[scale],
+        name=name,
+    )
+
+
+def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
+    """Return the tournament between networks of baseline and WRoRa after some iterations."""
+    taken = {f"{run.label}@{each}": (run, each) for run in runs for each in _STAGES[scale]}
+    return PlannedTournament(
+        game,
+        f"{game}:6x6",
+        {name: run for name, (run, _) in taken.items()},
+        {name: after for name, (_, after) in taken.items()},
+        games=2 if scale == "smoke" else 10,
+        openings=OPENINGS[scale],
         name=BY_ITERATION,
-    )  # fmt: skip
+    )
 
 
 def _changes(scale: Scale) -> dict[str, Any]:
     return {**CHANGES[scale], "iterations": _ITERATIONS[scale]}
 
 
-def _runs(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    linear = {"name": "linear", "iterations": _SWITCH[scale]}
-    games = CHANGES[scale].get("gate.games", 40)
-    schedules = {**dict.fromkeys(VARIANTS, linear), ADAPTIVE: {"name": "adaptive", "games": games}}
-    for variant, schedule in schedules.items():
+def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    """Yield the published runs."""
+    schedule = {"name": "linear", "iterations": _SWITCH[scale]}
+    for variant in VARIANTS:
         for seed in range(_SEEDS[scale]):
-            yield _run(scale, game, variant, {"variant": variant}, schedule, seed)
+            yield _run(scale, game, variant, variant, schedule, seed)
 
 
-def _grid(scale: Scale, game: str) -> Iterator[PlannedRun]:
+def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    """Yield runs of WRoRa that end the warm start when plain search wins, or elsewhere."""
+    games = CHANGES[scale].get("gate.games", 40)
+    for seed in range(_SEEDS[scale]):
+        yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
     for switch in _SWITCHES[scale]:
         for seed in range(_GRID_SEEDS[scale]):
             schedule = {"name": "linear", "iterations": switch}
-            yield _run(scale, game, "wrora", {"variant": f"{UNTIL}{switch}"}, schedule, seed)
+            yield _run(scale, game, WRORA, f"{UNTIL}{switch}", schedule, seed)
 
 
 def _run(
-    scale: Scale,
-    game: str,
-    variant: str,
-    factors: Mapping[str, str],
-    schedule: Mapping[str, Any],
-    seed: int,
+    scale: Scale, game: str, variant: str, name: str, schedule: Mapping[str, Any], seed: int
 ) -> PlannedRun:
     changes = {
         **_changes(scale),
-        "warm_start.variant": variant.removesuffix("-adaptive"),
+        "warm_start.variant": variant,
         "warm_start.schedule": schedule,
     }
-    return planned_run(game, f"{game}:6x6", "wang2020b", factors, changes, seed)
+    return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)
