@@ -17,16 +17,18 @@ from zerolab.cli.output import WIDTH, Console, print_json, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import duration, progress_bar
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.threads import available_cores
 from zerolab.studies.interface import Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.studies.engine.conduct import Conduct
+    from zerolab.studies.engine.layout import Failures
     from zerolab.studies.engine.scheduler import View
     from zerolab.studies.engine.workers import Workers
 
 STUDIES_FOLDER = Path("studies")
+_MOST_WORKERS = 100_000
 _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
@@ -74,7 +76,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         *,
         scale: Scale = "mini",
         only: _Parts = (),
-        workers: int = 0,
+        workers: int | None = None,
         ray: str = "",
         status: bool = False,
         folder: Path = STUDIES_FOLDER,
@@ -86,8 +88,9 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         if status:
             _show_status(conduct, json)
             return
-        _work(conduct, workers, ray, again)
+        failures = _work(conduct, workers, ray, again)
         show_report(conduct, conduct.folder.report, json)
+        _require_success(failures, again)
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
     return command
@@ -104,41 +107,44 @@ _OPTIONS = """Args:
     json: Print the results, or the status, as JSON."""
 
 
-def _work(conduct: Conduct, workers: int, ray: str, again: str) -> None:
-    """Do what is left, with one bar for everything; raise UserError if something failed."""
+def _work(conduct: Conduct, workers: int | None, ray: str, again: str) -> Failures:
+    """Do what is left, with one bar for everything; return what has failed."""
     before = conduct.view()
     for tournament in conduct.waiting():
         Console(stderr=True).print(
             f"{tournament} is not played: some of its players are in parts that --only leaves out",
             soft_wrap=True,
         )
-    if before.is_unfinished:
-        conduct.require_room()
-        crew = _workers(workers, ray, conduct)
-        conduct.begin()
-        _announce(conduct, before, crew.count)
-        with (
-            resumable("what is finished is stored", again),
-            progress_bar(conduct.folder.path.name, round(before.seconds), "s of work") as update,
-        ):
-            failures = conduct.work(crew, lambda view: update(*_progress(view, before)))
-    else:
-        failures = conduct.work(_workers(workers, "", conduct), lambda view: None)
+    if not before.is_unfinished:
+        return {}
+    conduct.require_room()
+    chosen = _workers(workers, ray)
+    conduct.begin()
+    _announce(conduct, before, chosen.count)
+    with (
+        resumable("what is finished is stored", again),
+        progress_bar(conduct.folder.path.name, round(before.seconds), "s of work") as update,
+    ):
+        return conduct.work(chosen, lambda view: update(*_progress(view, before)))
+
+
+def _require_success(failures: Failures, again: str) -> None:
+    """Show what has failed, if anything did, and raise UserError."""
     if failures:
         for title, lines in failures.items():
             print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
         raise UserError(
-            f"{len(failures)} of the tasks failed, as shown above; what is finished is stored, and"
-            f" the same command tries the others again: {again}"
+            f"{len(failures)} of the tasks failed, as shown above; the report is on what is"
+            f" finished, and the same command tries the others again: {again}"
         )
 
 
-def _workers(count: int, ray: str, conduct: Conduct) -> Workers:
+def _workers(count: int | None, ray: str) -> Workers:
     """Return who does the work; raise UserError where there is no such cluster."""
     from zerolab.studies.engine.workers import LocalWorkers
 
-    if count < 0:
-        raise UserError(f"workers = {count}: expected at least 1")
+    if count is not None and not 1 <= count <= _MOST_WORKERS:
+        raise UserError(f"workers = {quoted(count)}: expected 1 to {_MOST_WORKERS}")
     if ray:
         from zerolab.studies.engine.ray import RayWorkers
 
@@ -172,7 +178,7 @@ def _progress(view: View, before: View) -> tuple[int, str]:
 def _show_status(conduct: Conduct, json: bool) -> None:
     from zerolab.studies.engine.conduct import as_dict
 
-    found = as_dict(conduct, conduct.view())
+    found = as_dict(conduct)
     if json:
         print_json(found)
         return

@@ -113,15 +113,19 @@ class Tournament:
         played = set(self.store.stages())
         return [block for block in self.blocks() if (block.part, block.stage) not in played]
 
-    def slices_left(self) -> list[list[ScheduledGame]]:
-        """Return what is left as slices, each of which is played as a whole, anywhere.
+    def slices_left(self) -> list[tuple[int, list[ScheduledGame]]]:
+        """Return what is left as numbered slices, each of which is played as a whole, anywhere.
 
         How games are divided depends on the settings alone, neither on machines nor on what has
         been played. `play_slice` plays one, `record` stores it.
         """
         left = set(self.blocks_left())
         every = batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
-        return [games for games in every if any(_block_of(game) in left for game in games)]
+        return [
+            (number, games)
+            for number, games in enumerate(every, start=1)
+            if any(_block_of(game) in left for game in games)
+        ]
 
     def record(self, games: Sequence[GameRecord]) -> None:
         """Store the games of a slice; those of blocks that are stored already are left out."""
@@ -173,7 +177,7 @@ def play_slice(
     """
     game = agents[0].game
     recorder = Recorder()
-    setup = Setup(game, agents, seed, 0, 1, min(_SLICE_SLOTS, slots_within_memory(agents, 1)))
+    setup = Setup(game, agents, seed, 0, 1, _SLICE_SLOTS)
     play_schedule(setup, [with_openings(game, games, openings, seed)], games=[recorder])
     return recorder.games
 

@@ -104,19 +104,23 @@ def _shown(table: Mapping[str, Any], key: str) -> str:
     return quoted(table[key]) if key in table else "nothing"
 
 
+class InUseError(UserError):
+    """Another process is at work in a folder."""
+
+
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder.
 
-    The lock ends with its process, however that ends. Raises UserError if another process holds
-    it or the folder cannot be written.
+    The lock ends with its process, however that ends. Raises InUseError if another process holds
+    it, UserError if the folder cannot be written.
     """
     lock = FileLock(folder / _LOCK)
     with writing(folder):
         try:
             lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)
         except Timeout:
-            raise UserError(f"{folder} is in use: another process is at work on it") from None
+            raise InUseError(f"{folder} is in use: another process is at work on it") from None
     try:
         yield
     finally:

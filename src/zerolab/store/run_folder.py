@@ -39,6 +39,10 @@ class _Checkpoint(NamedTuple):
     is_optimizer: bool
 
 
+class ExistingRunError(UserError):
+    """A folder in which a run is to be made holds one already."""
+
+
 class RunFolder:
     """A run on disk. Reading needs no lock; hold `locked` around everything that writes."""
 
@@ -53,7 +57,9 @@ class RunFolder:
         """Make a new run; raise UserError if the folder has other content or cannot be written."""
         with RUN.locked(path):
             if is_run(path):
-                raise UserError(f"{path} already holds a run: expected a new or empty folder")
+                raise ExistingRunError(
+                    f"{path} already holds a run: expected a new or empty folder"
+                )
             run = cls(path, RUN.write_settings(path, config))
             run._begin()
         return run

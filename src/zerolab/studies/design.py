@@ -162,7 +162,10 @@ class Design:
     @cached_property
     def distinct_runs(self) -> dict[str, PlannedRun]:
         """The runs by their keys; plans that ask for the same one count once."""
-        return {run.key: run for run in reversed(self.runs)}  # the first plan of a run stays
+        distinct: dict[str, PlannedRun] = {}
+        for run in self.runs:
+            distinct.setdefault(run.key, run)
+        return distinct
 
     @cached_property
     def digest(self) -> str:

@@ -177,11 +177,14 @@ class Results:
 
 
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Read what is finished of a study; raise UserError for files that are damaged."""
+    """Read what is finished of a study; a run that is damaged is not.
+
+    Raises UserError for other files that are damaged.
+    """
     runs = [
-        TrainedRun(run, folder.run_path(run), read_records(opened))
-        for run, opened in ((run, folder.open_run(run)) for run in design.runs)
-        if opened is not None and opened.progress.finished
+        TrainedRun(run, folder.run_path(run), read_records(RunFolder.open(folder.run_path(run))))
+        for run in design.runs
+        if folder.is_readable_and_finished(run)
     ]
     computed = {
         f"{each.part}: {each.label}": result

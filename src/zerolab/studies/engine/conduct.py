@@ -47,15 +47,28 @@ class Conduct:
 
     def view(self) -> View:
         """Return how far the study has come, whoever works on it."""
-        return Scheduler(self.folder, self.chosen).view()
+        return self._scheduler().view()
+
+    def views(self) -> dict[str, View]:
+        """Return how far its parts have come."""
+        scheduler = self._scheduler()
+        return {part: scheduler.view(part) for part in self.chosen.parts}
+
+    def _scheduler(self) -> Scheduler:
+        """Return the scheduler; raise UserError if the folder is another study's or a file."""
+        if self.folder.root.exists() and not self.folder.root.is_dir():
+            raise UserError(f"{quoted(self.folder.root)} is no folder: choose another --folder")
+        if self.folder.exists:
+            self.folder.require(self.design)
+        return Scheduler(self.folder, self.chosen)
 
     def bytes_left(self) -> float:
         """Return about how many bytes the rest will take."""
-        runs = self.chosen.distinct_runs.values()
         return sum(
-            run_bytes(run.settings) * (1 - self.folder.share_done(run))
-            for run in runs if not self.folder.is_finished(run)
-        )  # fmt: skip
+            run_bytes(run.settings)
+            for run in self.chosen.distinct_runs.values()
+            if not self.folder.is_readable_and_finished(run)
+        )
 
     def require_room(self) -> None:
         """Raise UserError where the disk has less room than the rest will take."""
@@ -95,7 +108,7 @@ class Conduct:
             each.key
             for each in chosen.tournaments
             if not all(
-                run.key in chosen.distinct_runs or self.folder.is_finished(run)
+                run.key in chosen.distinct_runs or self.folder.is_readable_and_finished(run)
                 for run in each.entrants.values()
             )
         ]
@@ -113,19 +126,13 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
-def as_dict(conduct: Conduct, view: View) -> dict[str, Any]:
+def as_dict(conduct: Conduct) -> dict[str, Any]:
     """Return how far a study has come, for programs."""
-    failures = conduct.folder.failures() if conduct.folder.exists else {}
     return {
         "study": conduct.study.name,
         "scale": conduct.scale,
         "folder": str(conduct.folder.path),
-        **view._asdict(),
-        "parts": [_part(conduct, part) for part in conduct.chosen.parts],
-        "failures": failures,
+        **conduct.view()._asdict(),
+        "parts": [{"part": part, **view._asdict()} for part, view in conduct.views().items()],
+        "failures": conduct.folder.failures() if conduct.folder.exists else {},
     }
-
-
-def _part(conduct: Conduct, part: str) -> dict[str, Any]:
-    view = Scheduler(conduct.folder, conduct.design.only([part])).view()
-    return {"part": part, **view._asdict()}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch import nn
 
 from zerolab.core import streams
 from zerolab.networks.catalogue import build_network
@@ -120,12 +120,21 @@ class _AsKey:
 def _network_size(game: str, key: _AsKey) -> _NetworkSize:
     parsed = parse_game(game)
     network = build_network(key.settings.network, parsed, key.settings.seed).eval()
-    planes = torch.from_numpy(host.encode(parsed, host.start(parsed)))
-    counter = FlopCounterMode(display=False)
-    with counter, torch.no_grad():
-        network(planes[None])
+    total = 0
+
+    def count(layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
+        nonlocal total
+        weight = layer.weight
+        assert isinstance(weight, torch.Tensor)
+        total += 2 * weight[0].numel() * output.numel()
+
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.register_forward_hook(count)
+    with torch.no_grad():
+        network(torch.from_numpy(host.encode(parsed, host.start(parsed)))[None])
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return _NetworkSize(float(counter.get_total_flops()), weights)
+    return _NetworkSize(float(total), weights)
 
 
 @cache

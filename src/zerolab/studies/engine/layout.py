@@ -95,6 +95,13 @@ class StudyFolder:
         opened = self.open_run(run)
         return opened is not None and opened.progress.finished
 
+    def is_readable_and_finished(self, run: PlannedRun) -> bool:
+        """Return whether a run has been trained to its end and is not damaged."""
+        try:
+            return self.is_finished(run)
+        except UserError:
+            return False
+
     def iteration(self, run: PlannedRun) -> int:
         """Return the iteration that a run is in, counted from 1."""
         opened = self.open_run(run)
@@ -152,8 +159,8 @@ class StudyFolder:
             return {}
         content = read_bytes(self._failures_path, _LARGEST)
         with reading(self._failures_path):
-            return {str(task): [str(line) for line in told]
-                    for task, told in json.loads(content).items()}  # fmt: skip
+            table = dict(json.loads(content))
+            return {str(task): [str(line) for line in lines] for task, lines in table.items()}
 
     def save_failures(self, failures: Failures) -> None:
         """Replace the list of what has failed."""

@@ -32,8 +32,7 @@ class Round:
         }
         self._stack = stack
         self._tournament: Tournament | None = None
-        self._slices: list[list[ScheduledGame]] = []
-        self._begun = 0
+        self._slices: list[tuple[int, list[ScheduledGame]]] = []
         if saved := self._saved():
             self.games_left = saved.games_left()
 
@@ -41,23 +40,30 @@ class Round:
         return Tournament.saved(self._path) if self._path.is_dir() else None
 
     @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"{self.planned.part}: games{f' {self.planned.name}' if self.planned.name else ''}"
+
+    @property
     def seconds_left(self) -> float:
         """About how long the rest takes on one core."""
         return self.seconds * self.games_left / max(1, self.games)
 
     def next(self) -> SliceTask | None:
-        """Return the next slice to play, if one is left; all players must be trained."""
+        """Return the next slice to play, if one is left; all players must be trained.
+
+        Raises UserError if the folder holds another tournament.
+        """
         if not self.games_left:
             return None
         if self._tournament is None:
             self._begin()
         if not self._slices:
             return None
-        games = self._slices.pop(0)
-        self._begun += 1
+        number, games = self._slices.pop(0)
         names = {name for game in games for name in (game.first, game.second)}
         return SliceTask(
-            title=f"games of {self.planned.key}, slice {self._begun}",
+            title=f"{self.title}, slice {number}",
             tournament=self.planned.key,
             game=self.planned.game,
             entrants=[self._entrants[name] for name in sorted(names)],

@@ -1,4 +1,4 @@
-"""Doing what a design plans: runs first, then tournaments, on however many workers there are.
+"""Doing what a design plans, part by part, on however many workers there are.
 
 Everything that is finished is found on disk, so going on is the same as beginning. A task that
 fails is put down, with its last lines, and the others go on.
@@ -6,18 +6,20 @@ fails is put down, with its last lines, and the others go on.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.rules.catalogue import parse_game
-from zerolab.studies.design import Design, PlannedRun
-from zerolab.studies.engine.estimate import Pace, run_seconds
+from zerolab.studies.design import Design, PlannedComputation
+from zerolab.studies.engine.estimate import Pace
 from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.rounds import Round
+from zerolab.studies.engine.runs import Runs
 from zerolab.studies.engine.tasks import (
+    LAST_LINES,
     CompileTask,
     ComputeTask,
     Outcome,
@@ -26,14 +28,12 @@ from zerolab.studies.engine.tasks import (
     TrainTask,
 )
 from zerolab.studies.engine.workers import Workers
-from zerolab.training.settings import TrainSettings
-from zerolab.training.warm_start.settings import warm_start_search
 
 _LOOK_SECONDS = 1.0
 
 
 class View(NamedTuple):
-    """How far a study has come."""
+    """How far a study, or a part of it, has come."""
 
     runs: int
     finished_runs: int
@@ -47,7 +47,7 @@ class View(NamedTuple):
     """What workers do: the titles of tasks, runs with their iteration."""
     failed: int
     seconds: float
-    """About how many seconds of work, on one core, the study is in all."""
+    """About how many seconds of work, on one core, there are in all."""
     done_seconds: float
     """How many of them are done."""
 
@@ -64,154 +64,156 @@ class Scheduler:
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self._folder = folder
         self._design = design
-        self._failures: Failures = {}
-        self._active: dict[str, Task] = {}
+        self._active: dict[str, tuple[Task, float]] = {}
+        """Tasks under way by title, with the time when they began."""
         self._stack = ExitStack()
+        self._runs = Runs(folder, design)
         self._rounds = [Round(folder, each, self._stack) for each in design.tournaments]
-        runs = design.distinct_runs
         self._untrained = {
             run.key for each in design.tournaments for run in each.entrants.values()
-            if run.key not in runs and not folder.is_finished(run)
+            if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
         }  # fmt: skip
         """Players whose runs are in parts that are not worked on."""
-        self._seconds = {key: run_seconds(run.settings) for key, run in runs.items()}
-        self._unfinished = {key: run for key, run in runs.items() if not folder.is_finished(run)}
-        self._shares = {key: folder.share_done(run) for key, run in self._unfinished.items()}
-        """How much of each unfinished run is done; of those under way, when it was last looked."""
-        self._queue = sorted(self._unfinished.values(), key=self._urgency)
-        self._pace = Pace()
-        for key in runs.keys() - self._unfinished.keys():
-            self._pace.add(self._seconds[key], folder.run_seconds(runs[key]))
-        self._computations = {each.key: each for each in design.computations}
-        self._uncomputed = [
-            each for each in self._computations.values() if folder.computed(each) is None
-        ]
-        """Neither done nor begun."""
-        self._computing: set[str] = set()
-        self._uncompiled = {kernels(run.settings) for run in self._queue}
-        self._compiling: set[str] = set()
-
-    def _urgency(self, run: PlannedRun) -> tuple[int, float]:
-        """Order runs by part; long ones first, so that none is left over at the end."""
-        return self._design.parts.index(run.part), -self._seconds[run.key]
+        self._uncomputed = [each for each in design.computations if folder.computed(each) is None]
+        """Computations that are not finished."""
+        self._games_pace = Pace()
+        self._failures: Failures = dict(self._runs.failures)
+        """Of this call."""
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do everything that is left; return what has failed."""
-        self._folder.save_failures({})
+        self._save_failures()
         with self._stack:
             while True:
+                self._runs.look_elsewhere()
                 while len(self._active) < workers.count and (task := self._next()):
-                    self._active[task.title] = task
+                    self._active[task.title] = task, time.monotonic()
                     workers.submit(task)
-                if not self._active:
+                if self._active:
+                    for outcome in workers.finished(_LOOK_SECONDS):
+                        self._finish(outcome)
+                elif self._runs.waits:
+                    time.sleep(_LOOK_SECONDS)
+                else:
                     return self._failures
-                for outcome in workers.finished(_LOOK_SECONDS):
-                    self._finish(outcome)
                 watch(self.view())
 
     def _next(self) -> Task | None:
-        """Return a task that can be begun now, if there is one."""
-        for run in self._queue:
-            kind = kernels(run.settings)
-            if kind in self._uncompiled:
-                self._uncompiled.remove(kind)
-                self._compiling.add(kind)
-                return CompileTask(kind, run.settings.model_dump(mode="json"))
-            if kind not in self._compiling:
-                self._queue.remove(run)
-                return self._train_task(run)
-        if self._uncomputed:
-            first = self._uncomputed.pop(0)
-            self._computing.add(first.key)
-            title = f"{first.part}: {first.label}"
-            return ComputeTask(title, first.key, first.function, first.arguments)
-        for each in self._rounds:
-            if self._can_begin(each) and (task := self._next_slice(each)):
+        """Return a task that can be begun now, if there is one: of the earliest part that has any.
+
+        A part's tournaments follow its runs; while they wait for the last of them, workers go on
+        with the next part.
+        """
+        for part in self._design.parts:
+            task = self._runs.next([part]) or self._next_computation(part) or self._next_slice(part)
+            if task is not None:
                 return task
         return None
 
-    def _train_task(self, run: PlannedRun) -> TrainTask:
-        settings = run.settings.model_dump(mode="json")
-        title = f"{run.part}: {run.label}"
-        return TrainTask(title, run.key, str(self._folder.run_path(run)), settings)
+    def _next_computation(self, part: str) -> ComputeTask | None:
+        for each in self._uncomputed:
+            title = f"{each.part}: {each.label}"
+            if each.part == part and title not in self._active and title not in self._failures:
+                return ComputeTask(title, each.key, each.function, each.arguments)
+        return None
+
+    def _next_slice(self, part: str) -> SliceTask | None:
+        for each in self._rounds:
+            if each.planned.part == part and self._can_begin(each):
+                try:
+                    task = each.next()
+                except Exception as error:  # the other tournaments are to go on
+                    self._fail(each.title, last_lines(error))
+                    continue
+                if task is not None:
+                    return task
+        return None
 
     def _can_begin(self, each: Round) -> bool:
         """Return whether all players of a tournament are trained, and it has not failed."""
-        missing = self._untrained | self._unfinished.keys()
-        is_trained = missing.isdisjoint(run.key for run in each.planned.entrants.values())
-        return is_trained and each.planned.key not in self._failures
-
-    def _next_slice(self, each: Round) -> SliceTask | None:
-        try:
-            return each.next()
-        except UserError as error:
-            self._fail(each.planned.key, [str(error)])
-            return None
+        keys = {run.key for run in each.planned.entrants.values()}
+        is_trained = keys.isdisjoint(self._untrained) and all(
+            self._runs.is_trained(key) for key in keys & self._runs.keys_of()
+        )
+        return is_trained and each.title not in self._failures
 
     def _finish(self, outcome: Outcome) -> None:
-        task = self._active.pop(outcome.task.title)
+        task, began = self._active.pop(outcome.task.title)
         if isinstance(task, CompileTask):
-            self._compiling.remove(task.title)
-        if outcome.failure is not None:
+            self._runs.compiled(task)
+        if outcome.is_elsewhere and isinstance(task, TrainTask):
+            self._runs.trained_elsewhere(task.key)
+        elif outcome.failure is not None:
             self._fail(task.title, outcome.failure)
-        elif isinstance(task, TrainTask):
-            run = self._unfinished.pop(task.key)
-            self._pace.add(self._seconds[task.key], self._folder.run_seconds(run))
+        else:
+            try:
+                self._keep(task, outcome, time.monotonic() - began)
+            except UserError as error:
+                self._fail(task.title, last_lines(error))
+
+    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+        """Store the result of a task."""
+        if isinstance(task, TrainTask):
+            self._runs.finished(task.key)
         elif isinstance(task, ComputeTask):
-            self._computing.remove(task.key)
-            self._folder.save_computed(self._computations[task.key], outcome.result)
+            done = next(each for each in self._uncomputed if each.key == task.key)
+            self._folder.save_computed(done, outcome.result)
+            self._uncomputed = [each for each in self._uncomputed if each.key != task.key]
         elif isinstance(task, SliceTask):
             played = next(each for each in self._rounds if each.planned.key == task.tournament)
+            self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)
             played.record(outcome.result)
 
     def _fail(self, title: str, lines: list[str]) -> None:
         self._failures[title] = lines
-        self._folder.save_failures(self._failures)
+        self._save_failures()
 
-    def view(self) -> View:
-        """Return how far the study has come."""
-        runs, factor = self._design.distinct_runs, self._pace.factor
+    def _save_failures(self) -> None:
+        """Keep the failures of this call beside former ones of parts that are not worked on."""
+        former = {
+            title: lines for title, lines in self._folder.failures().items()
+            if title.partition(":")[0] not in self._design.parts
+        }  # fmt: skip
+        self._folder.save_failures({**former, **self._failures})
+
+    def view(self, part: str | None = None) -> View:
+        """Return how far the study, or a part of it, has come."""
+        keys = self._runs.keys_of(part)
         active = list(self._describe_active())
-        left = sum(self._seconds[key] * (1 - self._shares[key]) for key in self._unfinished)
-        left += sum(each.seconds_left for each in self._rounds)
-        left += sum(each.seconds for each in self._uncomputed)
-        left += sum(self._computations[key].seconds for key in self._computing)
-        total = sum(self._seconds.values()) + sum(each.seconds for each in self._rounds)
-        total += sum(each.seconds for each in self._computations.values())
+        rounds = [each for each in self._rounds if part in (None, each.planned.part)]
+        computations = _of(self._design.computations, part)
+        uncomputed = _of(self._uncomputed, part)
+        total, left = self._runs.seconds(keys)
+        factor = self._games_pace.factor
+        total += factor * sum(each.seconds for each in rounds)
+        left += factor * sum(each.seconds_left for each in rounds)
+        total += sum(each.seconds for each in computations)
+        left += sum(each.seconds for each in uncomputed)
         return View(
-            runs=len(runs),
-            finished_runs=len(runs) - len(self._unfinished),
-            games=sum(each.games for each in self._rounds),
-            finished_games=sum(each.games - each.games_left for each in self._rounds),
-            computations=len(self._computations),
-            finished_computations=(
-                len(self._computations) - len(self._uncomputed) - len(self._computing)
-            ),
+            runs=len(keys),
+            finished_runs=sum(self._runs.is_trained(key) for key in keys),
+            games=sum(each.games for each in rounds),
+            finished_games=sum(each.games - each.games_left for each in rounds),
+            computations=len(computations),
+            finished_computations=len(computations) - len(uncomputed),
             active=active,
             failed=len(self._failures),
-            seconds=factor * total,
-            done_seconds=factor * (total - left),
+            seconds=total,
+            done_seconds=total - left,
         )
 
     def _describe_active(self) -> Iterator[str]:
         """Say what workers do, and look how far their runs have come."""
-        for title, task in self._active.items():
-            if isinstance(task, TrainTask):
-                run = self._unfinished[task.key]
-                iteration, last = self._folder.iteration(run), run.settings.iterations
-                self._shares[task.key] = (iteration - 1) / last
-                yield f"{title} ({iteration}/{last})"
-            else:
-                yield "compiling" if isinstance(task, CompileTask) else title
+        for title, (task, _) in self._active.items():
+            yield f"{title} ({self._runs.look(task.key)})" if isinstance(task, TrainTask) else title
 
 
-def kernels(settings: TrainSettings) -> str:
-    """Return what tells apart the kernels that self-play with some settings compiles."""
-    game = type(parse_game(settings.game)).__name__
-    kinds = []
-    for weight in (0.0, 1.0):
-        search = warm_start_search(settings.search, settings.warm_start, weight)
-        rules = search.selection, search.leaf_evaluator, search.fpu, search.root
-        flags = search.proven_values, search.leaves_per_step > 1, search.draw_value != 0
-        kinds.append([*(rule.name for rule in rules), *flags])
-    return json.dumps([game, *kinds])
+def _of(computations: Sequence[PlannedComputation], part: str | None) -> list[PlannedComputation]:
+    return [each for each in computations if part in (None, each.part)]
+
+
+def last_lines(error: Exception) -> list[str]:
+    """Return what to show of an error: the message of a user's, the end of a traceback else."""
+    if isinstance(error, UserError):
+        return str(error).splitlines()
+    return "".join(traceback.format_exception(error)).splitlines()[-LAST_LINES:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -26,15 +27,17 @@ from zerolab.play.schedule import ScheduledGame
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.tournament import play_slice
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
-from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import GateRecord, read_records
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
 
-_LAST_LINES = 12
+LAST_LINES = 12
+"""Of a traceback that is shown."""
 
 OnCommit = Callable[[], None]
 """Is called after every stage of a run that is saved."""
@@ -61,6 +64,8 @@ class Outcome(NamedTuple):
     """What `Task.run` has returned."""
     failure: list[str] | None = None
     """The last lines of what went wrong, if anything did."""
+    is_elsewhere: bool = False
+    """Whether another process is at work on the same run."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,13 @@ class TrainTask:
     def run(self, on_commit: OnCommit = lambda: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
-        if is_run(path):
-            run = RunFolder.open(path)
-            settings = saved_settings(run)
-        else:
-            settings = validate(TrainSettings, self.settings)
+        settings = validate(TrainSettings, self.settings)
+        if not is_run(path):
             check_inputs(settings)
-            run = RunFolder.create(path, settings.model_dump())
+            with suppress(ExistingRunError):  # another study was faster
+                RunFolder.create(path, settings.model_dump())
+        run = RunFolder.open(path)
+        settings = saved_settings(run)
         with run.locked():
             Trainer(run, with_threads(settings), on_record=lambda _: on_commit()).train()
 
@@ -182,7 +187,9 @@ def perform(task: Task, on_commit: OnCommit = lambda: None) -> Outcome:
     """Run a task; an error becomes part of the outcome, so that the worker serves on."""
     try:
         return Outcome(task, task.run(on_commit))
+    except InUseError:
+        return Outcome(task, is_elsewhere=True)
     except UserError as error:
         return Outcome(task, failure=str(error).splitlines())
     except Exception:  # whatever it is: the other tasks are to go on
-        return Outcome(task, failure=traceback.format_exc().splitlines()[-_LAST_LINES:])
+        return Outcome(task, failure=traceback.format_exc().splitlines()[-LAST_LINES:])

@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from filelock import FileLock, Timeout
 from pebble import ProcessExpired, ProcessPool
 
+from zerolab.core.errors import one_line
 from zerolab.core.processes import serve_parent
 from zerolab.core.threads import available_cores
 from zerolab.studies.engine.tasks import Outcome, Task, perform
@@ -96,6 +97,8 @@ class LocalWorkers:
             return future.result()
         except ProcessExpired as error:
             return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
+        except Exception as error:  # such as a result that could not travel
+            return Outcome(task, failure=[f"{type(error).__name__}: {one_line(error)}"])
 
 
 def _ending(error: ProcessExpired) -> str:

@@ -1,0 +1,140 @@
+"""The runs of a design: which are finished, which can be begun, and how far the others are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.folder import is_locked
+from zerolab.studies.design import Design, PlannedRun
+from zerolab.studies.engine.estimate import Pace, run_seconds
+from zerolab.studies.engine.layout import Failures, StudyFolder
+from zerolab.studies.engine.tasks import CompileTask, TrainTask
+from zerolab.training.settings import TrainSettings
+from zerolab.training.warm_start.settings import warm_start_search
+
+
+class Runs:
+    """What is left of the runs of a design; a run that cannot be read is among the failures."""
+
+    def __init__(self, folder: StudyFolder, design: Design) -> None:
+        self.failures: Failures = {}
+        """By title, runs whose folders are damaged or another's."""
+        self._folder = folder
+        self._parts = design.parts
+        self._planned = design.distinct_runs
+        self._seconds = {key: run_seconds(run.settings) for key, run in self._planned.items()}
+        self._pace = Pace()
+        self._shares = {key: self._share(run) for key, run in self._planned.items()}
+        """How much of each run is done; of those under way, when it was last looked."""
+        left = (run for key, run in self._planned.items() if self._shares[key] < 1)
+        self._queue = sorted(
+            (run for run in left if title_of(run) not in self.failures), key=self._urgency
+        )
+        self._elsewhere: list[PlannedRun] = []
+        """Runs that another study was training when a worker wanted to."""
+        self._uncompiled = {kernels(run.settings) for run in self._queue}
+        self._compiling: set[str] = set()
+
+    def _share(self, run: PlannedRun) -> float:
+        try:
+            if self._folder.is_finished(run):
+                self._pace.add(self._seconds[run.key], self._folder.run_seconds(run))
+                return 1.0
+            return self._folder.share_done(run)
+        except UserError as error:
+            self.failures[title_of(run)] = str(error).splitlines()
+            return 0.0
+
+    def _urgency(self, run: PlannedRun) -> tuple[int, float]:
+        """Order runs by part; long ones first, so that none is left over at the end."""
+        return self._parts.index(run.part), -self._seconds[run.key]
+
+    def next(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
+        """Return the task of the most urgent run of some parts that can be begun now.
+
+        The first run of a combination of game and search waits until its kernels are compiled.
+        """
+        for run in [each for each in self._queue if each.part in parts]:
+            kind = kernels(run.settings)
+            if kind in self._uncompiled:
+                self._uncompiled.remove(kind)
+                self._compiling.add(kind)
+                return CompileTask(kind, run.settings.model_dump(mode="json"))
+            if kind in self._compiling:
+                continue
+            self._queue.remove(run)
+            if self._share(run) < 1:  # otherwise another study has trained it meanwhile
+                settings = run.settings.model_dump(mode="json")
+                path = str(self._folder.run_path(run))
+                return TrainTask(title_of(run), run.key, path, settings)
+            self._shares[run.key] = 1.0
+        return None
+
+    def compiled(self, task: CompileTask) -> None:
+        """Take note that kernels are compiled, or that this has failed."""
+        self._compiling.remove(task.title)
+
+    def finished(self, key: str) -> None:
+        """Take note of a run that has been trained."""
+        self._shares[key] = self._share(self._planned[key])
+
+    def trained_elsewhere(self, key: str) -> None:
+        """Take note of a run that another process is training."""
+        self._elsewhere.append(self._planned[key])
+
+    @property
+    def waits(self) -> bool:
+        """Whether another process is training a run."""
+        return bool(self._elsewhere)
+
+    def look_elsewhere(self) -> None:
+        """Queue the runs again that nobody else is training any more."""
+        free = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
+        self._elsewhere = [run for run in self._elsewhere if run not in free]
+        self._queue = [*free, *self._queue]
+
+    def look(self, key: str) -> str:
+        """Look how far a run under way has come; return its iteration of how many."""
+        run = self._planned[key]
+        try:
+            iteration = self._folder.iteration(run)
+        except UserError:  # whoever trains it will say so
+            return "?"
+        self._shares[key] = (iteration - 1) / run.settings.iterations
+        return f"{iteration}/{run.settings.iterations}"
+
+    def is_trained(self, key: str) -> bool:
+        """Return whether a run of the design is finished."""
+        return self._shares[key] == 1
+
+    def keys_of(self, part: str | None = None) -> set[str]:
+        """Return the keys of the runs that are counted for a part, or of all."""
+        return {key for key, run in self._planned.items() if part in (None, run.part)}
+
+    def seconds(self, keys: Collection[str]) -> tuple[float, float]:
+        """Return about how many seconds some runs take on one core, and how many are left."""
+        every = [self._pace.factor * self._seconds[key] for key in keys]
+        left = [self._pace.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys]
+        return sum(every), sum(left)
+
+
+def title_of(run: PlannedRun) -> str:
+    """Return what people call a run."""
+    return f"{run.part}: {run.label}"
+
+
+def kernels(settings: TrainSettings) -> str:
+    """Return what tells apart the kernels that self-play with some settings compiles."""
+    game = type(parse_game(settings.game)).__name__
+    kinds = []
+    for weight in (0.0, 1.0):
+        search = warm_start_search(settings.search, settings.warm_start, weight)
+        rules = search.selection, search.leaf_evaluator, search.fpu, search.root
+        flags = search.proven_values, search.leaves_per_step > 1, search.draw_value != 0
+        kinds.append([*(rule.name for rule in rules), *flags])
+    return f"kernels of {game}: " + ", then ".join(
+        json.dumps(kind) for kind in (kinds if kinds[0] != kinds[1] else kinds[:1])
+    )
