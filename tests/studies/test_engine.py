@@ -171,9 +171,7 @@ def kill_a_worker_once(root: Path):
         time.sleep(0.01)
 
 
-def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(
-    tmp_path, undisturbed
-):
+def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
     tiny = conduct(tmp_path)
     killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
     killer.start()

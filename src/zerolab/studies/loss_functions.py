@@ -62,9 +62,7 @@ class LossFunctions(Study):
                 tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
                 if grid:
                     everyone = [*trained[: _ends(scale)], *grid]
-                    tournaments.append(
-                        _tournament(scale, part, f"{game}:{size}", everyone, LAMBDA)
-                    )
+                    tournaments.append(_tournament(scale, part, f"{game}:{size}", everyone, LAMBDA))
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:

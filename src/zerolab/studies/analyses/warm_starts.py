@@ -123,9 +123,7 @@ def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
     if results.missing():
         return Missing(results.missing())
-    groups = [
-        list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES
-    ]
+    groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
         means = [sum(elos) / len(elos) for elos in drawn]
