@@ -30,7 +30,6 @@ from zerolab.store.checks import digest
 from zerolab.store.folder import is_locked
 from zerolab.studies.engine.tasks import OnCommit, Outcome, SliceTask, Task, TrainTask, perform
 from zerolab.studies.engine.travel import FolderCopy, Lender
-from zerolab.studies.engine.workers import shares_of_cores
 
 _CACHE_FOLDERS = 256
 """Networks of players that a node keeps; the ones used least recently are removed."""
@@ -127,7 +126,7 @@ class _Here:
             copy.begin()
             copy.fetch()
             try:
-                replace(task, folder=str(path)).run(copy.send)
+                replace(task, folder=str(path)).run(copy.send_if_due)
             except UserError as error:
                 raise UserError(str(error).replace(str(path), task.folder)) from None
             copy.send()
@@ -213,25 +212,20 @@ def _try_to_share(probe: str, source: Source) -> bool:
 _held: list[FileLock] = []
 
 
-def take_cores(node: str, count: int) -> None:
-    """Pin this process, for good, to one of `count` shares of the node's cores that is free.
+def take_core(node: str) -> None:
+    """Pin this process, for good, to a core of the node that is free.
 
-    Where none is, because idle processes of another study have them, it shares one.
+    Where none is, because idle processes of another study have them, it shares one. Learning on
+    another number of cores would change the last bits of the weights.
     """
-    if _held:
+    if _held or not hasattr(os, "sched_setaffinity"):
         return
-    folder = _own_folder(f"zerolab-cores-{node}")
-    shares = shares_of_cores(count)
-    for number, cores in enumerate(shares):
-        lock = FileLock(folder / str(number), thread_local=False)
+    folder, cores = _own_folder(f"zerolab-cores-{node}"), sorted(os.sched_getaffinity(0))
+    for core in cores:
+        lock = FileLock(folder / str(core), thread_local=False)
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _held.append(lock)
-            _pin(cores)
+            os.sched_setaffinity(0, [core])
             return
-    _pin(shares[os.getpid() % count])
-
-
-def _pin(cores: list[int]) -> None:
-    if cores:
-        os.sched_setaffinity(0, cores)
+    os.sched_setaffinity(0, [cores[os.getpid() % len(cores)]])

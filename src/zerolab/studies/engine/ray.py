@@ -26,7 +26,7 @@ from zerolab.studies.engine.node import (
     code_digest,
     node_facts,
     perform_on_node,
-    take_cores,
+    take_core,
 )
 from zerolab.studies.engine.ray_cluster import Cluster, ray
 from zerolab.studies.engine.tasks import CompileTask, Outcome, SliceTask, Task, TrainTask
@@ -194,9 +194,7 @@ class RayWorkers:
 
 def _do(job: Job, keeper: Any) -> Outcome | None:
     """Do a task on whatever node this is."""
-    context = ray.get_runtime_context()
-    own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
-    take_cores(own["NodeID"], max(1, int(own["Resources"].get("CPU", 1))))
+    take_core(ray.get_runtime_context().get_node_id())
     return perform_on_node(job, _Connection(keeper))
 
 

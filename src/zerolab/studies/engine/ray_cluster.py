@@ -21,7 +21,7 @@ from zerolab.core.threads import available_cores
 
 try:
     import ray
-    from ray._private import ray_constants
+    from ray._private import ray_constants, worker
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError:
     raise UserError(
@@ -138,6 +138,7 @@ def _loopback() -> Iterator[None]:
 
 def _init(failing: str, **options: Any) -> None:
     """Call ray.init; signals stay with who has handled them."""
+    worker._worker_logs_enabled = False  # Ray's own reports on lost nodes go to standard output
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
     try:

@@ -30,6 +30,8 @@ _MESSAGE_BYTES = 16 << 20
 _LARGEST = 1 << 36
 _STATE = "state.json"
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/){0,2}[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TIMES_SENDING = 10.0
+"""How much longer a run goes on before it sends again than sending has taken."""
 _SETTLED_SECONDS = 1.0
 """A file that was written more recently may be written again within the clock's resolution."""
 
@@ -284,6 +286,7 @@ class FolderCopy:
         self._token = token
         self._scan = FolderScan(folder)
         self._sent: Summaries = {}
+        self._due = 0.0
 
     def is_at(self, folder: Path) -> bool:
         """Return whether a folder holds what was begun with, so that nothing need be fetched."""
@@ -329,6 +332,17 @@ class FolderCopy:
             batch.append(piece)
         self._keeper.commit(self._token, changed, removed, batch)
         self._sent = found
+
+    def send_if_due(self) -> None:
+        """Send what has changed unless that has taken more than its share of the time so far.
+
+        So runs with short stages, or very many runs at once, do not spend their time waiting.
+        """
+        if time.monotonic() >= self._due:
+            begin = time.monotonic()
+            self.send()
+            end = time.monotonic()
+            self._due = end + _TIMES_SENDING * (end - begin)
 
     def _new_pieces(self, changed: Summaries) -> Iterator[Piece]:
         for name, summary in changed.items():
