@@ -26,6 +26,7 @@ from zerolab.studies.engine.travel import FolderCopy
 _TASKS = 100
 _COMMITS = 20
 _SLICES = 20
+_SECONDS_TO_START = 10.0
 _BYTES = 1 << 17, 1 << 20, 1 << 23
 """Bytes that a commit carries."""
 
@@ -53,7 +54,7 @@ def main() -> None:
         found["first_task_seconds"] = elapsed(begin)
         found["task_seconds"] = median(lambda: do(workers, Empty()), _TASKS)
         for runs in (1, 2):
-            commits(workers, Path(temporary) / "first", 1, runs)  # starts processes
+            ray.get([ray.remote(wait).remote() for _ in range(runs)])  # as many processes are up
             found[f"commits_of_{runs}"] = {
                 size: commits(workers, Path(temporary) / str(size), size, runs) for size in _BYTES
             }
@@ -96,6 +97,12 @@ def do(workers: RayWorkers, task: Task) -> Any:
             if outcome.failure:
                 raise LostError("\n".join(outcome.failure))
             return outcome.result
+
+
+def wait() -> str:
+    """Keep a process busy until others have had to start; load what `committing` needs."""
+    time.sleep(_SECONDS_TO_START)
+    return FolderCopy.__name__ + _Connection.__name__
 
 
 def committing(keeper: Any, token: str, size: int) -> list[tuple[float, float]]:

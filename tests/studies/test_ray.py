@@ -34,7 +34,7 @@ from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
 
 GAME = "gobang:3x3:3"
-ITERATIONS = 12
+ITERATIONS = 10
 _WORKING = b"ray::_do", b"ray::Keeper", b"/raylet/raylet", b"/gcs_server"
 
 
