@@ -262,7 +262,7 @@ def studies() -> str:
     """Return the table of the studies."""
     rows = [
         [f"`{name}`", summary(study), source(study)]
-        for name, study in registered_studies().items()
+        for name, study in sorted(registered_studies().items())
         if study.__module__.startswith("zerolab.")
     ]
     return markdown(["name", "what it does", "file"], rows)

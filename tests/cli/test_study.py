@@ -1,4 +1,4 @@
-"""`zerolab study` as a user meets it."""
+"""`zerolab study` and `zerolab report` as a user meets them; no study is worked on here."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 
 from zerolab.cli.main import main
-from zerolab.play.tournament import Tournament
-from zerolab.studies import table_5_1
+from zerolab.store.folder import exclusive
+from zerolab.studies.engine.layout import STUDY
 from zerolab.studies.interface import registered_studies
 
-TINY = ["study", "table-5.1", "--games", "2", "--playouts", "2"]
+OPTIONS = ("scale", "only", "workers", "ray", "status", "folder", "json")
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(table_5_1, "PLAYERS", dict.fromkeys(table_5_1.PLAYERS, "random"))
 
 
 def test_studies_are_listed(capsys):
     assert main(["study"]) == 0
-    assert all(name in capsys.readouterr().out for name in registered_studies())
+    told = capsys.readouterr().out
+    assert all(name in told for name in registered_studies())
     assert main(["study", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in listed] == list(registered_studies())
-    assert "Table 5.1" in listed[0]["help"]
+    listed = {each["name"]: each["help"] for each in json.loads(capsys.readouterr().out)}
+    assert list(listed) == list(registered_studies())
+    assert "Table 5.1" in listed["table-5.1"]
 
 
 @pytest.mark.parametrize("name", registered_studies())
@@ -38,21 +38,7 @@ def test_every_study_has_help(name, capsys):
     told = capsys.readouterr().out
     assert f"usage: zerolab study {name}" in told
     assert f"Examples:\n  zerolab study {name}" in told
-    options = (field.replace("_", "-") for field in registered_studies()[name].model_fields)
-    assert all(f"--{option} " in told or f"--no-{option} " in told for option in options)
-    assert f"(default: studies/{name})" in told
-
-
-def test_tables_and_json(capsys):
-    assert main(TINY) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("rhea against rave") == 3
-    assert printed.count("column beats row, % (published)") == 3
-    assert "of 18 pairs agree" in printed
-    assert "tables and figure: studies/table-5.1" in printed
-    assert main([*TINY, "--json"]) == 0
-    saved = Path("studies/table-5.1/results.json").read_text()
-    assert json.loads(capsys.readouterr().out) == json.loads(saved)
+    assert all(f"--{option} " in told or f"--no-{option} " in told for option in OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -60,41 +46,83 @@ def test_tables_and_json(capsys):
     [
         (["tabel-5.1"], 'unknown study "tabel-5.1": expected one of'),
         (["tabel-5.1"], 'did you mean "table-5.1"?'),
-        (["--json", "table-5.1"], "expected the name first, as in zerolab study table-5.1"),
-        (["table-5.1", "--gmes", "4"], "Unrecognized options: --gmes"),
-        (["table-5.1", "--games", "many"], "Error parsing --games"),
-        (["table-5.1", "--games", "0"], "games = 0: expected at least 2"),
-        (["table-5.1", "--games", "7"], "7 is odd: expected an even number"),
-        (["table-5.1", "--playouts", "0"], "playouts = 0: expected at least 1"),
-        (["table-5.1", "--seed", "-1"], "seed = -1: expected at least 0"),
-        (["table-5.1", "--folder", "full"], "full is not a study and not empty"),
-        (["table-5.1", "--folder", "full/letter"], "full/letter"),
+        (["--json", "table-5.1"], "expected the name first, as in zerolab study table-5.1 --json"),
+        (["table-5.1", "--scael", "mini"], "Unrecognized options: --scael"),
+        (["table-5.1", "--scale", "papre"], "papre"),
+        (["table-5.1", "--only", "otello"], 'unknown part "otello": expected one of gobang, conn'),
+        (["table-5.1", "--only", "otello"], 'did you mean "othello"?'),
+        (["table-5.1", "--only", "otello", "--status"], 'unknown part "otello"'),
+        (["table-5.1", "--workers", "-1"], "workers = -1: expected at least 1"),
+        (["table-5.1", "--workers", "two"], "Error parsing --workers"),
+        (["table-5.1", "--folder", "full"], "full/table-5.1-mini is not a study and not empty"),
+        (["table-5.1", "--folder", "letter"], "letter"),
+        (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was begun by a version of"),
     ],
 )
 def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
-    Path("full").mkdir()
-    Path("full/letter").write_text("mine")
+    Path("letter").write_text("mine")
+    full, begun = Path("full/table-5.1-mini"), Path("begun/table-5.1-mini")
+    full.mkdir(parents=True)
+    (full / "letter").write_text("mine")
+    begun.mkdir(parents=True)
+    saved = {"study": "table-5.1", "scale": "mini", "design": "of another version"}
+    STUDY.write_settings(begun, saved)
     assert main(["study", *arguments]) == 2
-    errors = capsys.readouterr().err
-    assert expected in errors
-    assert len(errors.splitlines()) == 1
+    told = capsys.readouterr().err
+    assert expected in told
+    assert len(told.splitlines()) == 1
+    assert not Path("studies").exists()
+    assert [path.name for path in full.iterdir()] == ["letter"]
+
+
+def test_a_damaged_folder_is_told(capsys):
+    path = Path("studies/table-5.1-mini")
+    path.mkdir(parents=True)
+    STUDY.write_settings(path, {"study": "table-5.1", "scale": "mini", "design": "x"})
+    settings = path / "study.toml"
+    settings.write_text(settings.read_text().replace("mini", "paper"))
+    for command in ("study", "report"):
+        assert main([command, "table-5.1"]) == 2
+        assert "is damaged" in capsys.readouterr().err
+
+
+def test_one_process_at_a_time(capsys):
+    path = Path("studies/table-5.1-mini")
+    path.mkdir(parents=True)
+    with exclusive(path):
+        assert main(["study", "table-5.1"]) == 2
+    assert "another process is at work" in capsys.readouterr().err
+
+
+def test_the_status_of_a_study_that_was_not_begun(capsys):
+    assert main(["study", "table-5.1", "--scale", "paper", "--status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["study"], status["scale"]) == ("table-5.1", "paper")
+    assert (status["runs"], status["games"], status["finished_games"]) == (0, 15_000, 0)
+    games = {part["part"]: part["games"] for part in status["parts"]}
+    assert games == dict.fromkeys(("gobang", "connect_four", "othello"), 5_000)
+    assert status["seconds"] > status["done_seconds"] == 0
+    assert status["failures"] == {}
+    assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0
+    told = capsys.readouterr().out
+    assert "0/5,000" in told
+    assert "gobang" not in told
     assert not Path("studies").exists()
 
 
-def test_other_settings_for_a_folder_are_refused(capsys):
-    assert main(TINY) == 0
-    assert main([*TINY, "--seed", "1"]) == 2
-    assert "seed = 1 differs from 0 in studies/table-5.1" in capsys.readouterr().err
-
-
-def test_ctrl_c_tells_how_to_go_on(capsys, monkeypatch):
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Tournament, "play", stopped)
-        assert main([*TINY, "--folder", "my results"]) == 130
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "NAME"),
+        (["table-5.1"], "studies/table-5.1-mini holds no study: expected one that has been begun"),
+        (["table-5.1"], "as by zerolab study table-5.1 --scale mini"),
+        (["tabel-5.1"], 'did you mean "table-5.1"?'),
+        (["table-5.1", "--scale", "papre"], "papre"),
+    ],
+)
+def test_mistakes_of_reports_are_one_line_and_code_two(arguments, expected, capsys):
+    assert main(["report", *arguments]) == 2
     told = capsys.readouterr().err
-    command = "zerolab study table-5.1 --games 2 --playouts 2 --folder 'my results'"
-    assert f"what is finished is stored, resume with: {command}" in told
-    assert main([*TINY, "--folder", "my results"]) == 0
+    assert expected in told
+    assert len(told.splitlines()) == 1
+    assert not Path("studies").exists()

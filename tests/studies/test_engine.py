@@ -84,7 +84,7 @@ def digests(done):
         opened = RunFolder.open(folder.run_path(run))
         networks = [opened.weights_digest(each) for each in opened.networks()]
         found[run.label] = networks, opened._files.metrics_digest
-    return found, [games for games in done.results().tournaments["a"].games]
+    return found, list(done.results().tournaments["a"].games)
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +209,42 @@ def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed
     assert digests(tiny) == digests(undisturbed)
 
 
+class Small(Tiny):
+    """Two runs and their tournament."""
+
+    def design(self, scale):
+        runs = [planned(loss, 0) for loss in ("sum", "value")]
+        entrants = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, entrants, games=2)])
+
+
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
-    tiny = conduct(tmp_path)
-    broken = tiny.design.runs[1]
-    path = tiny.folder.run_path(broken)
+    small = conduct(tmp_path, Small())
+    path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
     (path / "letter").write_text("mine")
-    failures = tiny.work(Here(), lambda view: None)
-    assert list(failures) == ["a: sum/seed=1"]
-    assert "not a run and not empty" in failures["a: sum/seed=1"][0]
-    results = tiny.results()
-    assert len(results.runs) == 3
-    assert results.missing() == "1 of 4 runs are not finished; tournaments not finished: a"
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "not a run and not empty" in failures["a: sum/seed=0"][0]
+    results = small.results()
+    assert [run.planned.label for run in results] == ["value/seed=0"]
+    assert results.missing() == "1 of 2 runs are not finished; tournaments not finished: a"
     (path / "letter").unlink()
-    assert tiny.work(Here(), lambda view: None) == {}
-    assert not tiny.results().missing()
+    assert small.work(Here(), lambda view: None) == {}
+    assert not small.results().missing()
+
+
+def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
+    class Apart(Tiny):
+        def design(self, scale):
+            run = planned("sum", 0, part="elsewhere")
+            return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
+
+    apart = Conduct.of(Apart(), "smoke", tmp_path, ["games"])
+    assert apart.waiting() == ["games"]
+    assert apart.work(Here(), lambda view: None) == {}
+    assert apart.view().finished_games == 0
+    assert Conduct.of(Apart(), "smoke", tmp_path).waiting() == []
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
@@ -290,7 +311,7 @@ def test_products_and_single_changes():
 
 
 def test_unknown_parts_are_told():
-    with pytest.raises(UserError, match='unknown part "A": expected one of a; did you mean "a"?'):
+    with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
         Conduct.of(Tiny(), "smoke", Path("x"), ["A"])
 
 

@@ -340,7 +340,9 @@ def test_provenance():
     line = PROVENANCE.line()
     assert "3 runs" in line
     assert "seeds 0 to 2, 7" in line
-    assert "1.25 hours on the clock, 2.5 of processor time" in line
+    assert "2.5 hours of training" in line
+    without_runs = Provenance(**{**vars(PROVENANCE), "runs": 0, "digests": [], "seeds": []}).line()
+    assert without_runs == "No runs; zerolab 0.1.0, torch 2.11.0; Processor X, 2 cores."
     shuffled = Provenance(**{**vars(PROVENANCE), "digests": ["cc", "aa", "bb"]})
     assert shuffled.digest == PROVENANCE.digest
     other = Provenance(**{**vars(PROVENANCE), "digests": ["cc", "aa"]})

@@ -1,95 +1,90 @@
-"""What every study must be, and what their folders refuse."""
+"""What every study must be."""
 
 from __future__ import annotations
 
 import inspect
-from typing import ClassVar
+from functools import cache
 
 import pytest
 
-from zerolab.core.errors import UserError
-from zerolab.store.folder import exclusive
-from zerolab.studies import folder as study_folder
-from zerolab.studies.interface import Study, registered_studies
-from zerolab.studies.tables import Table
+from zerolab.studies.engine.estimate import run_seconds, tournament_seconds
+from zerolab.studies.interface import SCALES, registered_studies
+
+STUDIES = registered_studies()
+by_name = pytest.mark.parametrize("name", STUDIES)
+by_scale = pytest.mark.parametrize("scale", SCALES)
 
 
-class Small(Study):
-    """Do a little."""
-
-    name: ClassVar[str] = "small"
-    games: int = 4
-
-    def run(self, folder, progress_bar):
-        raise NotImplementedError
+@cache
+def planned(name, scale):
+    return STUDIES[name].design(scale)
 
 
-class Other(Small):
-    """Do something else."""
+def seconds(design):
+    """Return about how long a design takes on one core."""
+    runs = sum(run_seconds(run.settings) for run in design.distinct_runs.values())
+    computed = sum(each.seconds for each in design.computations)
+    return runs + sum(map(tournament_seconds, design.tournaments)) + computed
 
-    name: ClassVar[str] = "other"
 
-
-@pytest.mark.parametrize("name", registered_studies())
+@by_name
 def test_every_study_explains_itself(name):
-    study = registered_studies()[name]
+    study = STUDIES[name]
     assert study.name == name
     help_ = inspect.getdoc(study)
     assert help_.partition("\n")[0].endswith(".")
     assert f"Examples:\n  zerolab study {name}" in help_
-    assert study()  # all settings have defaults
 
 
-def test_a_folder_is_begun_and_gone_on_with(tmp_path):
-    for _ in range(2):
-        with study_folder.locked(tmp_path / "new", Small()):
-            assert (tmp_path / "new" / "study.toml").is_file()
+@by_name
+@by_scale
+def test_every_design_has_a_name_for_everything(name, scale):
+    design = planned(name, scale)
+    assert design.parts
+    labels = [(run.part, run.label) for run in design.runs]
+    assert len(set(labels)) == len(labels)
+    labels = [(each.part, each.label) for each in design.computations]
+    assert len(set(labels)) == len(labels)
+    keys = [each.key for each in design.tournaments]
+    assert len(set(keys)) == len(keys)
+    for each in design.tournaments:
+        assert each.pairs >= 1
+        assert each.games % 2 == 0  # half with each colour
+        assert all(run in design.runs for run in each.entrants.values())
 
 
-def test_a_folder_of_another_study_is_refused(tmp_path):
-    with study_folder.locked(tmp_path, Small()):
-        pass
-    with (
-        pytest.raises(UserError, match='holds the study "small", not "other"'),
-        study_folder.locked(tmp_path, Other()),
-    ):
-        pass
+@by_name
+@by_scale
+def test_runs_share_a_key_if_nothing_but_their_threads_and_preset_differs(name, scale):
+    kept = {}
+    for run in planned(name, scale).runs:
+        settings = run.settings.model_dump(mode="json", exclude={"preset": True})
+        del settings["selfplay"]["threads"]
+        kept.setdefault(run.key, settings)
+        assert kept[run.key] == settings
+    different = [value for i, value in enumerate(kept.values()) if value in list(kept.values())[:i]]
+    assert not different
 
 
-def test_a_damaged_folder_is_told(tmp_path):
-    with study_folder.locked(tmp_path, Small()):
-        pass
-    path = tmp_path / "study.toml"
-    path.write_text(path.read_text().replace("games = 4", "games = 5"))
-    with pytest.raises(UserError, match="is damaged"), study_folder.locked(tmp_path, Small()):
-        pass
+@by_name
+@by_scale
+def test_a_design_is_always_the_same(name, scale):
+    again = STUDIES[name].design(scale)
+    assert again.digest == planned(name, scale).digest
+    assert [run.key for run in again.runs] == [run.key for run in planned(name, scale).runs]
 
 
-def test_one_process_at_a_time(tmp_path):
-    with (
-        exclusive(tmp_path),
-        pytest.raises(UserError, match="another process is at work"),
-        study_folder.locked(tmp_path, Small()),
-    ):
-        pass
+@by_name
+def test_larger_scales_take_longer(name):
+    estimates = [seconds(planned(name, scale)) for scale in SCALES]
+    assert estimates == sorted(estimates)
+    assert estimates[0] < 300
 
 
-def test_settings_that_are_new_have_their_defaults_in_old_folders(tmp_path):
-    with study_folder.locked(tmp_path, Small()):
-        pass
-
-    class Grown(Small):
-        seed: int = 0
-
-    with study_folder.locked(tmp_path, Grown()):
-        pass
-    with (
-        pytest.raises(UserError, match="seed = 1 differs from 0"),
-        study_folder.locked(tmp_path, Grown(seed=1)),
-    ):
-        pass
-
-
-def test_a_table_in_markdown():
-    lines = Table("T", ["pair", "%"], [["a", "1"], ["b", "2"]]).markdown().splitlines()
-    assert lines == ["**T**", "", "| pair | % |", "| :--- | ---: |", "| a | 1 |", "| b | 2 |"]
+@by_name
+def test_a_part_can_be_done_alone(name):
+    design = planned(name, "paper")
+    for part in design.parts:
+        chosen = design.only([part])
+        assert chosen.parts == [part]
+        assert {run.part for run in chosen.runs} <= {part}

@@ -1,80 +1,71 @@
-"""The study of Table 5.1 at a tiny scale, and its published numbers."""
+"""Table 5.1: its published numbers, and what its report makes of games."""
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from zerolab.studies.table_5_1 import PLAYERS, PUBLISHED, Table51, matrix
 
 from zerolab.agents.specs import parse_agents
-from zerolab.core.errors import UserError
+from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies import table_5_1
+from zerolab.store.games import GameRecord
+from zerolab.studies.analyses.table_5_1 import (
+    CLAIMS,
+    GAMES,
+    MCTS,
+    PLAYERS,
+    PUBLISHED,
+    RANDOM,
+    RAVE,
+    RHEA,
+    TREE_ONLY,
+    matrix,
+    pairs,
+)
+from zerolab.studies.interface import SCALES
+from zerolab.studies.report.document import ClaimTable, Paragraph
+from zerolab.studies.results import PlayedTournament, Results
+from zerolab.studies.table_5_1 import Table51
 
 # Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
-GOBANG = """
-    -  97.0  100  90
-    -  -    89.4  34
-    -  -     -    17
-"""
-CONNECT_FOUR = """
-    -  99.6  100  80
-    -  -    73.0   3
-    -  -     -     4
-"""
-OTHELLO = """
-    -  98.5  98.0 48
-    -  -    46.0  1.0
-    -  -     -    5.0
-"""
+PRINTED = {
+    "gobang": """
+        -  97.0  100  90
+        -  -    89.4  34
+        -  -     -    17
+    """,
+    "connect_four": """
+        -  99.6  100  80
+        -  -    73.0   3
+        -  -     -     4
+    """,
+    "othello": """
+        -  98.5  98.0 48
+        -  -    46.0  1.0
+        -  -     -    5.0
+    """,
+}
+NAMES = [RANDOM, MCTS, RAVE, RHEA]
 
 
-@contextmanager
-def silent(title, total, unit):
-    yield lambda done, note: None
-
-
-@contextmanager
-def broken_off(title, total, unit):
-    """Be stopped when the games of the second tournament begin."""
-
-    def update(done, note):
-        if note == "connect_four:6x6":
-            raise KeyboardInterrupt
-
-    yield update
-
-
-@contextmanager
-def forbidden(title, total, unit):
-    raise AssertionError("nothing was left to play")
-    yield
-
-
-@pytest.mark.parametrize(
-    ("game", "printed"),
-    [("gobang:6x6:4", GOBANG), ("connect_four:6x6", CONNECT_FOUR), ("othello:6x6", OTHELLO)],
-)
-def test_published_numbers(game, printed):
-    rows = [line.split() for line in printed.strip().splitlines()]
-    names = ["random", "mcts", "rave", "rhea"]
+@pytest.mark.parametrize("part", GAMES)
+def test_published_numbers(part):
+    rows = [line.split() for line in PRINTED[part].strip().splitlines()]
     found = {
-        (names[column], names[row]): float(rows[row][column])
+        (NAMES[column], NAMES[row]): float(rows[row][column])
         for row in range(3)
         for column in range(row + 1, 4)
     }
-    assert {pair: 100 * share for pair, share in PUBLISHED[game].items()} == pytest.approx(found)
+    assert {pair: 100 * share for pair, share in PUBLISHED[part].items()} == pytest.approx(found)
 
 
 def test_both_halves_of_a_matrix_are_complements():
     for cells in PUBLISHED.values():
         table = matrix(cells)
         assert sum(map(len, table.values())) == 12
-        for row in PLAYERS:
+        for row in NAMES:
             assert row not in table[row]
             for column in table[row]:
                 assert table[row][column] + table[column][row] == pytest.approx(1)
@@ -82,119 +73,160 @@ def test_both_halves_of_a_matrix_are_complements():
             assert table[row][column] == share
 
 
-def recount(folder: Path, player: str, opponent: str) -> tuple[int, int, int]:
-    """Count wins, draws and losses from the stored games alone."""
-    games = [
-        each for each in Tournament.saved(folder).games() if {player, opponent} == {*each[1:3]}
-    ]
-    points = [each.result * (1 if each.first == player else -1) for each in games]
-    assert sum(each.first == player for each in games) * 2 == len(games)
-    return points.count(1), points.count(0), points.count(-1)
+def test_the_paper_agrees_with_its_claims():
+    for (part, player, opponent), claim in CLAIMS.items():
+        assert claim.threshold == 0.5
+        assert claim.direction == ("above" if PUBLISHED[part][player, opponent] > 0.5 else "below")
 
 
-def test_a_tiny_study(tmp_path, quick_players):
-    folder = tmp_path / "deep" / "study"
-    report = Table51(games=4, playouts=5).run(folder, silent)
-    saved = json.loads((folder / "results.json").read_text())
-    assert saved == report.as_dict()
-    chosen = {"games": 4, "playouts": 5, "seed": 0, "playout_moves": True}
-    assert saved["settings"] == chosen
-    assert saved["played"]["games"] == 3 * 6 * 4
-    assert [entry["game"] for entry in saved["games"]] == list(PUBLISHED)
-    for entry in saved["games"]:
-        tournament = folder / entry["game"].replace(":", "-")
-        assert [(p["player"], p["opponent"]) for p in entry["pairs"]] == list(
-            PUBLISHED[entry["game"]]
-        )
-        for pair in entry["pairs"]:
-            names = [saved["players"][pair[who]] for who in ("player", "opponent")]
-            assert (pair["wins"], pair["draws"], pair["losses"]) == recount(tournament, *names)
-            assert 1 <= pair["distinct_games"] <= 4
-            measured = entry["column_beats_row"]["measured"]
-            assert measured[pair["opponent"]][pair["player"]] == pair["score_rate"]
-    assert (folder / "table-5.1.png").read_bytes().startswith(b"\x89PNG")
-    assert (folder / "table-5.1.svg").read_text().startswith("<?xml")
-    table = (folder / "table-5.1.md").read_text()
-    rows = [line for line in table.splitlines() if line.endswith((" agree |", " differ |"))]
-    assert len(rows) == saved["pairs"] == 18
-    assert sum(row.endswith(" agree |") for row in rows) == saved["agree"]
-    assert all(len(row.split("|")) == 12 for row in rows)
+@pytest.mark.parametrize("scale", SCALES)
+def test_everybody_plays_under_the_name_that_games_are_stored_under(scale):
+    for each in Table51().design(scale).tournaments:
+        agents = parse_agents(each.agents, parse_game(each.game))
+        assert [agent.name for agent in agents] == list(each.agents)
+        assert len(set(each.agents)) == len(PLAYERS)
 
 
-def test_a_finished_study_plays_nothing_again(tmp_path, quick_players):
-    study = Table51(games=2, playouts=2)
-    study.run(tmp_path, silent)
-    first = (tmp_path / "results.json").read_text()
-    study.run(tmp_path, forbidden)
-    assert (tmp_path / "results.json").read_text() == first
-    (tmp_path / "results.json").write_text("{")
-    assert study.run(tmp_path, forbidden).as_dict()["played"] is None
+def test_all_scales_but_smoke_are_the_published_design():
+    designs = {scale: Table51().design(scale) for scale in SCALES}
+    assert designs["mini"].digest == designs["small"].digest == designs["paper"].digest
+    for each in designs["paper"].tournaments:
+        assert (each.games, each.openings) == (500, 0)
+        assert [*each.agents] == [
+            "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
+            "rave:100?selection.playout_moves=false",
+        ]  # fmt: skip
 
 
-def test_a_stopped_study_goes_on(tmp_path, quick_players):
-    study = Table51(games=4, playouts=2, seed=3)
-    with pytest.raises(KeyboardInterrupt):
-        study.run(tmp_path / "stopped", broken_off)
-    kept = Tournament.saved(tmp_path / "stopped" / "gobang-6x6-4")
-    assert kept.games_left() == 0
-    went_on = study.run(tmp_path / "stopped", silent).as_dict()
-    assert went_on["played"]["games"] <= 2 * 6 * 4
-    at_once = study.run(tmp_path / "at once", silent).as_dict()
-    assert went_on["games"] == at_once["games"]
+def played(part, scores):
+    """Make up games without repetitions; `scores` has wins, draws and losses by names of players.
+
+    All other pairs draw four games.
+    """
+    planned = next(each for each in Table51().design("paper").tournaments if each.part == part)
+    specs = dict(zip(PLAYERS, planned.agents, strict=True))
+    games = []
+    for i, one in enumerate(PLAYERS):
+        for other in list(PLAYERS)[:i]:
+            wins, draws, losses = scores.get((one, other), (0, 4, 0))
+            for number, points in enumerate([1] * wins + [0] * draws + [-1] * losses):
+                turned = number % 2
+                sides = (specs[other], specs[one]) if turned else (specs[one], specs[other])
+                games.append(GameRecord(number, *sides, (number,), -points if turned else points))
+    return PlayedTournament(planned, games)
 
 
-def test_another_seed_is_another_measurement(tmp_path, quick_players):
-    one, other = (
-        Table51(games=10, playouts=2, seed=seed).run(tmp_path / str(seed), silent).as_dict()
-        for seed in (1, 2)
-    )
-    assert one["games"] != other["games"]
+def results(*tournaments):
+    finished = {each.planned.key: each for each in tournaments}
+    return Results("paper", Table51().design("paper"), [], finished)
 
 
-def test_a_folder_keeps_its_settings_and_players(tmp_path, quick_players, monkeypatch):
-    Table51(games=2, playouts=2).run(tmp_path / "study", silent)
-    with pytest.raises(UserError, match=r"playouts = 5 differs from 2 in .*study"):
-        Table51(games=2, playouts=5).run(tmp_path / "study", silent)
-    others = {**table_5_1.PLAYERS, "rhea": "mcts:1"}
-    monkeypatch.setattr(table_5_1, "PLAYERS", others)
-    with pytest.raises(UserError, match="has other players"):
-        Table51(games=2, playouts=2).run(tmp_path / "study", silent)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "letter.txt").write_text("mine")
-    with pytest.raises(UserError, match="is not a study and not empty"):
-        Table51(games=2, playouts=2).run(tmp_path / "full", silent)
-    assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
+def table(document, name):
+    (found,) = (each for each in document.tables if each.name == name)
+    return found.records()
 
 
-def test_refused_settings_leave_no_folder(tmp_path, quick_players, monkeypatch):
-    with pytest.raises(UserError, match="3 is odd"):
-        Table51(games=3, playouts=2).run(tmp_path / "study", silent)
-    monkeypatch.setattr(table_5_1, "PLAYERS", {**table_5_1.PLAYERS, "rave": "rvae:{playouts}"})
-    with pytest.raises(UserError, match="rvae:2"):
-        Table51(games=2, playouts=2).run(tmp_path / "study", silent)
-    assert not (tmp_path / "study").exists()
+def paragraphs(document):
+    return [each for each in document.blocks if isinstance(each, Paragraph)]
 
 
-@pytest.mark.parametrize("game", PUBLISHED)
-def test_the_papers_players_have_the_papers_names(game):
-    for counted in (False, True):
-        agents = parse_agents(Table51(playout_moves=counted).players, parse_game(game))
-        rave = "rave:100" if counted else "rave:100?selection.playout_moves=false"
-        names = [agent.name for agent in agents]
-        assert names == ["random", "mcts:100?selection.name=puct", rave, "rhea:100"]
+def verdicts(document):
+    (claims,) = (each for each in document.blocks if isinstance(each, ClaimTable))
+    return {each.claim.key: each for each in claims.verdicts}
 
 
-def test_the_papers_players_play(tmp_path, monkeypatch):
-    one = "gobang:6x6:4"  # compiling them for all three takes a minute
-    monkeypatch.setattr(table_5_1, "PUBLISHED", {one: PUBLISHED[one]})
-    found = Table51(games=2, playouts=20).run(tmp_path, silent).as_dict()
-    (entry,) = found["games"]
-    assert len(entry["pairs"]) == 6
-    assert all(pair["wins"] + pair["draws"] + pair["losses"] == 2 for pair in entry["pairs"])
+def test_a_pair_is_seen_from_its_first_player():
+    games = played("gobang", {(RAVE, MCTS): (7, 2, 1)})
+    one, other = pairs(games, {(RAVE, MCTS): 0.5, (MCTS, RAVE): None})
+    assert tuple(one.result.score) == (7, 2, 1)
+    assert tuple(other.result.score) == (1, 2, 7)
+    assert one.comparison.published == 0.5
+    assert other.comparison is None
 
 
-def test_fewer_playouts_than_rhea_has_individuals_are_refused(tmp_path):
-    with pytest.raises(UserError, match="rhea:3") as refused:
-        Table51(games=2, playouts=3).run(tmp_path / "study", silent)
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "study").exists()
+def test_measured_numbers_stand_beside_published_ones():
+    scores = {(RAVE, MCTS): (300, 100, 100), (TREE_ONLY, MCTS): (230, 0, 270)}
+    found = Table51().document(results(played("othello", scores)))
+    (row,) = (each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS")
+    assert [row[name] for name in ("won", "drawn", "lost")] == [300, 100, 100]
+    assert (row["score rate"], row["published"], row["verdict"]) == (0.7, 0.46, "differ")
+    assert row["score rate_low"] < 0.7 < row["score rate_high"]
+    cells = {each["player"]: each for each in table(found, "matrix-othello")}
+    assert (cells["MCTS"]["RAVE"], cells["RAVE"]["MCTS"]) == ("70.0 (46.0)", "30.0 (54.0)")
+    assert cells["RAVE"]["RAVE"] is None
+    other = {each["pair"]: each for each in table(found, "tree-only-rates")}
+    assert other["RAVE, tree only against MCTS"]["verdict"] == "agree"
+    assert other["RAVE against RAVE, tree only"]["published"] is None
+
+
+def test_claims_are_judged_by_decided_games_that_are_not_repeated():
+    games = played("gobang", {(RAVE, MCTS): (40, 400, 10), (RHEA, MCTS): (10, 0, 40)})
+    repeated = [game for game in games.games if game.result] * 5
+    twice = PlayedTournament(games.planned, [*games.games, *repeated])
+    for each in (games, twice):
+        found = verdicts(Table51().document(results(each)))
+        rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
+        assert (rave.word, rhea.word) == ("holds", "holds")
+        assert (rave.estimate.successes, rave.estimate.trials) == (40, 50)
+        assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
+        nothing_won = found["mcts-beats-random-gobang"]
+        assert (nothing_won.word, nothing_won.p) == ("undecided at this scale", 1.0)
+    told = "".join(each.text for each in paragraphs(Table51().document(results(twice))))
+    assert "500 games repeat another one" in told
+
+
+def test_what_is_not_finished_is_told():
+    nothing = Table51().document(results())
+    assert "tournaments not finished: gobang, connect_four, othello" in nothing.blocks[-1].text
+    assert {each.word for each in verdicts(nothing).values()} == {"no data"}
+    assert "No runs; " in nothing.provenance.line()
+    one = Table51().document(results(played("othello", {})))
+    told = verdicts(one)
+    assert told["mcts-beats-random-othello"].word == "undecided at this scale"
+    assert told["mcts-beats-random-gobang"].note == "tournaments not finished: gobang"
+    assert {each["game"] for each in table(one, "score-rates")} == {"Othello"}
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """The study with its real players on one game; compiling all three takes minutes."""
+    root = tmp_path_factory.mktemp("studies")
+    arguments = ["--scale", "smoke", "--folder", str(root)]
+    assert main(["study", "table-5.1", *arguments, "--only", "gobang", "--workers", "1"]) == 0
+    return root, arguments
+
+
+def test_a_smoke_study_counts_its_stored_games(smoke, capsys):
+    root, arguments = smoke
+    saved = Tournament.saved(root / "table-5.1-smoke" / "tournaments" / "gobang")
+    assert len(saved.games()) == 10 * 2
+    capsys.readouterr()
+    assert main(["report", "table-5.1", *arguments, "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    specs = dict(zip(PLAYERS, Table51().design("smoke").tournaments[0].agents, strict=True))
+    rows = tables["score-rates"] + tables["tree-only-rates"]
+    assert len(rows) == 10
+    for row in rows:
+        one, other = (specs[name] for name in row["pair"].split(" against "))
+        games = [each for each in saved.games() if {each.first, each.second} == {one, other}]
+        points = [each.result * (1 if each.first == one else -1) for each in games]
+        assert sum(each.first == one for each in games) == 1
+        counted = points.count(1), points.count(0), points.count(-1)
+        assert (row["won"], row["drawn"], row["lost"]) == counted
+
+
+def test_a_smoke_study_writes_its_report_and_has_nothing_left_to_do(smoke, capsys):
+    root, arguments = smoke
+    report = root / "table-5.1-smoke" / "report"
+    names = {"table-5.1", "tree-only"}
+    pictures = {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
+    tables = {"claims.csv", "score-rates.csv", "tree-only-rates.csv", "matrix-gobang.csv"}
+    pages = {"index.html", "README.md", "report.json"}
+    assert {path.name for path in report.iterdir()} == pictures | tables | pages
+    before = {path: path.read_bytes() for path in report.iterdir()}
+    assert main(["study", "table-5.1", *arguments, "--only", "gobang"]) == 0
+    assert {path: path.read_bytes() for path in report.iterdir()} == before
+    capsys.readouterr()
+    assert main(["study", "table-5.1", *arguments, "--status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert [part["finished_games"] for part in status["parts"]] == [20, 0, 0]

@@ -29,6 +29,7 @@ COMMANDS = {
     "solve": "find the exact value of every move in a position",
     "dataset": "collect solved positions on which to evaluate players",
     "evaluate": "measure a player: exact accuracy, games, perfect opponents",
+    "tune": "search for good settings, by trial runs that Optuna proposes",
     "study": "reproduce what a paper measured, beside its published numbers",
     "report": "tables, figures and claims of a study as one page",
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",

@@ -57,6 +57,7 @@ def strength(
     from zerolab.bench.strength.benchmark import Watcher, run
     from zerolab.bench.strength.settings import StrengthSettings
     from zerolab.core.config import validate
+    from zerolab.studies.report.terminal import terminal_table
 
     given = {
         "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
@@ -71,7 +72,7 @@ def strength(
     if json:
         print_json(report.as_dict(found))
     else:
-        table_console().print(report.table(found, settings).for_terminal())
+        table_console().print(terminal_table(report.table(found, settings)))
         print(f"\nwritten to {folder}: strength.md, strength.png, strength.svg")
 
 

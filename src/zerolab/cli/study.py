@@ -107,10 +107,15 @@ _OPTIONS = """Args:
 def _work(conduct: Conduct, workers: int, ray: str, again: str) -> None:
     """Do what is left, with one bar for everything; raise UserError if something failed."""
     before = conduct.view()
-    left = before.runs - before.finished_runs, before.games - before.finished_games
-    if left != (0, 0):
+    for tournament in conduct.waiting():
+        Console(stderr=True).print(
+            f"{tournament} is not played: some of its players are in parts that --only leaves out",
+            soft_wrap=True,
+        )
+    if before.is_unfinished:
         conduct.require_room()
         crew = _workers(workers, ray, conduct)
+        conduct.begin()
         _announce(conduct, before, crew.count)
         with (
             resumable("what is finished is stored", again),

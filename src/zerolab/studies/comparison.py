@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zerolab.ratings.score import Z95, Score, wilson
-
-Z = Z95
-"""Standard errors that a difference of nothing but chance exceeds in 5 % of all cases."""
 
 
 class Comparison(NamedTuple):
@@ -16,14 +13,15 @@ class Comparison(NamedTuple):
 
     The published share is a measurement, too, so it is not enough to ask whether it lies within the
     interval of ours: two measurements of the same number differ by sqrt(2) times the error of one.
-    Both agree if the 95 % interval of the difference of two binomials includes 0. It is Newcombe's
-    (1998, method 10), which is made of Wilson's intervals (l, u) of the two shares p,
+    Both agree if the 95 % interval of the difference of two binomials includes 0. It is that of
+    [Newcombe1998], method 10, which is made of Wilson's intervals (l, u) of the two shares p,
 
         d - sqrt((p1 - l1)^2 + (u2 - p2)^2)  to  d + sqrt((u1 - p1)^2 + (p2 - l2)^2),  d = p1 - p2,
 
     and unlike the usual standard error serves shares of 0 and 1. z is d in standard errors, taken
     from the side of the interval that faces 0: both agree where |z| <= 1.96. Of twenty numbers that
-    are truly equal, one is expected to differ.
+    are truly equal, one is expected to differ. SciPy has no interval of a difference of shares, and
+    its Wilson's interval takes whole successes alone, which half points are not.
 
     Draws count as half a win. Points a game then have a variance below p (1 - p), which is that of
     games without draws; so has a match in which both players move first equally often, if moving
@@ -40,12 +38,12 @@ class Comparison(NamedTuple):
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the measured share."""
-        return self.score.interval(Z)
+        return self.score.interval()
 
     @property
     def published_interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the published share."""
-        return wilson(self.published, self.published_games, Z)
+        return wilson(self.published, self.published_games)
 
     @property
     def difference(self) -> float:
@@ -64,34 +62,14 @@ class Comparison(NamedTuple):
     def z(self) -> float:
         """The difference in standard errors."""
         d, (low, high) = self.difference, self.difference_interval
-        return Z * d / (d - low if d > 0.0 else high - d)
+        return Z95 * d / (d - low if d > 0.0 else high - d)
 
     @property
     def agrees(self) -> bool:
         """Whether the difference may be chance."""
-        return abs(self.z) <= Z
+        return abs(self.z) <= Z95
 
     @property
     def verdict(self) -> str:
         """`agrees` as a word for a table."""
         return "agree" if self.agrees else "differ"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; shares are between 0 and 1."""
-        low, high = self.interval
-        published_low, published_high = self.published_interval
-        difference_low, difference_high = self.difference_interval
-        return {
-            **self.score._asdict(),
-            "score_rate": self.score.score_rate,
-            "low": low,
-            "high": high,
-            "published": self.published,
-            "published_low": published_low,
-            "published_high": published_high,
-            "difference": self.difference,
-            "difference_low": difference_low,
-            "difference_high": difference_high,
-            "z": self.z,
-            "agrees": self.agrees,
-        }

@@ -69,6 +69,9 @@ class PlannedTournament:
     game: str
     entrants: Mapping[str, PlannedRun] = field(default_factory=dict)
     """Runs by the names under which their networks play."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """Entrants by name that play with the best network there was after an iteration; the others do
+    so with the final one."""
     agents: Sequence[str] = ("random",)
     """Specs of players that need no run."""
     games: int = 20
@@ -86,6 +89,12 @@ class PlannedTournament:
         return "-".join(filter(None, (self.part, self.name)))
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Everything that the games depend on."""
+        entrants = {name: run.key for name, run in self.entrants.items()}
+        return {**vars(self), "entrants": entrants, "after": dict(self.after)}
+
+    @property
     def pairs(self) -> int:
         """How many pairs meet."""
         players = len(self.entrants) + len(self.agents)
@@ -93,11 +102,33 @@ class PlannedTournament:
 
 
 @dataclass(frozen=True)
+class PlannedComputation:
+    """Something else that is computed once, such as supervised learning, and kept as JSON."""
+
+    part: str
+    label: str
+    """Its name within the part."""
+    function: str
+    """``module:name`` of a function that returns a table of numbers."""
+    arguments: Mapping[str, Any]
+    """By name; the result depends on nothing else."""
+    seconds: float
+    """About how long it takes on one core."""
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of function and arguments."""
+        facts = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
+        return digest(facts.encode())[:_KEY_LENGTH]
+
+
+@dataclass(frozen=True)
 class Design:
-    """Everything that a study trains and plays at a scale."""
+    """Everything that a study trains, plays and computes at a scale."""
 
     runs: Sequence[PlannedRun]
     tournaments: Sequence[PlannedTournament] = ()
+    computations: Sequence[PlannedComputation] = ()
 
     def __post_init__(self) -> None:
         labels = [(run.part, run.label) for run in self.runs]
@@ -106,7 +137,9 @@ class Design:
     @property
     def parts(self) -> list[str]:
         """The names of the parts, in order."""
-        every = [*(run.part for run in self.runs), *(each.part for each in self.tournaments)]
+        every = [run.part for run in self.runs]
+        every += [each.part for each in self.tournaments]
+        every += [each.part for each in self.computations]
         return list(dict.fromkeys(every))
 
     def only(self, parts: Sequence[str]) -> Design:
@@ -123,27 +156,22 @@ class Design:
         return Design(
             [run for run in self.runs if run.part in parts],
             [each for each in self.tournaments if each.part in parts],
+            [each for each in self.computations if each.part in parts],
         )
 
     @cached_property
     def distinct_runs(self) -> dict[str, PlannedRun]:
         """The runs by their keys; plans that ask for the same one count once."""
-        return {run.key: run for run in self.runs}
+        return {run.key: run for run in reversed(self.runs)}  # the first plan of a run stays
 
     @cached_property
     def digest(self) -> str:
-        """What changes with anything that is trained or played."""
-        facts: list[Any] = [(run.part, run.label, run.key) for run in self.runs]
-        for each in self.tournaments:
-            entrants = {name: run.key for name, run in each.entrants.items()}
-            facts.append(
-                (
-                    each.key,
-                    each.game,
-                    entrants,
-                    [*each.agents, each.games, each.openings, each.options],
-                )
-            )
+        """What changes with anything that is trained, played or computed."""
+        facts = {
+            "runs": [(run.part, run.label, run.key) for run in self.runs],
+            "tournaments": [each.facts for each in self.tournaments],
+            "computations": [(each.part, each.label, each.key) for each in self.computations],
+        }
         return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
@@ -154,9 +182,14 @@ def planned_run(
     factors: Mapping[str, Level],
     changes: Mapping[str, Any],
     seed: int = 0,
+    *,
+    group: int = 0,
 ) -> PlannedRun:
-    """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor."""
-    settings = resolve(game, preset, [*as_assignments(changes), f"seed={seed}"])
+    """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor.
+
+    Runs of one seed in different `group`s have nothing in common: not the first network either.
+    """
+    settings = resolve(game, preset, [*as_assignments(changes), f"seed={1000 * group + seed}"])
     return PlannedRun(part, {**factors, "seed": seed}, settings)
 
 

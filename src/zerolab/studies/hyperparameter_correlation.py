@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from zerolab.studies.analyses.hyperparameters.correlation import document
+from zerolab.studies.analyses.hyperparameters.values import FACTORS, LEVELS
 from zerolab.studies.design import Design, PlannedTournament, full_product, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
@@ -12,20 +14,6 @@ from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
 GAME = "othello:6x6"
-
-SETTINGS = {
-    "I": "iterations",
-    "E": "selfplay.episodes",
-    "m": "search.simulations",
-    "ep": "learn.epochs",
-}
-LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
-    "smoke": {"I": (1, 2), "E": (2, 3), "m": (2, 4), "ep": (1, 2)},
-    "mini": {"I": (2, 4, 6), "E": (10, 20, 30), "m": (8, 16, 24), "ep": (5, 10, 15)},
-    "small": {"I": (8, 16, 24), "E": (10, 20, 30), "m": (16, 32, 48), "ep": (5, 10, 15)},
-    "paper": {"I": (25, 50, 75), "E": (10, 20, 30), "m": (25, 50, 75), "ep": (5, 10, 15)},
-}
-"""[Wang2020a, Table 2], and in the same proportions."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
@@ -54,8 +42,10 @@ class HyperparameterCorrelation(Study):
         for seed in range(_SEEDS[scale]):
             part = f"seed-{seed}"
             trained = [
-                planned_run(part, GAME, "wang2020a", chosen, _changes(scale, chosen), seed)
-                for chosen in full_product(LEVELS[scale])
+                planned_run(
+                    part, GAME, "wang2020a", chosen, _changes(scale, chosen), seed, group=number
+                )
+                for number, chosen in enumerate(full_product(LEVELS[scale]))
             ]
             runs += trained
             tournaments.append(
@@ -72,10 +62,10 @@ class HyperparameterCorrelation(Study):
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""
-        raise NotImplementedError
+        return document(results)
 
 
 def _changes(scale: Scale, chosen: Mapping[str, Any]) -> dict[str, Any]:
     reduced = {key: value for key, value in CHANGES[scale].items() if not key.startswith("gate")}
-    changes = {SETTINGS[symbol]: value for symbol, value in chosen.items()}
+    changes = {FACTORS[symbol].setting: value for symbol, value in chosen.items()}
     return {**reduced, "gate": "always", **changes}

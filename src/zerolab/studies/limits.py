@@ -36,9 +36,9 @@ def limits(scale: str, seeds: int, what: str) -> str:
     if scale == "paper":
         return f"{made_of} Nothing follows about {what} with other games, networks or budgets."
     return (
-        f"{made_of} The results say what such small runs do; about {what} at the published size"
-        " nothing follows from them. Effects smaller than the difference between two runs of one"
-        " setting cannot be seen: undecided does not mean equal."
+        f"{made_of} The results say what such small runs do; for the published size nothing follows"
+        f" about {what}. Effects smaller than the difference between two runs of one setting cannot"
+        " be seen: undecided does not mean equal."
     )
 
 

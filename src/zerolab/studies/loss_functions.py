@@ -15,13 +15,19 @@ from zerolab.studies.small_runs import CHANGES, OPENINGS
 BALANCES = (0.25, 0.5, 0.75)
 """lambda of the grid; 0 and 1 are the losses of value and policy alone."""
 
-_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 8, "paper": 8}
+SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
-    "smoke": {"5x5": 2, "6x6": 2},
+    "smoke": {"5x5": 1, "6x6": 1},
     "mini": {"5x5": 12, "6x6": 6},
-    "small": {"5x5": 40, "6x6": 20},
+    "small": {"5x5": 32, "6x6": 16},
     "paper": {"5x5": 200, "6x6": 100},
+}
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("connect_four",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
 }
 _GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 20, "small": 20, "paper": 20}
 _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
@@ -53,7 +59,7 @@ class LossFunctions(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         runs, tournaments = [], []
-        for game in GAMES:
+        for game in _GAMES[scale]:
             for size in SIZES:
                 part = f"{game}-{size}"
                 trained = list(_runs(scale, part, game, size))
@@ -72,18 +78,19 @@ class LossFunctions(Study):
 
 def _ends(scale: Scale) -> int:
     """Return how many runs of policy and value alone play along with the grid."""
-    return 2 * _SEEDS[scale]
+    return 2 * SEEDS[scale]
 
 
-def _changes(scale: Scale, size: str) -> dict[str, Any]:
+def changes(scale: Scale, size: str) -> dict[str, Any]:
+    """Return what differs from the preset wang2019 at a scale, by dotted keys."""
     return {**CHANGES[scale], "iterations": _ITERATIONS[scale][size]}
 
 
 def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
     for target in TARGETS:
-        for seed in range(_SEEDS[scale]):
-            changes = {**_changes(scale, size), "learn.loss": target}
-            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changes, seed)
+        for seed in range(SEEDS[scale]):
+            changed = {**changes(scale, size), "learn.loss": target}
+            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
 
 
 def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
@@ -92,9 +99,9 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
     for balance in BALANCES:
         for seed in range(_GRID_SEEDS[scale]):
             loss = {"name": "weighted", "balance": balance}
-            changes = {**_changes(scale, size), "learn.loss": loss}
+            changed = {**changes(scale, size), "learn.loss": loss}
             factors = {"loss": f"{LAMBDA}={balance}"}
-            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changes, seed)
+            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
 
 
 def _tournament(

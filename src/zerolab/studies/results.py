@@ -7,7 +7,7 @@ whatever is there can be looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,8 @@ class Results:
     runs: Sequence[TrainedRun]
     tournaments: Mapping[str, PlayedTournament]
     """By their keys."""
+    computed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The results of computations by ``part: label``."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -149,6 +151,8 @@ class Results:
 
     def missing(self, part: str | None = None) -> str:
         """Say what is not finished of a part, or of all; nothing if everything is."""
+        if part not in (None, *self.design.parts):
+            return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
         left = len(planned) - len(self.where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
@@ -156,6 +160,12 @@ class Results:
         told = []
         if left:
             told.append(f"{left} of {len(planned)} runs are not finished")
+        uncomputed = [
+            each.label for each in self.design.computations
+            if part in (None, each.part) and f"{each.part}: {each.label}" not in self.computed
+        ]  # fmt: skip
+        if uncomputed:
+            told.append(f"{len(uncomputed)} computations are not finished")
         if unplayed:
             told.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(told)
@@ -173,7 +183,12 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
         for run, opened in ((run, folder.open_run(run)) for run in design.runs)
         if opened is not None and opened.progress.finished
     ]
-    return Results(scale, design, runs, dict(_played(folder, design)))
+    computed = {
+        f"{each.part}: {each.label}": result
+        for each in design.computations
+        if (result := folder.computed(each)) is not None
+    }
+    return Results(scale, design, runs, dict(_played(folder, design)), computed)
 
 
 def _played(folder: StudyFolder, design: Design) -> Iterator[tuple[str, PlayedTournament]]:

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from zerolab.studies.analyses.warm_starts import ADAPTIVE, GAMES, UNTIL, VARIANTS, document
+from zerolab.studies.analyses.warm_starts import (
+    ADAPTIVE,
+    BASELINE,
+    BY_ITERATION,
+    GAMES,
+    SWITCH,
+    UNTIL,
+    VARIANTS,
+    WRORA,
+    document,
+)
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
-_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 6, "paper": 8}
-_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 30, "paper": 100}
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("othello",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
+}
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
+_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 """I', after which the warm start is over."""
+_STAGES: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (1, 2),
+    "mini": (3, 6, 10),
+    "small": (5, 10, 20),
+    "paper": (5, 20, 100),
+}
+"""Iterations after which baseline and WRoRa are compared."""
 _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (2,),
     "mini": (1, 5, 8),
-    "small": (1, 2, 10, 20),
+    "small": (1, 10),
     "paper": (1, 2, 10, 20, 50),
 }
 """Others of a grid, for WRoRa."""
@@ -45,16 +68,15 @@ class WarmStart(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         runs, tournaments = [], []
-        for game in GAMES:
-            trained = [*_runs(scale, game), *_grid(scale, game)]
-            runs += trained
-            entrants = {run.label: run for run in trained}
-            games = 2 if scale == "smoke" else 20
-            tournaments.append(
-                PlannedTournament(
-                    game, f"{game}:6x6", entrants, games=games, openings=OPENINGS[scale]
-                )
-            )
+        for game in _GAMES[scale]:
+            published, others = list(_variants(scale, game)), list(_switches(scale, game))
+            known = [run for run in published if run.factors["variant"] in (BASELINE, WRORA)]
+            runs += [*published, *others]
+            tournaments += [
+                _tournament(scale, game, "", published),
+                _tournament(scale, game, SWITCH, [*known, *others]),
+                _by_iteration(scale, game, known),
+            ]
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
@@ -62,37 +84,62 @@ class WarmStart(Study):
         return document(results)
 
 
+def _tournament(
+    scale: Scale, game: str, name: str, runs: Sequence[PlannedRun]
+) -> PlannedTournament:
+    return PlannedTournament(
+        game,
+        f"{game}:6x6",
+        {run.label: run for run in runs},
+        games=2 if scale == "smoke" else 20,
+        openings=OPENINGS[scale],
+        name=name,
+    )
+
+
+def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
+    """Return the tournament between networks of baseline and WRoRa after some iterations."""
+    taken = {f"{run.label}@{each}": (run, each) for run in runs for each in _STAGES[scale]}
+    return PlannedTournament(
+        game,
+        f"{game}:6x6",
+        {name: run for name, (run, _) in taken.items()},
+        {name: after for name, (_, after) in taken.items()},
+        games=2 if scale == "smoke" else 10,
+        openings=OPENINGS[scale],
+        name=BY_ITERATION,
+    )
+
+
 def _changes(scale: Scale) -> dict[str, Any]:
     return {**CHANGES[scale], "iterations": _ITERATIONS[scale]}
 
 
-def _runs(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    linear = {"name": "linear", "iterations": _SWITCH[scale]}
-    games = CHANGES[scale].get("gate.games", 40)
-    schedules = {**dict.fromkeys(VARIANTS, linear), ADAPTIVE: {"name": "adaptive", "games": games}}
-    for variant, schedule in schedules.items():
+def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    """Yield the published runs."""
+    schedule = {"name": "linear", "iterations": _SWITCH[scale]}
+    for variant in VARIANTS:
         for seed in range(_SEEDS[scale]):
-            yield _run(scale, game, variant, {"variant": variant}, schedule, seed)
+            yield _run(scale, game, variant, variant, schedule, seed)
 
 
-def _grid(scale: Scale, game: str) -> Iterator[PlannedRun]:
+def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
+    """Yield runs of WRoRa that end the warm start when plain search wins, or elsewhere."""
+    games = CHANGES[scale].get("gate.games", 40)
+    for seed in range(_SEEDS[scale]):
+        yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
     for switch in _SWITCHES[scale]:
         for seed in range(_GRID_SEEDS[scale]):
             schedule = {"name": "linear", "iterations": switch}
-            yield _run(scale, game, "wrora", {"variant": f"{UNTIL}{switch}"}, schedule, seed)
+            yield _run(scale, game, WRORA, f"{UNTIL}{switch}", schedule, seed)
 
 
 def _run(
-    scale: Scale,
-    game: str,
-    variant: str,
-    factors: Mapping[str, str],
-    schedule: Mapping[str, Any],
-    seed: int,
+    scale: Scale, game: str, variant: str, name: str, schedule: Mapping[str, Any], seed: int
 ) -> PlannedRun:
     changes = {
         **_changes(scale),
-        "warm_start.variant": variant.removesuffix("-adaptive"),
+        "warm_start.variant": variant,
         "warm_start.schedule": schedule,
     }
-    return planned_run(game, f"{game}:6x6", "wang2020b", factors, changes, seed)
+    return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)

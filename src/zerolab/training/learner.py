@@ -26,6 +26,10 @@ from zerolab.training.settings import LearnSettings
 Arrays = dict[str, NDArray[Any]]
 
 
+class DivergedError(UserError):
+    """The settings make learning diverge: a loss is not finite any more."""
+
+
 class Learner:
     """A network and its optimiser, whose state is kept and saved along with the weights.
 
@@ -72,8 +76,8 @@ class Learner:
         """Train for `steps` batches; the result depends on (seed, iteration) and the data.
 
         `report` is called with the number of batches done. `iterations` are those of the run, for
-        schedules that depend on them: by default, those so far. Raises UserError where a loss is
-        not finite any more.
+        schedules that depend on them: by default, those so far. Raises DivergedError where a loss
+        is not finite any more.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -89,7 +93,7 @@ class Learner:
             report(number + 1)
         learned = log.learned()
         if not learned.is_finite:
-            raise UserError(
+            raise DivergedError(
                 f"learning diverged in iteration {iteration}: a loss is not finite; start another"
                 f" run with a learn.learning_rate under {settings.learning_rate}"
             )

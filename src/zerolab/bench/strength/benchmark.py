@@ -23,6 +23,7 @@ from zerolab.play.engine import Progress
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies.report.markdown import titled_table
 from zerolab.training.reporting import Reporter
 
 FOLDER = FolderKind("benchmark", "strength.toml", "--folder")
@@ -126,5 +127,5 @@ def _write(folder: Path, found: dict[str, list[report.Point]], settings: Strengt
     figure = report.draw(found, settings)
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
-    text = report.table(found, settings).markdown()
-    write_text(folder / "strength.md", f"{text}\n![Accuracy over hours](strength.png)\n")
+    text = titled_table(report.table(found, settings))
+    write_text(folder / "strength.md", f"{text}\n\n![Accuracy over hours](strength.png)\n")

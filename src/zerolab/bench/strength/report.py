@@ -12,7 +12,8 @@ from zerolab.bench.strength.settings import StrengthSettings
 from zerolab.bench.strength.variants import VARIANTS
 from zerolab.core.figures import COLOURS, colour, legend_below, new_figure
 from zerolab.ratings.score import wilson
-from zerolab.studies.tables import Table
+from zerolab.studies.report.cells import Cell, GivenInterval
+from zerolab.studies.report.document import Column, DataTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,26 +60,29 @@ def _point(runs: Sequence[Measured], positions: int) -> Point:
     return Point(hours, len(runs), {kind: mean(kind) for kind in _KINDS}, strong)
 
 
-def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
+def table(found: dict[str, list[Point]], settings: StrengthSettings) -> DataTable:
     """Return the last point of every variant."""
-    rows = []
+    rows: list[list[Cell]] = []
     for variant, points in found.items():
         if points:
             last = points[-1]
-            shares = [_percent(last.shares[kind]) for kind in _KINDS]
+            shares = [_cell(last.shares[kind]) for kind in _KINDS]
             runs = ", ".join(f"{100 * share:.1f}" for share in last.by_run)
-            row = (variant, VARIANTS[variant].about, f"{last.hours:.2f}", *shares, runs)
-            rows.append(row)
-    return Table(
+            rows.append([variant, VARIANTS[variant].about, last.hours, *shares, runs])
+    return DataTable(
+        "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
         " 95 % intervals of the positions",
-        ("variant", "what it is", "hours", *_HEADINGS, "strong, by run"),
+        [
+            "variant", "what it is", Column("hours", ".2f"),
+            *(Column(heading, ".1%") for heading in _HEADINGS), "strong, by run",
+        ],
         rows,
-    )
+    )  # fmt: skip
 
 
-def _percent(share: Share) -> str:
-    return f"{100 * share.mean:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
+def _cell(share: Share) -> GivenInterval:
+    return GivenInterval(share.mean, share.low, share.high)
 
 
 def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:

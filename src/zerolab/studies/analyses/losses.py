@@ -196,7 +196,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         " is 0. As Fig. 11 of [Wang2020a]. Published means are drawn beside; they are of larger"
         " networks and longer runs, and two defects of the published code shaped them.",
     )
-    yield elo_table("tournament-elo", "Tournament Elo by loss", groups, "game", "loss")
+    yield elo_table("elo", "Tournament Elo by loss", groups, "game", "loss")
 
 
 def _training_elo(results: Results) -> Iterator[Block]:
@@ -279,4 +279,4 @@ def _grid(results: Results) -> Iterator[Block]:
             "l = lambda l_p + (1 - lambda) l_v [Wang2019]: 0 is the loss of the value alone, 1 that"
             " of the policy. A tournament of its own per game.",
         )
-        yield elo_table("lambda", "Tournament Elo by weight", groups, "weight", "game")
+        yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")

@@ -9,12 +9,14 @@ from zerolab.studies.analyses.elo import (
     elo_sample,
     elo_table,
     random_sample,
+    rated_sample,
 )
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
@@ -30,6 +32,7 @@ from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
     bootstrap,
+    difference_of_means,
     paired_difference,
     rank_test,
     sign_test,
@@ -43,6 +46,11 @@ ADAPTIVE = "wrora-adaptive"
 """WRoRa until plain search beats it in a match [Wang2021a]."""
 UNTIL = "wrora-until-"
 """WRoRa with another I' than that of the other variants; the number follows."""
+WRORA = "wrora"
+SWITCH = "switch"
+"""The tournament between baseline and WRoRa with different ends of the warm start."""
+BY_ITERATION = "by-iteration"
+"""The tournament between networks of baseline and WRoRa after some iterations."""
 GAMES = ("gobang", "connect_four", "othello")
 
 _TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
@@ -93,6 +101,7 @@ def document(results: Results) -> Document:
         ClaimTable(judge(_found(results))),
         *_strength(results),
         *_tests(results),
+        *_iterations(results),
         *_switches(results),
     ]
     return Document(
@@ -121,8 +130,9 @@ def _elos(results: Results, game: str, variant: str) -> Sample:
 
 def _lead(results: Results) -> Estimate | Missing:
     """Return how far WRoRa leads the other variants of the paper, over all games."""
-    if results.missing():
-        return Missing(results.missing())
+    for game in GAMES:
+        if game not in results.tournaments:
+            return Missing(results.missing(game))
     groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
 
     def lead(*drawn: list[float]) -> float:
@@ -153,11 +163,12 @@ def _strength(results: Results) -> Iterator[Block]:
         "All final networks of a game and Random play each other with plain search; the mean of all"
         " players is 0. As Fig. 5.2 of [Wang2020b].",
     )
-    yield elo_table("elo", "Tournament Elo by variant", groups, "game", "variant")
+    yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
 def _tests(results: Results) -> Iterator[Block]:
-    rows, lines = [], {}
+    rows: list[list[Cell]] = []
+    lines: dict[str, Row] = {}
     for game in GAMES:
         if game not in results.tournaments:
             continue
@@ -168,7 +179,7 @@ def _tests(results: Results) -> Iterator[Block]:
             gain = paired_difference(elos, base)
             rows.append(
                 [
-                    _TITLES[game], _NAMES[variant], _gain(results, game, variant), gain,
+                    _TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
                     sign_test(differences), rank_test(elos, base),
                 ]
             )  # fmt: skip
@@ -186,7 +197,43 @@ def _tests(results: Results) -> Iterator[Block]:
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
         Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
     ]  # fmt: skip
-    yield DataTable("gain", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+    yield DataTable(
+        "gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows
+    )
+
+
+def _iterations(results: Results) -> Iterator[Block]:
+    """Show how the gain of WRoRa develops."""
+    groups: dict[str, dict[str, Sample]] = {}
+    rows: list[list[Cell]] = []
+    for game in GAMES:
+        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if played is None:
+            continue
+        for iteration in sorted(set(played.planned.after.values())):
+            samples = {
+                _NAMES[variant]: rated_sample(
+                    [
+                        played.by_name[f"{run.planned.label}@{iteration}"]
+                        for run in results.where(game, variant=variant)
+                    ]
+                )
+                for variant in (BASELINE, "wrora")
+            }
+            groups[f"{_TITLES[game]}, {iteration}"] = samples
+            base, warm = (list(each.values) for each in samples.values())
+            rows.append([_TITLES[game], iteration, difference_of_means(warm, base)])
+    if not groups:
+        return
+    yield Heading("Gain during training")
+    yield Picture(
+        BY_ITERATION,
+        draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
+        "The best networks after the iterations that the axis names, in a tournament of their own"
+        " per game.",
+    )
+    columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
+    yield DataTable("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
 
 
 def _switches(results: Results) -> Iterator[Block]:
@@ -211,7 +258,7 @@ def _switches(results: Results) -> Iterator[Block]:
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I'; I' = 0 is the baseline.",
     )
-    yield elo_table("switch", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
     yield _adaptive_ends(results)
 
 

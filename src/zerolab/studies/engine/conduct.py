@@ -69,6 +69,11 @@ class Conduct:
                 f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
             )
 
+    def begin(self) -> None:
+        """Make the study's folder if it is missing; raise UserError where `work` would at once."""
+        with self.folder.locked(self.design):
+            pass
+
     def results(self) -> Results:
         """Return everything that is finished; raise UserError where nothing has been begun."""
         if not self.folder.exists:
@@ -82,6 +87,18 @@ class Conduct:
     def document(self) -> Document:
         """Return the report on everything that is finished; parts that are not say so."""
         return self.study.document(self.results())
+
+    def waiting(self) -> list[str]:
+        """Return the tournaments that cannot begin: players are in parts that are not chosen."""
+        chosen = self.chosen
+        return [
+            each.key
+            for each in chosen.tournaments
+            if not all(
+                run.key in chosen.distinct_runs or self.folder.is_finished(run)
+                for run in each.entrants.values()
+            )
+        ]
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do all that is left, and return what has failed.

@@ -3,6 +3,7 @@
 ::
 
     studies/runs/KEY/                      a run; all studies of the folder share them
+    studies/computed/KEY.json              the result of a computation; they are shared, too
     studies/NAME-SCALE/study.toml          the study and the digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
     studies/NAME-SCALE/failures.json       what failed, until it succeeds
@@ -12,19 +13,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import write_text
-from zerolab.store.checks import read_bytes, reading
+from zerolab.core.files import make_folder, write_text
+from zerolab.store.checks import check_schema, read_bytes, reading
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.studies.design import Design, PlannedRun, PlannedTournament, run_key
+from zerolab.studies.design import (
+    Design,
+    PlannedComputation,
+    PlannedRun,
+    PlannedTournament,
+    run_key,
+)
 from zerolab.training.configure import saved_settings
 
 STUDY = FolderKind("study", "study.toml", "--folder")
+
+SCHEMA = 1
+"""Of the results of computations."""
 
 _LARGEST = 1 << 24
 
@@ -102,6 +112,30 @@ class StudyFolder:
     def tournament_path(self, tournament: PlannedTournament) -> Path:
         """Return where a tournament is kept."""
         return self.path / "tournaments" / tournament.key
+
+    def _computed_path(self, computation: PlannedComputation) -> Path:
+        return self.root / "computed" / f"{computation.key}.json"
+
+    def computed(self, computation: PlannedComputation) -> dict[str, float] | None:
+        """Return the result of a computation if there is one; raise UserError if it is damaged."""
+        path = self._computed_path(computation)
+        if not path.exists():
+            return None
+        content = read_bytes(path, _LARGEST)
+        with reading(path):
+            table = json.loads(content)
+            check_schema(path, table["schema_version"], SCHEMA)
+            return {str(name): float(value) for name, value in table["result"].items()}
+
+    def save_computed(self, computation: PlannedComputation, result: Mapping[str, float]) -> None:
+        """Keep the result of a computation."""
+        path = self._computed_path(computation)
+        make_folder(path.parent)
+        table = {
+            "schema_version": SCHEMA, "function": computation.function,
+            "arguments": dict(computation.arguments), "result": dict(result),
+        }  # fmt: skip
+        write_text(path, json.dumps(table, indent=1) + "\n")
 
     @property
     def report(self) -> Path:

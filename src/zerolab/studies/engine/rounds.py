@@ -27,7 +27,7 @@ class Round:
         self.seconds = tournament_seconds(planned)
         self._path = folder.tournament_path(planned)
         self._entrants = {
-            name: Entrant(name, str(folder.run_path(run)), planned.options)
+            name: Entrant(name, str(folder.run_path(run)), planned.options, planned.after.get(name))
             for name, run in planned.entrants.items()
         }
         self._stack = stack

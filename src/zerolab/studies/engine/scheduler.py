@@ -17,7 +17,14 @@ from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.engine.estimate import Pace, run_seconds
 from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.rounds import Round
-from zerolab.studies.engine.tasks import CompileTask, Outcome, SliceTask, Task, TrainTask
+from zerolab.studies.engine.tasks import (
+    CompileTask,
+    ComputeTask,
+    Outcome,
+    SliceTask,
+    Task,
+    TrainTask,
+)
 from zerolab.studies.engine.workers import Workers
 from zerolab.training.settings import TrainSettings
 from zerolab.training.warm_start.settings import warm_start_search
@@ -33,6 +40,9 @@ class View(NamedTuple):
     games: int
     """Games of all tournaments."""
     finished_games: int
+    computations: int
+    """What else is computed."""
+    finished_computations: int
     active: list[str]
     """What workers do: the titles of tasks, runs with their iteration."""
     failed: int
@@ -40,6 +50,12 @@ class View(NamedTuple):
     """About how many seconds of work, on one core, the study is in all."""
     done_seconds: float
     """How many of them are done."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether anything is left to do."""
+        done = self.finished_runs, self.finished_games, self.finished_computations
+        return done != (self.runs, self.games, self.computations)
 
 
 class Scheduler:
@@ -53,6 +69,11 @@ class Scheduler:
         self._stack = ExitStack()
         self._rounds = [Round(folder, each, self._stack) for each in design.tournaments]
         runs = design.distinct_runs
+        self._untrained = {
+            run.key for each in design.tournaments for run in each.entrants.values()
+            if run.key not in runs and not folder.is_finished(run)
+        }  # fmt: skip
+        """Players whose runs are in parts that are not worked on."""
         self._seconds = {key: run_seconds(run.settings) for key, run in runs.items()}
         self._unfinished = {key: run for key, run in runs.items() if not folder.is_finished(run)}
         self._shares = {key: folder.share_done(run) for key, run in self._unfinished.items()}
@@ -61,6 +82,12 @@ class Scheduler:
         self._pace = Pace()
         for key in runs.keys() - self._unfinished.keys():
             self._pace.add(self._seconds[key], folder.run_seconds(runs[key]))
+        self._computations = {each.key: each for each in design.computations}
+        self._uncomputed = [
+            each for each in self._computations.values() if folder.computed(each) is None
+        ]
+        """Neither done nor begun."""
+        self._computing: set[str] = set()
         self._uncompiled = {kernels(run.settings) for run in self._queue}
         self._compiling: set[str] = set()
 
@@ -93,6 +120,11 @@ class Scheduler:
             if kind not in self._compiling:
                 self._queue.remove(run)
                 return self._train_task(run)
+        if self._uncomputed:
+            first = self._uncomputed.pop(0)
+            self._computing.add(first.key)
+            title = f"{first.part}: {first.label}"
+            return ComputeTask(title, first.key, first.function, first.arguments)
         for each in self._rounds:
             if self._can_begin(each) and (task := self._next_slice(each)):
                 return task
@@ -105,8 +137,8 @@ class Scheduler:
 
     def _can_begin(self, each: Round) -> bool:
         """Return whether all players of a tournament are trained, and it has not failed."""
-        entrants = each.planned.entrants.values()
-        is_trained = all(run.key not in self._unfinished for run in entrants)
+        missing = self._untrained | self._unfinished.keys()
+        is_trained = missing.isdisjoint(run.key for run in each.planned.entrants.values())
         return is_trained and each.planned.key not in self._failures
 
     def _next_slice(self, each: Round) -> SliceTask | None:
@@ -125,6 +157,9 @@ class Scheduler:
         elif isinstance(task, TrainTask):
             run = self._unfinished.pop(task.key)
             self._pace.add(self._seconds[task.key], self._folder.run_seconds(run))
+        elif isinstance(task, ComputeTask):
+            self._computing.remove(task.key)
+            self._folder.save_computed(self._computations[task.key], outcome.result)
         elif isinstance(task, SliceTask):
             played = next(each for each in self._rounds if each.planned.key == task.tournament)
             played.record(outcome.result)
@@ -139,12 +174,19 @@ class Scheduler:
         active = list(self._describe_active())
         left = sum(self._seconds[key] * (1 - self._shares[key]) for key in self._unfinished)
         left += sum(each.seconds_left for each in self._rounds)
+        left += sum(each.seconds for each in self._uncomputed)
+        left += sum(self._computations[key].seconds for key in self._computing)
         total = sum(self._seconds.values()) + sum(each.seconds for each in self._rounds)
+        total += sum(each.seconds for each in self._computations.values())
         return View(
             runs=len(runs),
             finished_runs=len(runs) - len(self._unfinished),
             games=sum(each.games for each in self._rounds),
             finished_games=sum(each.games - each.games_left for each in self._rounds),
+            computations=len(self._computations),
+            finished_computations=(
+                len(self._computations) - len(self._uncomputed) - len(self._computing)
+            ),
             active=active,
             failed=len(self._failures),
             seconds=factor * total,

@@ -6,6 +6,7 @@ its work depends on.
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import saved_settings
+from zerolab.training.records import GateRecord, read_records
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
@@ -99,6 +101,8 @@ class Entrant(NamedTuple):
     """The run's folder."""
     options: str = ""
     """See `PlannedTournament.options`."""
+    after: int | None = None
+    """The iteration after which the run's network is taken; None for the final one."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,32 @@ def entrant_agent(entrant: Entrant, game: str) -> Agent:
         return parse_agents([entrant.name], parse_game(game))[0]
     run = RunFolder.open(Path(entrant.run))
     options = parse_options(NetworkOptions, entrant.options or None, playable(run).search)
-    return replace(run_agent(run, run.progress.best, options), name=entrant.name)
+    network = run.progress.best if entrant.after is None else best_after(run, entrant.after)
+    return replace(run_agent(run, network, options), name=entrant.name)
+
+
+def best_after(run: RunFolder, iteration: int) -> int:
+    """Return which network was the best one after an iteration; 0 is the untrained one."""
+    gates = (record for record in read_records(run) if isinstance(record, GateRecord))
+    accepted = (gate.iteration for gate in gates if gate.accepted and gate.iteration <= iteration)
+    return max(accepted, default=0)
+
+
+@dataclass(frozen=True)
+class ComputeTask:
+    """Calls a function that is named by its module and returns its result, a table of numbers."""
+
+    title: str
+    key: str
+    """See `PlannedComputation.key`."""
+    function: str
+    arguments: Mapping[str, Any]
+
+    def run(self, on_commit: OnCommit = lambda: None) -> dict[str, float]:
+        """See `Task.run`."""
+        module, _, name = self.function.partition(":")
+        result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
+        return result
 
 
 @dataclass(frozen=True)

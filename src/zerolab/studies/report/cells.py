@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -24,6 +24,14 @@ class Interval(Protocol):
     def high(self) -> float:
         """The upper end."""
         ...
+
+
+class GivenInterval(NamedTuple):
+    """A number with an interval that was computed elsewhere."""
+
+    value: float
+    low: float
+    high: float
 
 
 Cell = str | int | float | Interval | None

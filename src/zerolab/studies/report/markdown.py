@@ -53,6 +53,11 @@ def _block(block: Block) -> str:
             return f"{_claim_table(block.verdicts)}\n\n([CSV]({block.name}.csv))"
 
 
+def titled_table(table: DataTable) -> str:
+    """Return a table below its title, on a page that is no report."""
+    return f"**{escaped(table.title)}**\n\n{markdown_table(table)}"
+
+
 def markdown_table(table: DataTable) -> str:
     """Return the columns and rows of a table."""
     rows = [

@@ -39,8 +39,10 @@ class Provenance:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def line(self) -> str:
-        """Return everything in one line."""
+        """Return everything in one line; without runs, what made the games."""
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        if not self.runs:
+            return f"No runs; {versions}; {self.machine}."
         runs = f"{self.runs} run" if self.runs == 1 else f"{self.runs} runs"
         return (
             f"{runs}, digest {self.digest}; {versions}; seeds {_ranges(self.seeds)};"

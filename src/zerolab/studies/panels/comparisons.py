@@ -1,19 +1,20 @@
-"""Measured shares of points beside published ones, as a figure."""
+"""Measured shares of points beside published ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any
 
 from zerolab.core.figures import colour, legend_below, new_figure
 from zerolab.studies.comparison import Comparison
+from zerolab.studies.panels.samples import PUBLISHED, key_colour, with_minus
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MEASURED: dict[str, Any] = {"color": colour(0), "marker": "o", "markersize": 5}
-_PUBLISHED: dict[str, Any] = {"color": colour(1), "marker": "D", "markersize": 5, "mfc": "white"}
+_PUBLISHED: dict[str, Any] = {**PUBLISHED, "color": "black", "mfc": "white", "markersize": 5}
 _SHADE = "#ECECEC"
 _APART = 0.14
 
@@ -35,7 +36,7 @@ def draw_comparisons(
         axes.set_xlabel(axis)
     every[0].set_yticks(range(len(names)), names, parse_math=False)
     every[0].set_ylim(len(names) - 0.5, -0.5)
-    handles = [*every[0].get_legend_handles_labels()[0], Patch(color=_SHADE, label="differ")]
+    handles = [*every[0].get_legend_handles_labels()[0], key_colour(_SHADE, "differ")]
     legend_below(figure, handles)
     figure.suptitle(title, parse_math=False)
     return figure
@@ -54,8 +55,7 @@ def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
     for row, each in enumerate(shown):
         if not each.agrees:
             axes.axhspan(row - 0.5, row + 0.5, color=_SHADE, zorder=0)
-            sign = "\N{MINUS SIGN}" if each.z < 0 else "+"
-            text = f"z = {sign}{abs(each.z):.1f}"
+            text = with_minus(f"z = {each.z:+.1f}")
             plain = {"facecolor": _SHADE, "edgecolor": "none", "pad": 1}
             gap = _widest_gap(each)
             axes.text(gap, row, text, ha="center", va="center", fontsize=8, bbox=plain)

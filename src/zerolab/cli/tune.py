@@ -1,0 +1,100 @@
+"""`zerolab tune`: search over settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from zerolab.cli.output import Console, print_json, table_console
+from zerolab.cli.parse import Assignments, call
+from zerolab.cli.process import resumable
+from zerolab.cli.progress import PlainReporter, TerminalReporter
+from zerolab.cli.progress_bar import progress_bar
+
+_And = Annotated[Literal["time"] | None, tyro.conf.arg(name="and", help_behavior_hint="")]
+
+
+def tune(
+    game: tyro.conf.Positional[str],
+    *,
+    set: Assignments = (),
+    objective: Literal["accuracy", "elo", "loss"] = "accuracy",
+    and_: _And = None,
+    trials: int = 20,
+    preset: str = "mini",
+    positions: str = "",
+    games: int = 200,
+    opponent: str = "mcts:100?tie_break=random",
+    seed: int = 0,
+    workers: int = 1,
+    folder: Path = Path("tuning"),
+    json: bool = False,
+) -> None:
+    """Search for good settings: every trial is a run, Optuna proposes what to try next.
+
+    The folder gets the runs, a table, a figure (history or Pareto front, and which settings
+    matter), and the best settings as best.toml, for zerolab train --preset. A command that was
+    stopped is resumed by repeating it, also with more trials. Several commands may work in one
+    folder at once. With the objective accuracy alone, trials that fall behind the median of the
+    others are ended early; with --and time no trial is, as Optuna cannot compare unfinished trials
+    by two objectives.
+
+    Examples:
+      zerolab tune connect_four:6x7 --positions positions.parquet --set search.selection.c=0.5..4
+      zerolab tune othello:6x6 --objective elo --and time --set 'learn.loss=sum|product'
+      zerolab train connect_four:6x7 --preset tuning/best.toml
+
+    Args:
+        game: What to learn.
+        set: KEY=LOW..HIGH or KEY=log:LOW..HIGH searches a range, KEY=A|B alternatives, KEY=VALUE
+            sets what all trials share; may be repeated.
+        objective: accuracy: strong accuracy of the search on solved positions, when last measured;
+            elo: of the best network against the opponent; loss: of all heads in the last iteration,
+            which says little about strength.
+        and_: Make hours of training an objective, too, and show what each costs the other.
+        trials: Trials in all, those that the folder has included.
+        preset: The settings to start from, or a file that ends in .toml.
+        positions: Solved positions for the objective accuracy, as zerolab dataset writes them.
+        games: Games against the opponent, for the objective elo.
+        opponent: Against whom Elo is measured: an agent that never changes.
+        seed: What trials are drawn from; each run has its own seed.
+        workers: Processes that train at once and share the cores.
+        folder: Where everything is kept.
+        json: Print everything as JSON instead of a table.
+    """
+    from zerolab.core.config import validate
+    from zerolab.studies.report.terminal import terminal_table
+    from zerolab.studies.tuning.search import search
+    from zerolab.studies.tuning.settings import TuningSettings
+    from zerolab.studies.tuning.trial import Watcher
+
+    given = {
+        "game": game, "preset": preset, "assignments": set, "positions": positions,
+        "objective": objective, "and_time": and_ is not None, "seed": seed, "games": games,
+        "opponent": opponent,
+    }  # fmt: skip
+    settings = validate(TuningSettings, given)
+    console = Console(stderr=True)
+    kind = TerminalReporter if console.is_terminal else PlainReporter
+    watcher = Watcher(
+        lambda line: console.print(line, soft_wrap=True),
+        lambda iterations: kind(console, iterations),
+        progress_bar,
+    )
+    with resumable("finished trials and stages are saved", "the same command"):
+        report = search(folder, settings, trials, workers, watcher)
+    if json:
+        print_json(report.as_dict())
+        return
+    table_console().print(terminal_table(report.table()))
+    if report.best is not None:
+        print(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
+        print(f"train with it: zerolab train {game} --preset {folder / 'best.toml'}")
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Parse the arguments and search."""
+    call(tune, "tune", arguments)

@@ -1,0 +1,117 @@
+"""Elo over four hyper-parameters, and against time [Wang2020a, Figs 4 to 6]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zerolab.studies.analyses.hyperparameters.grid import (
+    OUTER,
+    Grid,
+    GridRun,
+    mean_point,
+)
+from zerolab.studies.analyses.hyperparameters.time_units import time_unit
+from zerolab.studies.panels.heat import Heat, draw_heat
+from zerolab.studies.panels.scatter import Point, draw_scatter
+from zerolab.studies.report.document import Block, Heading, Picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cost = Callable[[GridRun], float]
+"""Seconds of a run."""
+
+ANCHOR = (
+    "Elo is above Random's, which is 0 in the tournament of every seed: only networks of one seed"
+    " have met."
+)
+
+
+def heat_blocks(grid: Grid) -> Iterator[Block]:
+    """Yield maps of Elo over simulations and epochs, one for every I and E."""
+    yield Heading("Elo of all combinations")
+    outer, games = grid.levels["I"], grid.levels["E"]
+    maps = {f"I = {i}, E = {e}": _map(grid, i, e) for i, e in product(outer, games)}
+    yield Picture(
+        "elo",
+        draw_heat(
+            maps, "Elo of final networks above Random's", "m, simulations", "ep, epochs", "Elo",
+            columns=len(games),
+        ),
+        f"A map for every number of iterations (I, down) and of games of an iteration (E, across)."
+        f" {ANCHOR} As Fig. 4 of [Wang2020a].",
+    )  # fmt: skip
+
+
+def _map(grid: Grid, i: int, e: int) -> Heat:
+    rows, columns = grid.levels["m"], grid.levels["ep"]
+    values, spread, errors = (np.full((len(rows), len(columns)), np.nan) for _ in range(3))
+    for (row, m), (column, ep) in product(enumerate(rows), enumerate(columns)):
+        runs = grid.at(I=i, E=e, m=m, ep=ep)
+        if runs:
+            values[row, column] = fmean(run.elo for run in runs)
+            errors[row, column] = fmean(run.error for run in runs)
+        if len(runs) > 1:
+            spread[row, column] = stdev(run.elo for run in runs)
+    repeated = len(grid.by_seed) > 1
+    return Heat([*map(str, rows)], [*map(str, columns)], values, spread if repeated else None,
+                errors)  # fmt: skip
+
+
+def time_blocks(grid: Grid) -> Iterator[Block]:
+    """Yield Elo against the time of self-play, of learning, and of both."""
+    yield Heading("Elo against time")
+    for name, title, stage in (
+        ("elo-selfplay-time", "Elo against the time of self-play", "selfplay"),
+        ("elo-learning-time", "Elo against the time of learning", "learn"),
+    ):
+        yield Picture(
+            name,
+            _scatter(grid.combinations().values(), OUTER, title, _stage(stage)),
+            f"A point is a combination of I, E, m and ep. {ANCHOR} As Fig. 5 of [Wang2020a].",
+        )
+    most = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
+    chosen = [runs for runs in grid.combinations().values() if _has(runs[0], most)]
+    if chosen:
+        named = " and ".join(f"{symbol} = {level}" for symbol, level in most.items())
+        yield Picture(
+            "front-most",
+            _scatter(chosen, "m", f"Elo against time with {named}", _total),
+            f"All combinations of m and ep with the most iterations and games. {ANCHOR} As Fig. 6"
+            " of [Wang2020a].",
+        )
+    yield Picture(
+        "front",
+        _scatter(grid.combinations().values(), OUTER, "Elo against time", _total),
+        f"All combinations; those that are not on the front are dominated. {ANCHOR}",
+    )
+
+
+def _stage(name: str) -> Cost:
+    return lambda run: run.run.seconds[name]
+
+
+def _total(run: GridRun) -> float:
+    return run.seconds
+
+
+def _has(run: GridRun, levels: Mapping[str, int]) -> bool:
+    return all(run.level(symbol) == level for symbol, level in levels.items())
+
+
+def _scatter(
+    combinations: Iterable[Sequence[GridRun]], symbol: str, title: str, cost: Cost
+) -> Figure:
+    """Draw the means of combinations in the colours of one factor's levels."""
+    combinations = list(combinations)
+    unit = time_unit(cost(run) for runs in combinations for run in runs)
+    series: dict[str, list[Point]] = {}
+    for runs in sorted(combinations, key=lambda runs: runs[0].level(symbol)):
+        name = f"{symbol} = {runs[0].level(symbol)}"
+        series.setdefault(name, []).append(mean_point(runs, [*map(cost, runs)], unit))
+    return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")

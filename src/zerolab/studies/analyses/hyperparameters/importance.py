@@ -1,0 +1,161 @@
+"""Which hyper-parameters matter, by a rule stated in the report [Wang2020a, Table 4]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean as mean
+from typing import NamedTuple
+
+from zerolab.studies.analyses.hyperparameters.reshuffling import range_by_chance, reshuffling_test
+from zerolab.studies.analyses.hyperparameters.sweep_runs import (
+    Measure,
+    Setting,
+    Sweep,
+    final_loss,
+    largest_difference,
+    seconds,
+)
+from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS
+from zerolab.studies.panels.intervals import Row, draw_intervals
+from zerolab.studies.report.cells import Cell
+from zerolab.studies.report.document import Block, Column, DataTable, Heading, Paragraph, Picture
+from zerolab.studies.statistics import LEVEL, BootstrapEstimate, bootstrap, holm
+
+_RULE = (
+    "The rule: the effect of a hyper-parameter is the largest difference between the means of its"
+    " three values, the others being at their defaults. Parameters are ranked by their effect on"
+    " final Elo, and separately on final loss (policy plus value, last epoch of the last iteration)"
+    " and on time (over the mean time of the default). Intervals are over runs, never over games. A"
+    " largest difference lies above 0 whatever happens: beside it stands what chance alone would"
+    " give, and p is the share of all ways to deal the same runs to the three values that differ as"
+    " much, adjusted for twelve parameters [Holm1979]. Runs of one seed begin from the same network"
+    " but count as independent, which if anything makes differences look less sure. Effects"
+    " depend on how far apart the three values are, and a loss is measured on the positions that a"
+    " run itself has played, which parameters change: a lower loss is no better play."
+)
+
+
+class Effect(NamedTuple):
+    """How much of one measure the three values of a hyper-parameter make."""
+
+    symbol: str
+    size: BootstrapEstimate
+    by_chance: float | None
+    adjusted_p: float
+    best: Setting
+    """The value with the highest mean."""
+
+
+def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
+    """Return the effects on a measure, the largest first; parameters lacking a value are left out.
+
+    p-values are adjusted over those that are there.
+    """
+    known = {
+        symbol: [[measure(run) for run in each.runs] for each in settings]
+        for symbol, settings in sweep.by_symbol.items()
+        if all(each.runs for each in settings)
+    }
+    adjusted = holm([reshuffling_test(groups) for groups in known.values()])
+    found = [
+        Effect(
+            symbol,
+            bootstrap(*groups, statistic=largest_difference),
+            range_by_chance(groups),
+            p,
+            sweep.by_symbol[symbol][
+                max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
+            ],
+        )
+        for (symbol, groups), p in zip(known.items(), adjusted, strict=True)
+    ]
+    return {each.symbol: each for each in sorted(found, key=lambda each: -each.size.value)}
+
+
+def importance_blocks(sweep: Sweep) -> Iterator[Block]:
+    """Yield the table of importance and its figure."""
+    yield Heading("Which parameters matter")
+    yield Paragraph(_RULE)
+    default = mean(map(seconds, sweep.default)) if sweep.default else 1.0
+    measured: dict[str, dict[str, Effect]] = {
+        "loss": effects(sweep, final_loss),
+        "time": effects(sweep, lambda run: seconds(run) / default),
+    }
+    if sweep.tournament is not None:
+        measured = {"Elo": effects(sweep, sweep.elo), **measured}
+    if not measured["time"]:
+        yield Paragraph("No hyper-parameter has a finished run of each value yet.")
+        return
+    if "Elo" not in measured:
+        yield Paragraph(f"There is no Elo yet: {sweep.results.missing()}.")
+    yield _picture(measured)
+    yield _table(measured)
+    yield Paragraph(_words(measured))
+
+
+def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
+    name, found = next(iter(measured.items()))
+    rows = {}
+    for symbol, effect in found.items():
+        chance = effect.by_chance
+        beside = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
+        rows[f"{_title(symbol)}{beside}"] = Row(effect.size)
+    figure = draw_intervals(
+        rows, f"Effect on {name}: largest difference between three values", name,
+        number_format=_FORMATS[name],
+    )  # fmt: skip
+    if all(effect.by_chance is None for effect in found.values()):
+        caption = "By the rule above. With one run of each setting, all of it may be chance."
+    else:
+        caption = (
+            "By the rule above; in parentheses what chance alone would give, from the spread"
+            " between runs of one setting. An interval that leaves out 0 shows nothing, one far"
+            " above chance does."
+        )
+    return Picture("effects", figure, caption)
+
+
+def _title(symbol: str) -> str:
+    return f"{symbol}, {FACTORS[symbol].title}"
+
+
+_FORMATS = {"Elo": ".0f", "loss": ".3f", "time": ".2f"}
+
+
+def _table(measured: Mapping[str, Mapping[str, Effect]]) -> DataTable:
+    ranks = {
+        name: {symbol: rank for rank, symbol in enumerate(found, 1)}
+        for name, found in measured.items()
+    }
+    rows: list[list[Cell]] = []
+    for symbol in next(iter(measured.values())):
+        row: list[Cell] = [_title(symbol)]
+        for name, found in measured.items():
+            each = found[symbol]
+            row += [ranks[name][symbol], each.size, each.by_chance, each.adjusted_p]
+        hours = (*FACTORS[symbol].hours, DEFAULT_HOURS)
+        row.append((max(hours) - min(hours)) / DEFAULT_HOURS)
+        row.append(next(iter(measured.values()))[symbol].best.name)
+        rows.append(row)
+    columns: list[str | Column] = ["parameter"]
+    for name in measured:
+        columns += [
+            f"rank by {name}", Column(f"effect on {name}", _FORMATS[name]),
+            Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", ".3f"),
+        ]  # fmt: skip
+    columns += [
+        Column("published effect on time", ".2f"), f"value of the most {next(iter(measured))}"
+    ]  # fmt: skip
+    return DataTable("importance", "Importance of hyper-parameters", columns, rows)
+
+
+def _words(measured: Mapping[str, Mapping[str, Effect]]) -> str:
+    told = []
+    for name, found in measured.items():
+        sure = [symbol for symbol, each in found.items() if each.adjusted_p < LEVEL]
+        told.append(f"on {name}: {_listed(sure)}")
+    return f"Effects that are not chance, {'; '.join(told)}."
+
+
+def _listed(symbols: Sequence[str]) -> str:
+    return ", ".join(symbols) or "none"

@@ -1,0 +1,76 @@
+"""Results of studies whose effects are known, without any training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zerolab.ratings.bayes import Rating
+from zerolab.ratings.score import Z95
+from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
+
+
+def made_up_run(planned, seconds, loss=1.0, elo=0.0):
+    """Return a run of which all iterations are alike; `seconds` are of its stages, in total.
+
+    The loss falls with every epoch and iteration to `loss` in the last one.
+    """
+    iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
+    records = []
+    for iteration in range(1, iterations + 1):
+        each = {stage: spent / iterations for stage, spent in seconds.items()}
+        counts = dict.fromkeys(
+            ("games", "distinct_games", "positions", "simulations", "evaluated", "deduplicated",
+             "cached", "terminal"), 10,
+        )  # fmt: skip
+        walls = dict.fromkeys(
+            ("wall_select_seconds", "wall_evaluate_seconds", "wall_backup_seconds"), 0.0
+        )
+        records.append(
+            SelfPlayRecord(iteration=iteration, wall_seconds=each["selfplay"], **counts, **walls)
+        )
+        left = [
+            (iterations - iteration) / iterations + (epochs - epoch) / (10 * epochs)
+            for epoch in range(1, epochs + 1)
+        ]
+        losses = [
+            {
+                "policy": 0.7 * loss + more,
+                "value": 0.3 * loss + more / 3,
+                "sum": loss + more,
+                "product": 0.21 * loss,
+            }
+            for more in left
+        ]
+        records.append(
+            LearnRecord(iteration=iteration, wall_seconds=each["learn"], samples=100, window=100,
+                        loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
+        )  # fmt: skip
+        gate = GateRecord(
+            iteration=iteration, wall_seconds=each["gate"], accepted=True, elo=elo * iteration
+        )
+        records.append(gate)
+    return TrainedRun(planned, Path(), records)
+
+
+def made_up_tournament(planned, elos, error):
+    """Return a tournament in which runs have some Elo by their labels, and Random has -300."""
+    played = PlayedTournament(planned, [])
+    every = {**elos, "random": -300.0}
+    played.__dict__["by_name"] = {
+        name: Rating(name, elo, elo - Z95 * error, elo + Z95 * error, 10, 10, 0.5, 0.0, 0.0, elo)
+        for name, elo in every.items()
+    }
+    return played
+
+
+def made_up_results(scale, design, measure, elo, error=0.0):
+    """Return results; `measure` gives the arguments of `made_up_run`, `elo` that of a run."""
+    runs = [made_up_run(planned, **measure(planned)) for planned in design.runs]
+    played = {
+        each.key: made_up_tournament(
+            each, {name: elo(run) for name, run in each.entrants.items()}, error
+        )
+        for each in design.tournaments
+    }
+    return Results(scale, design, runs, played)

@@ -1,0 +1,218 @@
+"""The report on the sweep finds effects that were put into made-up runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_runs import made_up_results
+
+from zerolab.studies.analyses.hyperparameters import sweep as report
+from zerolab.studies.analyses.hyperparameters.epochs import loss_curve
+from zerolab.studies.analyses.hyperparameters.hours import published_exponent, time_ratio
+from zerolab.studies.analyses.hyperparameters.importance import effects
+from zerolab.studies.analyses.hyperparameters.reshuffling import range_by_chance, reshuffling_test
+from zerolab.studies.analyses.hyperparameters.strength import pooled_spread
+from zerolab.studies.analyses.hyperparameters.sweep_claims import (
+    EXPONENTS,
+    FREE_CLAIM,
+    MOST_CLAIM,
+    sweep_findings,
+    time_exponent,
+)
+from zerolab.studies.analyses.hyperparameters.sweep_runs import Sweep, final_loss, seconds
+from zerolab.studies.analyses.hyperparameters.time_units import time_unit
+from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS, levels
+from zerolab.studies.claims import judge
+from zerolab.studies.hyperparameter_sweep import HyperparameterSweep
+from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.document import ClaimTable
+from zerolab.studies.report.provenance import Provenance
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import bootstrap
+
+LOUD = {"m": 300.0, "lr": 150.0}
+"""Elo that the greatest value adds to the default, and the least one takes off."""
+
+
+def place(planned):
+    """Return the symbol that a run changes and -1 or +1; none and 0 for the default."""
+    symbol, _, value = planned.factors["changed"].partition("=")
+    if not value:
+        return "", 0
+    return symbol, 1 if float(value) > levels("mini", symbol)[1] else -1
+
+
+def noise(planned, what):
+    return np.random.default_rng([*planned.key.encode(), *what.encode()]).normal()
+
+
+def hours(planned):
+    symbol, side = place(planned)
+    if not side:
+        return DEFAULT_HOURS
+    return FACTORS[symbol].hours[(side + 1) // 2]
+
+
+def measured(planned):
+    spent = hours(planned) * math.exp(0.01 * noise(planned, "time"))
+    shares = {"selfplay": 0.5 * spent, "learn": 0.4 * spent, "gate": 0.1 * spent}
+    symbol, side = place(planned)
+    loss = 2.0 - 0.5 * side * (symbol == "ep") + 0.01 * noise(planned, "loss")
+    return {"seconds": shares, "loss": loss}
+
+
+def strength(planned):
+    symbol, side = place(planned)
+    return LOUD.get(symbol, 0.0) * side + 20.0 * noise(planned, "elo")
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
+
+
+@pytest.fixture(scope="module")
+def results():
+    design = HyperparameterSweep().design("mini")
+    return made_up_results("mini", design, measured, strength, error=10.0)
+
+
+@pytest.fixture
+def no_folders(monkeypatch):
+    nowhere = Provenance(1, [], {}, [0], "a machine", 0.0)
+    monkeypatch.setattr(report, "provenance", lambda results: nowhere)
+
+
+def table(document, name):
+    return next(each for each in document.tables if each.name == name).records()
+
+
+def test_parameters_are_ranked_by_what_they_do(results):
+    sweep = Sweep(results)
+    elo = effects(sweep, sweep.elo)
+    assert list(elo)[:2] == ["m", "lr"]
+    assert elo["m"].size.value == pytest.approx(600, abs=40)
+    assert elo["m"].size.low < 600 < elo["m"].size.high
+    assert {symbol for symbol, each in elo.items() if each.adjusted_p < 0.05} == {"m", "lr"}
+    assert elo["m"].best.name == "m = 48"
+    # Three means of three runs with a deviation of 20: 1.693 * 20 / sqrt(3) = 19.5.
+    assert np.mean([each.by_chance for each in elo.values()]) == pytest.approx(19.5, rel=0.25)
+    loss = effects(sweep, final_loss)
+    assert next(iter(loss)) == "ep"
+    assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)
+
+
+def test_times_are_as_published(results):
+    sweep = Sweep(results)
+    greatest = sweep.by_symbol["E"][2]
+    assert time_ratio(greatest.runs, sweep.default).value == pytest.approx(87.7 / 44.0, rel=0.03)
+    assert published_exponent(sweep).value == pytest.approx(1.0, abs=0.05)
+    # log2 of 17.4, 44.0, 87.7 on that of 4, 20, 40: by hand 0.6783.
+    assert time_exponent(sweep, "E").value == pytest.approx(0.678, abs=0.02)
+    verdicts = {each.claim: each.word for each in judge(sweep_findings(sweep))}
+    for claim in (*(EXPONENTS[symbol] for symbol in ("I", "E", "m", "rs", "n")), MOST_CLAIM):
+        assert verdicts[claim] == "holds", claim
+    assert verdicts[FREE_CLAIM] == "holds"
+
+
+def test_curves_have_a_point_per_epoch(results):
+    runs = results.where(changed="ep=5")
+    curve = loss_curve(runs, ("policy", "value"))
+    assert list(curve.x[:6]) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 1.2])
+    assert curve.x[-1] == 8
+    assert np.shape(curve.runs) == (3, 40)
+    assert curve.runs[0][-1] == pytest.approx(final_loss(runs[0]))
+    shorter = [replace(runs[0], records=runs[0].records[:-3]), runs[1]]
+    assert np.isnan(loss_curve(shorter, ("policy",)).runs[0][-5:]).all()
+
+
+def test_the_whole_report(results, no_folders):
+    document = report.document(results)
+    assert document.limits.startswith("Scale mini")
+    assert {each.name for each in document.pictures} == {
+        "effects", "elo", "hours-ratio", "losses", "losses-policy", "losses-value",
+    }  # fmt: skip
+    lengths = {"hours": 25, "elo-by-setting": 25, "importance": 12, "runs": 75}
+    assert {name: len(table(document, name)) for name in lengths} == lengths
+    first = table(document, "importance")[0]
+    assert first["parameter"].startswith("m, ")
+    assert first["published effect on time"] == pytest.approx((64.8 - 26.0) / 44.0)
+    default = table(document, "runs")[0]
+    assert default["Elo above Random"] == pytest.approx(300 + strength(results.runs[0].planned))
+
+
+@pytest.mark.parametrize(("kept", "played"), [(0, False), (1, True), (5, False), (40, False)])
+def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
+    tournaments = results.tournaments if played else {}
+    document = report.document(Results("mini", results.design, results.runs[:kept], tournaments))
+    (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
+    assert len(claims.verdicts) == 9
+    if kept < 40:
+        assert {each.word for each in claims.verdicts} == {"no data"}
+        assert f"{75 - kept} of 75 runs are not finished" in claims.verdicts[0].note
+
+
+def test_one_seed_has_no_intervals(results, no_folders):
+    design = HyperparameterSweep().design("mini")
+    alone = Results("mini", design, results.where(seed=0), results.tournaments)
+    document = report.document(alone)
+    assert table(document, "importance")[0]["p, Elo"] == 1.0
+    assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
+
+
+def test_least_values_that_are_the_default_count_once(no_folders):
+    """At `smoke` one iteration is both."""
+
+    def spent(planned):
+        return {"seconds": {"selfplay": planned.settings.selfplay.episodes, "learn": 1, "gate": 1}}
+
+    design = HyperparameterSweep().design("smoke")
+    smoke = made_up_results("smoke", design, spent, lambda planned: 0.0)
+    sweep = Sweep(smoke)
+    assert [each.name for each in sweep.by_symbol["I"]] == ["I = 1", "I = 2"]
+    assert len(sweep.others) == 22
+    document = report.document(smoke)
+    assert len(table(document, "hours")) == len(table(document, "runs")) == 23
+    # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
+    assert sweep_findings(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
+
+
+def test_all_ways_to_deal_runs():
+    """Of the 90 ways to deal six runs to three pairs, 3! have means as far apart as these."""
+    assert reshuffling_test([[1, 2], [11, 12], [21, 22]]) == pytest.approx(6 / 90)
+    assert reshuffling_test([[1], [2], [3]]) == 1.0
+    assert reshuffling_test([[5, 5], [5, 5], [5, 5]]) == 1.0
+    many = [list(range(10 * i, 10 * i + 10)) for i in range(3)]
+    assert reshuffling_test(many) == 1 / 20_001
+
+
+def test_what_chance_makes_of_three_means():
+    random = np.random.default_rng(0)
+    groups = random.normal(0, 1, (4000, 3, 5))
+    ranges = np.ptp(groups.mean(axis=2), axis=1)
+    expected = np.mean([range_by_chance(each) for each in groups[:500]])
+    assert expected == pytest.approx(ranges.mean(), rel=0.03)
+    assert range_by_chance([[1.0], [2.0], [3.0]]) is None
+
+
+def test_spread_over_settings():
+    """Deviations of 1 and 1 from two means: variance 2 + 2 over 2 degrees of freedom."""
+    found = pooled_spread([Sample([9, 11], [1, 1]), Sample([99, 101], [1, 1]), Sample([5], [9])])
+    assert found is not None
+    assert found == pytest.approx((math.sqrt(2), 1.0, 1.0))
+    assert pooled_spread([Sample([5], [9])]) is None
+
+
+def test_units_of_time():
+    assert [time_unit([each]).name for each in (0.5, 179, 181, 10_799, 10_801)] == [
+        "s", "s", "min", "min", "h",
+    ]  # fmt: skip
+    assert time_unit([]).name == "s"
+
+
+def test_measured_times_are_those_of_stages(results):
+    run = results.runs[0]
+    assert seconds(run) == pytest.approx(44.0, rel=0.05)

@@ -1,0 +1,90 @@
+"""Every study at its smallest scale, from runs to a report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine.tasks import perform
+from zerolab.studies.interface import SCALES, registered_studies
+from zerolab.studies.report.document import ClaimTable
+from zerolab.studies.report.save import save
+
+
+class Here:
+    """Does tasks in this process, one at a time; see `engine.workers.Workers`."""
+
+    count = 1
+
+    def __init__(self):
+        self.done = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, task):
+        self.done.append(perform(task))
+
+    def finished(self, seconds):
+        found, self.done = self.done, []
+        return found
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """One folder for all studies, so that they share runs."""
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.mark.parametrize("name", registered_studies())
+def test_a_study_runs_and_reports(name, root, tmp_path):
+    done = Conduct.of(registered_studies()[name], "smoke", root)
+    assert done.view().is_unfinished
+    assert done.work(Here(), lambda view: None) == {}
+    assert not done.view().is_unfinished
+    document = done.document()
+    verdicts = [
+        verdict
+        for block in document.blocks
+        if isinstance(block, ClaimTable)
+        for verdict in block.verdicts
+    ]
+    assert verdicts
+    assert all(each.note for each in verdicts if each.word == "no data")
+    assert document.limits.startswith("Scale smoke")
+    assert document.pictures
+    assert document.tables
+    json.dumps(document.as_dict(), allow_nan=False)
+    save(document, tmp_path / "report")
+    assert (tmp_path / "report/index.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", registered_studies())
+def test_a_study_that_has_just_begun_reports_what_is_missing(name, tmp_path):
+    begun = Conduct.of(registered_studies()[name], "smoke", tmp_path)
+    with begun.folder.locked(begun.design):
+        pass
+    document = begun.document()
+    verdicts = next(each for each in document.blocks if isinstance(each, ClaimTable)).verdicts
+    assert {each.word for each in verdicts} == {"no data"}
+    assert all(each.note for each in verdicts)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", registered_studies())
+def test_claims_are_the_same_at_every_scale(name, scale, tmp_path):
+    """A claim that depends on the scale could be chosen by what was seen."""
+    claims = []
+    for each in ("smoke", scale):
+        begun = Conduct.of(registered_studies()[name], each, tmp_path)
+        with begun.folder.locked(begun.design):
+            pass
+        blocks = begun.document().blocks
+        table = next(block for block in blocks if isinstance(block, ClaimTable))
+        claims.append([verdict.claim for verdict in table.verdicts])
+    assert claims[0] == claims[1]

@@ -1,0 +1,393 @@
+"""The search over settings: what is searched, shared trials, and trials that are runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+import tuning_trials
+from tuning_trials import distance, plan
+
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.tuning.report import Result, TuningReport, best_of, front_of, results_of
+from zerolab.studies.tuning.search import search, work
+from zerolab.studies.tuning.settings import TuningSettings, run_path
+from zerolab.studies.tuning.space import Alternatives, Range, Space
+from zerolab.studies.tuning.store import Store
+from zerolab.studies.tuning.trial import Watcher, run_trial
+from zerolab.training.learner import DivergedError
+from zerolab.training.records import AccuracyRecord, read_records
+from zerolab.training.reporting import NullReporter
+
+GAME = "gobang:3x3:3"
+TINY = (
+    "selfplay.episodes=4",
+    "learn.epochs=1",
+    "search.selection=puct",
+    "search.selection.c=0.5..4",
+)
+
+
+# What is searched
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("search.selection.c=0.5..4", Range(0.5, 4.0, False, False)),
+        ("search.selection.c=1..4", Range(1.0, 4.0, False, False)),
+        ("search.selection.c=-.5..1.", Range(-0.5, 1.0, False, False)),
+        ("learn.learning_rate=log:1e-3..1e-1", Range(0.001, 0.1, True, False)),
+        ("learn.epochs=1..8", Range(1, 8, False, True)),
+        ("learn.batch_size=log:16..256", Range(16, 256, True, True)),
+        ("learn.loss=sum | product", Alternatives(("sum", "product"))),
+        ("learn.batch_size=32|64|128", Alternatives(("32", "64", "128"))),
+        ("accuracy.positions=../a.parquet", None),
+        ("learn.epochs=3", None),
+        ('network.hidden="1|2"', None),
+    ],
+)
+def test_what_is_written_is_fixed_a_range_or_alternatives(text, domain):
+    assert Space.parse([text]).items[0].domain == domain
+
+
+def test_whole_numbers_stay_whole_and_ends_are_reached(tmp_path):
+    store, seen = Store(tmp_path, plan("learn.epochs=1..3")), []
+
+    def run(claimed):
+        seen.append(claimed.values["learn.epochs"])
+        claimed.finish([1.0], {})
+
+    work(store, 25, run)
+    assert {type(each) for each in seen} == {int}
+    assert set(seen) == {1, 2, 3}
+
+
+def test_a_setting_of_one_alternative_takes_part_where_it_is_chosen(tmp_path):
+    chosen = plan("network.blocks=1..3", "network=conv|resnet", "network.filters=8")
+    networks = set()
+
+    def run(claimed):
+        network = chosen.trial(claimed.values, claimed.number).network
+        assert ("network.blocks" in claimed.values) == (network.name == "resnet")
+        networks.add(network.name)
+        claimed.finish([1.0], {})
+
+    work(Store(tmp_path, chosen), 12, run)
+    assert networks == {"conv", "resnet"}
+
+
+MISTAKES = {
+    ("search.selektion.c=1..2",): 'did you mean "search.selection"',
+    ("learn.epoch=1..2",): 'unknown setting "learn.epoch"; did you mean "learn.epochs"',
+    ("search.simulations=8..4",): "the smaller number first",
+    ("search.simulations=4..4",): "the smaller number first",
+    ("search.simulations=4..",): "expected a range such as",
+    ("search.simulations=..4",): "expected a range such as",
+    ("search.simulations=log:4",): "expected a range such as",
+    ("search.simulations=1.5..4",): "expected whole numbers",
+    ("search.simulations=0..4",): "search.simulations = 0: expected at least 1",
+    ("learn.learning_rate=log:0..0.1",): "expected positive numbers",
+    ("learn.learning_rate=0.1..3",): "learn.learning_rate = 3.0: expected less than 1",
+    ("learn.loss=1..3",): "a range needs a setting that takes numbers",
+    ("accuracy.positions=1..3",): "a range needs a setting that takes numbers",
+    ("learn.loss=sum|prodct",): 'did you mean "product"',
+    ("learn.loss=sum|",): "expected different alternatives",
+    ("learn.loss=sum|sum",): "expected different alternatives",
+    ("seed=1..3",): '"seed" cannot be set here',
+    ("game=gobang:3x3:3|gobang:4x4:3",): '"game" cannot be set here',
+    ("learn.epochs=1..3", "learn.epochs=2"): "is set 2 times",
+    ("learn.epochs=2",): "nothing to search",
+    (): "nothing to search",
+    ("network=conv", "network.blocks=1..3"): "network.blocks belongs to network",
+    ("learn.epochs=1..3", "network=mlp"): "network.name",
+}
+
+
+@pytest.mark.parametrize(("assignments", "said"), MISTAKES.items())
+def test_a_mistake_in_what_is_searched_is_one_line(tmp_path, capsys, assignments, said):
+    refused(tmp_path, capsys, said, "--objective", "loss", *(f"--set={x}" for x in assignments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set=learn.epochs=1..3"], "the objective accuracy needs solved positions"),
+        (["--set=learn.epochs=1..3", "--positions=nowhere"], "is not a file"),
+        (["--set=learn.epochs=1..3", "--positions=x", "--objective=loss"], "are for the objective"),
+        (["--set=learn.epochs=1..3", "--objective=strength"], "strength"),
+        (["--set=learn.epochs=1..3", "--objective=loss", "--and=size"], "size"),
+        (["--set=learn.epochs=1..3", "--objective=loss", "--trials=0"], "trials = 0"),
+        (["--set=learn.epochs=1..3", "--objective=loss", "--workers=0"], "workers = 0"),
+        (["--set=learn.epochs=1..3", "--objective=elo", "--games=3"], "games: 3 is odd"),
+        (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=mtcs:9"], "mtcs:9"),
+    ],
+)
+def test_other_mistakes_are_one_line_too(tmp_path, capsys, arguments, said):
+    refused(tmp_path, capsys, said, *arguments)
+
+
+def refused(tmp_path, capsys, said, *arguments):
+    folder = tmp_path / "t"
+    assert main(["tune", GAME, "--preset", "smoke", "--folder", str(folder), *arguments]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+    assert not folder.exists()
+
+
+# Shared trials
+
+
+def test_a_known_optimum_is_found_and_the_search_repeats_itself(tmp_path):
+    found = []
+    for name in ("one", "two"):
+        store = Store(tmp_path / name, plan())
+        work(store, 50, distance)
+        found.append(TuningReport.of(store, plan()))
+    one, two = found
+    assert [each.values for each in one.results] == [each.values for each in two.results]
+    assert abs(one.best.values["search.selection.c"] - 2) < 0.25
+    assert (one.best.values["learn.loss"], one.best.values["learn.epochs"]) == ("sum", 3)
+    assert sum(one.importance.values()) == pytest.approx(1)
+    # Random trials alone would come so close to c with one in seven, to the rest with one in ten.
+    late = one.results[30:]
+    assert sum(each.values["learn.loss"] == "sum" for each in late) > 0.75 * len(late)
+
+
+def program(folder, trials, dies_at=-1):
+    script = [sys.executable, tuning_trials.__file__, str(folder), str(trials), str(dies_at)]
+    return subprocess.Popen(script)
+
+
+def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path):
+    processes = [program(tmp_path, 12, dies_at=6) for _ in range(2)]
+    assert [each.wait(timeout=120) for each in processes] == [-9, -9]  # each took it up and died
+    ran = sorted(int(path.name[1:].partition("-")[0]) for path in tmp_path.glob("runs/.*.ran"))
+    store = Store(tmp_path, plan())
+    work(store, 12, distance)
+    results = results_of(store)
+    assert [each.number for each in results] == list(range(12))
+    assert all(each.state == "complete" for each in results)
+    assert {number for number in ran if ran.count(number) > 1} == {6}
+    assert set(range(6)) <= set(ran)
+
+
+def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
+    store, seen = Store(tmp_path, plan()), []
+
+    def stop(claimed):
+        seen.append(claimed.values)
+        if claimed.number == 2:
+            raise KeyboardInterrupt
+        distance(claimed)
+
+    with pytest.raises(KeyboardInterrupt):
+        work(store, 4, stop)
+    with open(tmp_path / "journal.jsonl", "ab") as file:  # what a process killed in a write leaves
+        file.write(b'{"schema": 1, "op_co')
+    again = Store(tmp_path, plan())
+    with again.claimed(4) as claimed, store.claimed(4) as other:
+        assert (claimed.number, other.number) == (2, 3)
+        assert claimed.values == seen[2]
+        with Store(tmp_path, plan()).claimed(4) as nothing:
+            assert nothing is None
+        distance(claimed)
+        distance(other)
+    assert [each.state for each in results_of(again)] == ["complete"] * 4
+
+
+def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
+    store = Store(tmp_path, plan())
+
+    def run(claimed):
+        if claimed.values["learn.loss"] == "product":
+            claimed.refuse("never that")
+        else:
+            distance(claimed)
+
+    work(store, 30, run)
+    results = results_of(store)
+    refusals = [each for each in results if each.state == "refused"]
+    assert refusals
+    assert {each.values["learn.loss"] for each in refusals} == {"product"}
+    assert refusals[0].summary("loss") == "refused: never that"
+    assert sum(each.number >= 15 for each in refusals) < 6  # the sampler learns to avoid them
+
+
+def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
+    work(Store(tmp_path, plan()), 3, distance)
+    path = tmp_path / "journal.jsonl"
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 97):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(UserError, match=r"damaged|schema"):
+            Store(tmp_path, plan())
+    path.write_bytes(whole)
+    assert len(Store(tmp_path, plan()).trials()) == 3
+    assert path.read_bytes() == whole
+    path.unlink()
+    (tmp_path / "runs" / "0000").mkdir()
+    with pytest.raises(UserError, match="missing"):
+        Store(tmp_path, plan())
+    with pytest.raises(UserError, match=r"learn\.epochs = \"1\.\.6\" differs from \"1\.\.5\""):
+        Store(tmp_path, plan(*tuning_trials.ASSIGNMENTS[:3], "learn.epochs=1..6"))
+    with pytest.raises(UserError, match="objective"):
+        Store(tmp_path, plan(objective="elo"))
+    with pytest.raises(UserError, match="game"):
+        Store(tmp_path, plan(game="gobang:4x4:3"))
+
+
+def test_the_front_are_the_trials_that_none_beats():
+    def trial(number, objective, hours, state="complete"):
+        return Result(number, state, {}, objective, None, None, hours, "")
+
+    trials = [
+        trial(0, 0.5, 1.0), trial(1, 0.4, 2.0), trial(2, 0.9, 5.0), trial(3, 0.7, 2.0),
+        trial(4, 0.7, 3.0), trial(5, 1.0, 0.1, "pruned"), trial(6, 0.5, 1.0),
+    ]  # fmt: skip
+    assert [each.number for each in front_of(trials, settings("elo"))] == [0, 3, 2]
+    assert best_of(trials, settings("loss")).number == 1
+    tied = [trial(0, 0.5, 2.0), trial(1, 0.5, 1.0)]
+    assert best_of(tied, settings("elo")).number == 0
+    assert best_of(tied, settings("elo", and_time=True)).number == 1
+    assert [each.number for each in front_of(trials, settings("loss"))] == [0, 1]
+
+
+def settings(objective, *assignments, **more):
+    return TuningSettings(
+        game=GAME, preset="smoke", objective=objective, assignments=assignments or TINY, **more
+    )
+
+
+# Trials that are runs
+
+
+@pytest.fixture(scope="module")
+def positions(tmp_path_factory):
+    path = tmp_path_factory.mktemp("solved") / "solved.parquet"
+    assert main(["dataset", GAME, "--positions", "40", "--out", str(path)]) == 0
+    return str(path)
+
+
+class Stops(NullReporter):
+    """Stops a trial's training after some stages, as a signal would."""
+
+    def __init__(self, stages):
+        self.left = stages
+
+    def stage_finished(self, record):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def no_bar(title, total, unit):
+    yield lambda done, note: None
+
+
+def watcher(reporter=None):
+    return Watcher(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
+
+
+def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
+    tmp_path, positions, capsys
+):
+    chosen = settings("accuracy", positions=positions)
+    for stages in (3, 9):  # in the first trial, and in a later one
+        with pytest.raises(KeyboardInterrupt):
+            search(tmp_path / "stopped", chosen, 2, 1, watcher(Stops(stages)))
+    stopped = search(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
+    whole = search(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
+    assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
+    assert all(each.state == "complete" for each in whole.results)
+    for number in range(2):
+        records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))
+        last = [each for each in records if isinstance(each, AccuracyRecord)][-1]
+        assert last.search_strong == whole.results[number].objective
+        assert last.iteration == 2
+    folder = tmp_path / "whole"
+    assert (folder / "tuning.png").read_bytes().startswith(b"\x89PNG")
+    assert "| learn" not in (folder / "tuning.md").read_text()
+    best = str(folder / "best.toml")
+    assert main(["train", GAME, "--preset", best, "--run", str(tmp_path / "run")]) == 0
+    again = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
+    assert again[-1].search_strong == whole.best.objective
+
+
+def outcome(result):
+    return (result.number, result.state, result.values, result.objective, result.low)
+
+
+def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positions):
+    chosen = plan(*TINY, objective="accuracy", positions=positions)
+    store, seen = Store(tmp_path, chosen), []
+
+    def run(claimed):
+        value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
+        behind = claimed.falls_behind(1, value)
+        assert claimed.falls_behind(1, value) == behind  # as when it is resumed
+        seen.append(behind)
+        claimed.prune({"hours": 0.1}) if behind else claimed.finish([value], {"hours": 1.0})
+
+    work(store, 10, run)
+    assert seen == [False] * 6 + [True, False, True, False]
+    pruned = [each for each in results_of(store) if each.state == "pruned"]
+    assert [(each.number, each.objective) for each in pruned] == [(6, 0.4), (8, 0.4)]
+    assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).prunes
+
+
+def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, monkeypatch):
+    def diverges(self):
+        raise DivergedError("a loss is not finite")
+
+    chosen = plan()
+    store = Store(tmp_path, chosen)
+    monkeypatch.setattr("zerolab.training.trainer.Trainer.train", diverges)
+    work(store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher(NullReporter())))
+    assert results_of(store)[0].reason == "a loss is not finite"
+
+    def is_full(self):
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr("zerolab.training.trainer.Trainer.train", is_full)
+    with pytest.raises(UserError, match="disk"):
+        work(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher()))
+    assert results_of(store)[1].state == "running"
+
+
+def test_elo_and_time_by_two_workers(tmp_path, capsys):
+    sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
+    arguments = ["tune", GAME, "--preset", "smoke", "--objective", "elo", "--and", "time"]
+    match = ["--games", "4", "--opponent", "random", "--folder", str(tmp_path / "t")]
+    command = [*arguments, *match, *sets, "--trials", "2", "--json"]
+    assert main([*command, "--workers", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in found["trials"]] == ["complete"] * 2
+    for each in found["trials"]:
+        assert each["low"] < each["objective"] < each["high"]
+        run = RunFolder.open(run_path(tmp_path / "t", each["number"]))
+        records = read_records(run)
+        assert each["hours"] == pytest.approx(sum(x.wall_seconds for x in records) / 3600)
+        assert run.config["seed"] == each["number"]
+    assert set(found["front"]) <= {0, 1}
+    assert found["best"] in found["front"]
+    before = (tmp_path / "t" / "journal.jsonl").read_bytes()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    assert (tmp_path / "t" / "journal.jsonl").read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    arguments = ["--objective", "loss", "--set", "learn.epochs=1..3", "--folder", str(tmp_path)]
+    assert main(["tune", GAME, "--preset", "smoke", *arguments]) == 2
+    assert "is not a tuning and not empty" in capsys.readouterr().err
+    assert [path.name for path in Path(tmp_path).iterdir()] == ["notes.txt"]

@@ -1,0 +1,48 @@
+"""What tests of the search share: a plan without training, and a program that works on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from zerolab.studies.tuning.search import work
+from zerolab.studies.tuning.settings import TuningPlan, TuningSettings
+from zerolab.studies.tuning.store import Claimed, Store
+
+ASSIGNMENTS = (
+    "search.selection=puct", "search.selection.c=0.5..4", "learn.loss=sum|product",
+    "learn.epochs=1..5",
+)  # fmt: skip
+
+
+def plan(*assignments, **more):
+    settings = {"game": "gobang:3x3:3", "preset": "smoke", "objective": "loss", **more}
+    return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **settings))
+
+
+def distance(claimed: Claimed) -> None:
+    """Finish a trial with its distance to (c = 2, sum, 3 epochs), the optimum."""
+    c, loss, epochs = (
+        claimed.values[key] for key in ("search.selection.c", "learn.loss", "learn.epochs")
+    )
+    claimed.finish([(c - 2) ** 2 + (loss == "product") + 0.2 * abs(epochs - 3)], {"hours": 1.0})
+
+
+def main(folder: Path, trials: int, dies_at: int) -> None:
+    """Work as one process of several: note every trial, and die with one."""
+
+    def run(claimed: Claimed) -> None:
+        (folder / "runs" / f".{claimed.number}-{os.getpid()}.ran").touch()
+        if claimed.number == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.1)
+        distance(claimed)
+
+    work(Store(folder, plan()), trials, run)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
