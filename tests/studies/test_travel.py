@@ -176,13 +176,13 @@ def test_players_can_be_read_alone(tmp_path, keeper):
     run.commit(RunProgress(), [])
     keeper.lend(TOKEN, str(tmp_path / "home"), is_for_training=False)
     copy = FolderCopy(keeper, TOKEN, tmp_path / "away")
-    copy.begin()
+    copy.begin([0])
     copy.fetch()
-    names = ["checkpoints/0000.safetensors", "config.toml", "state.json"]
+    names = ["checkpoints/0000.safetensors", "config.toml", "metrics.jsonl", "state.json"]
     assert sorted(content(tmp_path / "away")) == names
     assert copy.is_at(tmp_path / "away")
     with pytest.raises(UserError, match="no file of"):
-        keeper.read(TOKEN, [("metrics.jsonl", 0)])
+        keeper.read(TOKEN, [("games.sqlite", 0)])
     with pytest.raises(UserError, match="cannot be stored"):
         keeper.stage(TOKEN, [Piece("config.toml", 0, b"")])
     with pytest.raises(UserError, match="cannot be stored"):

@@ -28,7 +28,17 @@ from zerolab.core.files import make_folder
 from zerolab.core.version import __version__
 from zerolab.store.checks import digest
 from zerolab.store.folder import is_locked
-from zerolab.studies.engine.tasks import OnCommit, Outcome, SliceTask, Task, TrainTask, perform
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.engine.tasks import (
+    Entrant,
+    OnCommit,
+    Outcome,
+    SliceTask,
+    Task,
+    TrainTask,
+    entrant_network,
+    perform,
+)
 from zerolab.studies.engine.travel import FolderCopy, Lender
 
 _CACHE_FOLDERS = 256
@@ -133,16 +143,21 @@ class _Here:
 
     def _play(self, task: SliceTask) -> Any:
         entrants = [
-            each._replace(run=str(self._player(each.run))) if each.run else each
+            each if each.run is None else each._replace(run=str(self._player(each, each.run)))
             for each in task.entrants
         ]
         return replace(task, entrants=entrants).run()
 
-    def _player(self, run: str) -> Path:
+    def _player(self, entrant: Entrant, run: str) -> Path:
         """Return a folder with what a player needs of its run; one that is here already serves."""
+        with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
+            head = FolderCopy(self.source, self.job.tokens[run], Path(temporary))
+            head.begin()
+            head.fetch()
+            network = entrant_network(entrant, RunFolder.open(head.folder))
         cache_folder = _cache_folder()
         copy = FolderCopy(self.source, self.job.tokens[run], cache_folder / secrets.token_hex(8))
-        known = cache_folder / digest(repr(sorted(copy.begin().items())).encode())
+        known = cache_folder / digest(repr(sorted(copy.begin([network]).items())).encode())
         if not copy.is_at(known):
             _trim(cache_folder)
             copy.fetch()

@@ -217,8 +217,8 @@ class _Connection:
     def sees(self, path: str) -> bool:
         return bool(self._ask("sees", path))
 
-    def begin(self, token: str) -> Summaries:
-        found: Summaries = self._ask("begin", token)
+    def begin(self, token: str, networks: Sequence[int] = ()) -> Summaries:
+        found: Summaries = self._ask("begin", token, networks)
         return found
 
     def read(self, token: str, wanted: Sequence[tuple[str, int]]) -> list[Piece]:

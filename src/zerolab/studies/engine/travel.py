@@ -29,6 +29,7 @@ PIECE_BYTES = 1 << 20
 _MESSAGE_BYTES = 16 << 20
 _LARGEST = 1 << 36
 _STATE = "state.json"
+_PLAYER_FILES = RUN.settings_file, _STATE, "metrics.jsonl"
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/){0,2}[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TIMES_SENDING = 10.0
 """How much longer a run goes on before it sends again than sending has taken."""
@@ -61,7 +62,7 @@ class Piece(NamedTuple):
 class Lender(Protocol):
     """What a node asks of a `Keeper`, wherever that is."""
 
-    def begin(self, token: str) -> Summaries:
+    def begin(self, token: str, networks: Sequence[int] = ()) -> Summaries:
         """See `Keeper.begin`."""
         ...
 
@@ -127,16 +128,20 @@ class Keeper:
         """Return whether there is such a file here, too."""
         return Path(path).is_file()
 
-    def begin(self, token: str) -> Summaries:
+    def begin(self, token: str, networks: Sequence[int] = ()) -> Summaries:
         """Return what is lent; a run to train is locked until its token is revoked.
 
-        Raises UserError where another process is at work on the run, or it is damaged.
+        Of the run of a player, that is what its settings, its state and its records are in, and
+        `networks` by their iterations. Raises UserError where another process is at work on a run
+        to train, or where files are missing or damaged.
         """
         with self._using(token) as loan:
             if loan.is_for_training:
                 loan.stack.enter_context(_held(loan.folder))
                 return FolderScan(loan.folder).summaries()
-            loan.names = _player_files(loan.folder)
+            run = RunFolder(loan.folder, {})
+            weights = (run.weights_path(each).relative_to(loan.folder) for each in networks)
+            loan.names = [*_PLAYER_FILES, *(path.as_posix() for path in weights)]
             with reading(loan.folder):
                 return {name: _summary(loan.folder / name) for name in loan.names}
 
@@ -187,13 +192,6 @@ def _held(folder: Path) -> Iterator[None]:
     holder = RunFolder.open(folder).locked() if is_run(folder) else RUN.locked(folder)
     with holder:
         yield
-
-
-def _player_files(folder: Path) -> list[str]:
-    """Return the files of a run that its best network needs to play."""
-    run = RunFolder.open(folder)
-    weights = run.weights_path(run.progress.best).relative_to(folder).as_posix()
-    return [RUN.settings_file, _STATE, weights]
 
 
 def _inside(loan: _Loan, name: str) -> Path:
@@ -292,9 +290,9 @@ class FolderCopy:
         """Return whether a folder holds what was begun with, so that nothing need be fetched."""
         return folder.is_dir() and FolderScan(folder).summaries() == self._sent
 
-    def begin(self) -> Summaries:
-        """Have the folder locked where it comes from, and ask what it holds."""
-        self._sent = self._keeper.begin(self._token)
+    def begin(self, networks: Sequence[int] = ()) -> Summaries:
+        """Ask what is lent; see `Keeper.begin`."""
+        self._sent = self._keeper.begin(self._token, networks)
         return self._sent
 
     def fetch(self) -> None:
