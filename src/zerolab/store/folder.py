@@ -115,7 +115,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     The lock ends with its process, however that ends. Raises InUseError if another process holds
     it, UserError if the folder cannot be written.
     """
-    lock = FileLock(folder / _LOCK)
+    lock = FileLock(folder / _LOCK, thread_local=False)  # any thread may end it
     with writing(folder):
         try:
             lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)

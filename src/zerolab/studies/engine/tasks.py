@@ -136,8 +136,12 @@ def entrant_agent(entrant: Entrant, game: str) -> Agent:
         return parse_agents([entrant.name], parse_game(game))[0]
     run = RunFolder.open(Path(entrant.run))
     options = parse_options(NetworkOptions, entrant.options or None, playable(run).search)
-    network = run.progress.best if entrant.after is None else best_after(run, entrant.after)
-    return replace(run_agent(run, network, options), name=entrant.name)
+    return replace(run_agent(run, entrant_network(entrant, run), options), name=entrant.name)
+
+
+def entrant_network(entrant: Entrant, run: RunFolder) -> int:
+    """Return the iteration whose network of its run plays for an entrant."""
+    return run.progress.best if entrant.after is None else best_after(run, entrant.after)
 
 
 def best_after(run: RunFolder, iteration: int) -> int:

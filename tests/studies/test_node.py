@@ -1,0 +1,159 @@
+"""What a node does with tasks, without a cluster: its machine and the study's are this one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zerolab.play.schedule import ScheduledGame
+from zerolab.store.folder import exclusive
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import planned_run
+from zerolab.studies.engine import node, travel
+from zerolab.studies.engine.node import Job, LostError, code_digest, perform_on_node, shares_folder
+from zerolab.studies.engine.tasks import Entrant, SliceTask, TrainTask
+from zerolab.studies.engine.travel import Keeper
+
+GAME = "gobang:3x3:3"
+RUN = planned_run("a", GAME, "smoke", {}, {})
+
+
+class Source(Keeper):
+    """Counts what nodes read, and can be lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.read_names = []
+        self.commits = 0
+        self.last_commit = 1000
+
+    def read(self, token, wanted):
+        self.read_names += [name for name, _ in wanted]
+        return super().read(token, wanted)
+
+    def commit(self, *arguments):
+        if self.commits == self.last_commit:
+            raise LostError
+        self.commits += 1
+        super().commit(*arguments)
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "_own_folder", lambda name: made(tmp_path / name))
+    monkeypatch.setattr(node, "_shares", {})
+    monkeypatch.setattr(travel, "_TIMES_SENDING", 0.0)
+    return Source()
+
+
+def made(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def train(source, folder, code=None):
+    source.lend("token", str(folder), is_for_training=True)
+    task = TrainTask("a run", RUN.key, str(folder), RUN.settings.model_dump(mode="json"))
+    job = Job(task, code or code_digest(), "no probe", {str(folder): "token"})
+    try:
+        return perform_on_node(job, source)
+    finally:
+        source.revoke(["token"])
+
+
+def contents(folder):
+    """All files but those with wall times."""
+    timed = "metrics.jsonl", "tensorboard", "state.json"  # which has the length of the metrics
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] not in timed
+        and not path.name.startswith(".")
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("local") / RUN.key
+    TrainTask("a run", RUN.key, str(folder), RUN.settings.model_dump(mode="json")).run()
+    return folder
+
+
+def test_a_run_that_is_lost_goes_on_from_what_came_back(tmp_path, source, local):
+    folder = tmp_path / RUN.key
+    source.last_commit = 3
+    assert train(source, folder) is None
+    before = RunFolder.open(folder).metrics()
+    assert len(before) == 3
+    source.last_commit = 1000
+    assert train(source, folder).failure is None
+    assert RunFolder.open(folder).metrics()[:3] == before
+    assert contents(folder) == contents(local)
+    assert RunFolder.open(folder)._files.metrics_digest == (
+        RunFolder.open(local)._files.metrics_digest
+    )
+
+
+def test_players_travel_once(tmp_path, source, local):
+    source.lend("token", str(local), is_for_training=False)
+    games = [ScheduledGame(number, "a", "b", 0) for number in range(2)]
+    entrants = [Entrant("a", str(local)), Entrant("b", str(local), after=0)]
+    task = SliceTask("a slice", "t", GAME, entrants, games, 0, 0)
+    job = Job(task, code_digest(), "no probe", {str(local): "token"})
+    first = perform_on_node(job, source)
+    assert first.failure is None
+    assert first.result == task.run()
+    assert first.task is task
+    networks = {name for name in source.read_names if name.startswith("checkpoints")}
+    assert "checkpoints/0000.safetensors" in networks
+    source.read_names.clear()
+    assert perform_on_node(job, source).result == first.result
+    assert networks.isdisjoint(source.read_names)
+
+    for path in (tmp_path / "zerolab-players").rglob("*.safetensors"):  # by whomever
+        path.write_bytes(b"")
+    assert perform_on_node(job, source).result == first.result
+    assert networks <= set(source.read_names)
+
+
+def test_players_that_were_used_last_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "_CACHE_FOLDERS", 2)
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+    node.os.utime(tmp_path / "0", (2e9, 2e9))
+    node.os.utime(tmp_path / "2", (2e9, 2e9))
+    node._trim(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2"]
+
+
+def test_errors_name_the_folder_of_the_study(tmp_path, source, local):
+    folder = tmp_path / RUN.key
+    shutil.copytree(local, folder)
+    (folder / "examples" / "0002.npz").unlink()
+    state = folder / "state.json"
+    state.write_text(state.read_text().replace('"finished": true', '"finished": false'))
+    outcome = train(source, folder)
+    assert str(state) in outcome.failure[0]
+    assert "damaged" in outcome.failure[0]
+
+
+def test_other_code_is_refused(tmp_path, source):
+    outcome = train(source, tmp_path / RUN.key, code="other")
+    assert "another version of zerolab" in outcome.failure[0]
+    assert not (tmp_path / RUN.key).exists()
+
+
+def test_a_folder_is_shared_where_probe_lock_and_answers_are_seen(tmp_path, source, monkeypatch):
+    probe = made(tmp_path / "probe")
+    with exclusive(probe):
+        assert shares_folder(str(probe), source)
+    other = made(tmp_path / "a copy without its lock")
+    assert not shares_folder(str(other), source)
+    assert not shares_folder(str(tmp_path / "elsewhere"), source)
+    unseen = made(tmp_path / "unseen")
+    monkeypatch.setattr(source, "sees", lambda path: False)
+    with exclusive(unseen):
+        assert not shares_folder(str(unseen), source)
+    assert sorted(path.name for path in probe.iterdir()) == [".lock"]

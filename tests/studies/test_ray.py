@@ -1,0 +1,235 @@
+"""Studies on Ray: nodes that die, drivers that die, and clusters that are not there.
+
+Two nodes on this machine take part; the study's folder is hidden from them, so that files travel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+
+from ray import cluster_utils
+
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.engine import node, ray_cluster
+from zerolab.studies.engine import ray as engine
+from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine.ray import RayWorkers
+from zerolab.studies.engine.ray_cluster import gpu_share
+from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.interface import Study
+
+GAME = "gobang:3x3:3"
+ITERATIONS = 10
+_WORKING = b"ray::_do", b"ray::Keeper", b"/raylet/raylet", b"/gcs_server"
+
+
+class Pair(Study):
+    """Two runs of some seconds, and a tournament."""
+
+    name = "pair"
+
+    def design(self, scale):
+        runs = [
+            planned_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed)
+            for seed in range(2)
+        ]
+        entrants = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, entrants, games=4, openings=2)])
+
+    def document(self, results):
+        raise NotImplementedError
+
+
+def conduct(root):
+    return Conduct.of(Pair(), "smoke", root)
+
+
+def outcome(done):
+    """What identifies everything that was trained and played."""
+    runs = [RunFolder.open(done.folder.run_path(run)) for run in done.design.runs]
+    trained = [
+        ([run.weights_digest(each) for each in run.networks()], run._files.metrics_digest)
+        for run in runs
+    ]
+    games = [run.games.games(*stage) for run in runs for stage in run.games.stages()]
+    return trained, [[game._replace(first="", second="", movers=()) for game in stage]
+                     for stage in games], list(done.results().tournaments["a"].games)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head without CPUs, where the study is, and two nodes."""
+    options = {"num_cpus": 0, "_system_config": {"worker_niceness": 0}}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=options)
+    for _ in range(2):
+        cluster.add_node(num_cpus=1)
+    yield cluster
+    engine.ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+    """Nodes do not find the folder of the study."""
+    monkeypatch.setattr(RayWorkers, "_probe", lambda self, folder: "/nowhere")
+
+
+def working():
+    """Return the processes below this one, by their ids, that Ray has at work."""
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent = (folder / "stat").read_text().rpartition(") ")[2].split()[:2]
+            if state != "Z":
+                parents[int(folder.name)] = int(parent)
+                names[int(folder.name)] = (folder / "cmdline").read_bytes()
+    found, grown = {os.getpid()}, True
+    while grown:
+        below = {each for each, parent in parents.items() if parent in found}
+        grown, found = not below <= found, found | below
+    return {
+        each: names[each] for each in found if any(name in names[each] for name in _WORKING)
+    }  # fmt: skip
+
+
+def wait_until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def kill_a_node(done, cluster, before):
+    """Kill the node of a run that has come some way; remember the metrics of all runs."""
+    runs = [done.folder.run_path(run) for run in done.design.runs]
+
+    def in_the_middle():
+        return all(is_run(run) and RunFolder.open(run).progress.iteration > 2 for run in runs)
+
+    wait_until(in_the_middle)
+    before += [RunFolder.open(run).metrics() for run in runs]
+    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+
+
+def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster, hidden):
+    here, there = conduct(tmp_path / "here"), conduct(tmp_path / "there")
+    before: list[list[dict]] = []
+    killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
+    killer.start()
+    assert there.work(RayWorkers(cluster.address, 2), lambda view: None) == {}
+    killer.join()
+    cluster.add_node(num_cpus=1)
+    after = [RunFolder.open(there.folder.run_path(run)).metrics() for run in there.design.runs]
+    for first, last in zip(before, after, strict=True):
+        assert 6 <= len(first) < len(last)
+        assert last[: len(first)] == first  # with its wall times: it was not done again
+
+    assert here.work(LocalWorkers(2), lambda view: None) == {}
+    assert outcome(there) == outcome(here)
+    assert not list((tmp_path / "there").rglob(".*.part"))
+    assert not is_locked_anywhere(there)
+
+
+def is_locked_anywhere(done):
+    return any(RunFolder.open(done.folder.run_path(run)).is_locked for run in done.design.runs)
+
+
+def _work(root, address):
+    conduct(root).work(RayWorkers(address, 1), lambda view: None)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("where", ["local", "cluster"])
+def test_nothing_is_left_of_a_killed_study(tmp_path, where, request):
+    address = "local"
+    if where == "cluster":
+        address = request.getfixturevalue("cluster").address
+    former = working().keys()
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(tmp_path, address))
+    process.start()
+    run = conduct(tmp_path).folder.run_path(conduct(tmp_path).design.runs[0])
+    wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
+    at_work = {each: name for each, name in working().items() if each not in former}
+    assert len(at_work) == (4 if where == "local" else 2)
+    assert RunFolder.open(run).is_locked
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    # Two idle agents of Ray follow a minute later; a cluster keeps idle workers for the next one.
+    wait_until(lambda: not any(map(is_alive, at_work.items())))
+    wait_until(lambda: not RunFolder.open(run).is_locked)
+    RunFolder.open(run).metrics()
+
+
+def is_alive(process):
+    number, name = process
+    try:
+        return Path(f"/proc/{number}/cmdline").read_bytes() == name  # of zombies it is empty
+    except OSError:
+        return False
+
+
+def test_nodes_with_another_version_are_named(cluster, monkeypatch):
+    monkeypatch.setattr(node, "code_digest", lambda: "0123456789")
+    with (
+        pytest.raises(UserError, match=r"node [\d.]+ .*zerolab .* this machine .* with 01234567"),
+        RayWorkers(cluster.address),
+    ):
+        pass
+
+
+def test_a_cluster_with_too_few_cpus_is_refused(cluster):
+    with pytest.raises(UserError, match=r"workers = 99: the Ray cluster at .* has 2 CPUs"):
+        RayWorkers(cluster.address, 99)
+
+
+@pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(UserError, match="expected local, or the HOST:PORT of a cluster"):
+        RayWorkers(address)
+
+
+def test_an_address_where_nothing_answers():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(UserError, match=f"no Ray cluster answers at {address}"):
+        RayWorkers(address)
+
+
+def test_an_address_where_something_else_answers(monkeypatch):
+    monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"no Ray cluster answers at {address} within"):
+            RayWorkers(address)
+
+
+def test_ray_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "zerolab.studies.engine.ray_cluster")
+    with pytest.raises(UserError, match=r"pip install 'zerolab\[cluster\]'"):
+        importlib.import_module("zerolab.studies.engine.ray_cluster")
+
+
+def test_every_worker_finds_room_on_a_gpu():
+    assert gpu_share(0, 8) == 0.0
+    assert gpu_share(2, 1) == gpu_share(2, 2) == 1.0
+    assert gpu_share(2, 6) == 0.3333
+    assert gpu_share(3, 10) == 0.25  # four on each: with 3 / 10 there would be room for nine
