@@ -148,7 +148,7 @@ def _workers(count: int | None, ray: str) -> Workers:
     if ray:
         from zerolab.studies.engine.ray import RayWorkers
 
-        return RayWorkers(ray, count)
+        return RayWorkers(ray, count or 0)
     return LocalWorkers(count or available_cores())
 
 
