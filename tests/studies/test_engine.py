@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -248,11 +249,59 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
-    tiny = conduct(tmp_path)
-    one, other = tiny.design.runs[:2]
-    RunFolder.create(tiny.folder.run_path(one), other.settings.model_dump())
-    with pytest.raises(UserError, match="has other settings than its name says"):
-        tiny.view()
+    small = conduct(tmp_path, Small())
+    one, other = small.design.runs
+    RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
+    failures = small.work(Here(), lambda view: None)
+    assert "has other settings than its name says" in failures["a: sum/seed=0"][0]
+    assert small.view().finished_runs == 1
+
+
+def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
+    small = conduct(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    state = small.folder.run_path(small.design.runs[0]) / "state.json"
+    state.write_text(state.read_text()[:50])
+    assert small.view().finished_runs == 1
+    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "is damaged" in failures["a: sum/seed=0"][0]
+
+
+def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
+    class Halves(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
+
+    class Broken(Here):
+        def submit(self, task):
+            self.done.append(Outcome(task, failure=["broken"]))
+
+    for part in ("a", "b"):
+        Conduct.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
+    halves = conduct(tmp_path, Halves())
+    trained = {name for name in halves.folder.failures() if not name.startswith("kernels")}
+    assert trained == {"a: sum/seed=0", "b: value/seed=0"}
+
+
+def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
+    small = conduct(tmp_path, Small())
+    run = small.design.runs[0]
+    opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
+    seen = []
+    with ExitStack() as stack:
+        stack.enter_context(opened.locked())
+
+        def watch(view):
+            seen.append(view.finished_runs)
+            if view.finished_runs == 1:
+                stack.close()  # the other study lets go of the run
+
+        assert small.work(Here(), watch) == {}
+    assert 1 in seen
+    assert small.view().finished_runs == 2
+    assert small.view().finished_games == small.view().games
 
 
 def test_a_folder_of_another_design_is_refused(tmp_path):
