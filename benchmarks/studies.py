@@ -15,7 +15,7 @@ from time import perf_counter
 
 from zerolab.core.threads import available_cores
 from zerolab.studies.design import Design, planned_run
-from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Scale, Study
 from zerolab.studies.report.document import Document
@@ -45,13 +45,13 @@ class Even(Study):
 
 def train(root: Path, first: int, runs: int, workers: int) -> tuple[float, float]:
     """Return the wall clock of a study and the sum of its runs' own times, in seconds."""
-    conduct = Conduct.of(Even(first, runs), "mini", root)
+    study_work = StudyWork.of(Even(first, runs), "mini", root)
     began = perf_counter()
-    failures = conduct.work(LocalWorkers(workers), lambda view: None)
+    failures = study_work.work(LocalWorkers(workers), lambda view: None)
     seconds = perf_counter() - began
     if failures:
         sys.exit(f"runs failed: {failures}")
-    return seconds, sum(run.total_seconds for run in conduct.results())
+    return seconds, sum(run.total_seconds for run in study_work.results())
 
 
 def main(folder: str, runs: str = "16", workers: str = "") -> None:

@@ -22,10 +22,10 @@ from zerolab.studies.design import (
     planned_run,
     run_key,
 )
-from zerolab.studies.engine import conduct as conducting
-from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine import study_work
 from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.engine.layout import StudyFolder
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.tasks import Outcome, TrainTask, perform
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
 from zerolab.studies.interface import Study
@@ -73,8 +73,8 @@ class Here:
         return found
 
 
-def conduct(root, study=None):
-    return Conduct.of(study or Tiny(), "smoke", root)
+def study_work_in(root, study=None):
+    return StudyWork.of(study or Tiny(), "smoke", root)
 
 
 def digests(done):
@@ -91,7 +91,7 @@ def digests(done):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """The tiny study done without interruption."""
-    done = conduct(tmp_path_factory.mktemp("undisturbed"))
+    done = study_work_in(tmp_path_factory.mktemp("undisturbed"))
     assert done.work(LocalWorkers(2), lambda view: None) == {}
     return done
 
@@ -142,7 +142,7 @@ def test_studies_share_runs(undisturbed):
         def design(self, scale):
             return Design([planned("value", 1, part="elsewhere")])
 
-    other = conduct(undisturbed.folder.root, Other())
+    other = study_work_in(undisturbed.folder.root, Other())
     assert other.view().finished_runs == 1
 
 
@@ -158,7 +158,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
             trained.append(task)
             self.done.append(Outcome(task, failure=["not today"]))
 
-    conduct(tmp_path, Twice()).work(Counting(), lambda view: None)
+    study_work_in(tmp_path, Twice()).work(Counting(), lambda view: None)
     assert sum(isinstance(task, TrainTask) for task in trained) == 1
 
 
@@ -173,7 +173,7 @@ def kill_a_worker_once(root: Path):
 
 
 def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
-    tiny = conduct(tmp_path)
+    tiny = study_work_in(tmp_path)
     killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
     killer.start()
     failures = tiny.work(LocalWorkers(2), lambda view: None)
@@ -189,7 +189,7 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
 
 
 def _work(root):
-    conduct(root).work(LocalWorkers(2), lambda view: None)
+    study_work_in(root).work(LocalWorkers(2), lambda view: None)
 
 
 def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
@@ -201,7 +201,7 @@ def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed
         time.sleep(0.01)
     process.kill()
     process.join()
-    tiny = conduct(tmp_path)
+    tiny = study_work_in(tmp_path)
     deadline = time.monotonic() + 20
     while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
         assert time.monotonic() < deadline, "a worker outlives the study"
@@ -220,7 +220,7 @@ class Small(Tiny):
 
 
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
-    small = conduct(tmp_path, Small())
+    small = study_work_in(tmp_path, Small())
     path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
     (path / "letter").write_text("mine")
@@ -241,15 +241,15 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
             run = planned("sum", 0, part="elsewhere")
             return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
 
-    apart = Conduct.of(Apart(), "smoke", tmp_path, ["games"])
+    apart = StudyWork.of(Apart(), "smoke", tmp_path, ["games"])
     assert apart.waiting() == ["games"]
     assert apart.work(Here(), lambda view: None) == {}
     assert apart.view().finished_games == 0
-    assert Conduct.of(Apart(), "smoke", tmp_path).waiting() == []
+    assert StudyWork.of(Apart(), "smoke", tmp_path).waiting() == []
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
-    small = conduct(tmp_path, Small())
+    small = study_work_in(tmp_path, Small())
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
     failures = small.work(Here(), lambda view: None)
@@ -258,7 +258,7 @@ def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
 
 
 def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
-    small = conduct(tmp_path, Small())
+    small = study_work_in(tmp_path, Small())
     assert small.work(Here(), lambda view: None) == {}
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
     state.write_text(state.read_text()[:50])
@@ -279,14 +279,14 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
             self.done.append(Outcome(task, failure=["broken"]))
 
     for part in ("a", "b"):
-        Conduct.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
-    halves = conduct(tmp_path, Halves())
+        StudyWork.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
+    halves = study_work_in(tmp_path, Halves())
     trained = {name for name in halves.folder.failures() if not name.startswith("kernels")}
     assert trained == {"a: sum/seed=0", "b: value/seed=0"}
 
 
 def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
-    small = conduct(tmp_path, Small())
+    small = study_work_in(tmp_path, Small())
     run = small.design.runs[0]
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
     seen = []
@@ -312,13 +312,13 @@ def test_a_folder_of_another_design_is_refused(tmp_path):
     with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
         pass
     with pytest.raises(UserError, match="another design of this study"):
-        conduct(tmp_path).work(Here(), lambda view: None)
+        study_work_in(tmp_path).work(Here(), lambda view: None)
     with pytest.raises(UserError, match="another design of this study"):
-        conduct(tmp_path).results()
+        study_work_in(tmp_path).results()
 
 
 def test_one_process_at_a_time(tmp_path):
-    tiny = conduct(tmp_path)
+    tiny = study_work_in(tmp_path)
     with (
         tiny.folder.locked(tiny.design),
         pytest.raises(UserError, match="another process is at work on it"),
@@ -327,16 +327,16 @@ def test_one_process_at_a_time(tmp_path):
 
 
 def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypatch):
-    usage = conducting.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
-    monkeypatch.setattr(conducting.shutil, "disk_usage", lambda path: usage)
+    usage = study_work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(study_work.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"will take about 0\.\d GiB, and the disk has 0\.0 GiB"):
-        conduct(tmp_path / "new").require_room()
+        study_work_in(tmp_path / "new").require_room()
     assert not (tmp_path / "new").exists()
 
 
 def test_results_of_nothing(tmp_path):
     with pytest.raises(UserError, match="holds no study: expected one that has been begun"):
-        conduct(tmp_path).results()
+        study_work_in(tmp_path).results()
 
 
 def test_keys_are_of_everything_that_results_depend_on():
@@ -361,7 +361,7 @@ def test_products_and_single_changes():
 
 def test_unknown_parts_are_told():
     with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
-        Conduct.of(Tiny(), "smoke", Path("x"), ["A"])
+        StudyWork.of(Tiny(), "smoke", Path("x"), ["A"])
 
 
 def test_shares_of_cores_cover_all_of_them(monkeypatch):

@@ -27,9 +27,9 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import Design, PlannedTournament, planned_run
 from zerolab.studies.engine import node, ray_cluster
 from zerolab.studies.engine import ray as engine
-from zerolab.studies.engine.conduct import Conduct
 from zerolab.studies.engine.ray import RayWorkers
 from zerolab.studies.engine.ray_cluster import gpu_share
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
 
@@ -55,8 +55,8 @@ class Pair(Study):
         raise NotImplementedError
 
 
-def conduct(root):
-    return Conduct.of(Pair(), "smoke", root)
+def study_work_in(root):
+    return StudyWork.of(Pair(), "smoke", root)
 
 
 def outcome(done):
@@ -127,7 +127,7 @@ def kill_a_node(done, cluster, before):
 
 
 def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster, hidden):
-    here, there = conduct(tmp_path / "here"), conduct(tmp_path / "there")
+    here, there = study_work_in(tmp_path / "here"), study_work_in(tmp_path / "there")
     before: list[list[dict]] = []
     killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
     killer.start()
@@ -150,7 +150,7 @@ def is_locked_anywhere(done):
 
 
 def _work(root, address):
-    conduct(root).work(RayWorkers(address, 1), lambda view: None)
+    study_work_in(root).work(RayWorkers(address, 1), lambda view: None)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
@@ -162,7 +162,7 @@ def test_nothing_is_left_of_a_killed_study(tmp_path, where, request):
     former = working().keys()
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(tmp_path, address))
     process.start()
-    run = conduct(tmp_path).folder.run_path(conduct(tmp_path).design.runs[0])
+    run = study_work_in(tmp_path).folder.run_path(study_work_in(tmp_path).design.runs[0])
     wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
     at_work = {each: name for each, name in working().items() if each not in former}
     assert len(at_work) == (4 if where == "local" else 2)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from zerolab.studies.engine.conduct import Conduct
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.tasks import perform
 from zerolab.studies.interface import SCALES, registered_studies
 from zerolab.studies.report.document import ClaimTable
@@ -43,7 +43,7 @@ def root(tmp_path_factory):
 
 @pytest.mark.parametrize("name", registered_studies())
 def test_a_study_runs_and_reports(name, root, tmp_path):
-    done = Conduct.of(registered_studies()[name], "smoke", root)
+    done = StudyWork.of(registered_studies()[name], "smoke", root)
     assert done.view().is_unfinished
     assert done.work(Here(), lambda view: None) == {}
     assert not done.view().is_unfinished
@@ -66,7 +66,7 @@ def test_a_study_runs_and_reports(name, root, tmp_path):
 
 @pytest.mark.parametrize("name", registered_studies())
 def test_a_study_that_has_just_begun_reports_what_is_missing(name, tmp_path):
-    begun = Conduct.of(registered_studies()[name], "smoke", tmp_path)
+    begun = StudyWork.of(registered_studies()[name], "smoke", tmp_path)
     with begun.folder.locked(begun.design):
         pass
     document = begun.document()
@@ -81,7 +81,7 @@ def test_claims_are_the_same_at_every_scale(name, scale, tmp_path):
     """A claim that depends on the scale could be chosen by what was seen."""
     claims = []
     for each in ("smoke", scale):
-        begun = Conduct.of(registered_studies()[name], each, tmp_path)
+        begun = StudyWork.of(registered_studies()[name], each, tmp_path)
         with begun.folder.locked(begun.design):
             pass
         blocks = begun.document().blocks

@@ -36,10 +36,10 @@ def report(
         output: The folder to write into; by default report/ in that of the study.
         json: Print tables and claims as JSON.
     """
-    from zerolab.studies.engine.conduct import Conduct
+    from zerolab.studies.engine.study_work import StudyWork
 
-    conduct = Conduct.of(registered_studies()[name], scale, folder)
-    show_report(conduct, output or conduct.folder.report, json)
+    study_work = StudyWork.of(registered_studies()[name], scale, folder)
+    show_report(study_work, output or study_work.folder.report, json)
 
 
 def run(arguments: Sequence[str]) -> None:

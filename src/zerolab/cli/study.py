@@ -22,9 +22,9 @@ from zerolab.core.threads import available_cores
 from zerolab.studies.interface import Scale, Study, registered_studies
 
 if TYPE_CHECKING:
-    from zerolab.studies.engine.conduct import Conduct
     from zerolab.studies.engine.layout import Failures
     from zerolab.studies.engine.scheduler import View
+    from zerolab.studies.engine.study_work import StudyWork
     from zerolab.studies.engine.workers import Workers
 
 STUDIES_FOLDER = Path("studies")
@@ -82,14 +82,14 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         folder: Path = STUDIES_FOLDER,
         json: bool = False,
     ) -> None:
-        from zerolab.studies.engine.conduct import Conduct
+        from zerolab.studies.engine.study_work import StudyWork
 
-        conduct = Conduct.of(study, scale, folder, only)
+        study_work = StudyWork.of(study, scale, folder, only)
         if status:
-            _show_status(conduct, json)
+            _show_status(study_work, json)
             return
-        failures = _work(conduct, workers, ray, again)
-        show_report(conduct, conduct.folder.report, json)
+        failures = _work(study_work, workers, ray, again)
+        show_report(study_work, study_work.folder.report, json)
         _require_success(failures, again)
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
@@ -107,25 +107,25 @@ _OPTIONS = """Args:
     json: Print the results, or the status, as JSON."""
 
 
-def _work(conduct: Conduct, workers: int | None, ray: str, again: str) -> Failures:
+def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> Failures:
     """Do what is left, with one bar for everything; return what has failed."""
-    before = conduct.view()
-    for tournament in conduct.waiting():
+    before = study_work.view()
+    for tournament in study_work.waiting():
         Console(stderr=True).print(
             f"{tournament} is not played: some of its players are in parts that --only leaves out",
             soft_wrap=True,
         )
     if not before.is_unfinished:
         return {}
-    conduct.require_room()
+    study_work.require_room()
     chosen = _workers(workers, ray)
-    conduct.begin()
-    _announce(conduct, before, chosen.count)
+    study_work.begin()
+    _announce(study_work, before, chosen.count)
     with (
         resumable("what is finished is stored", again),
-        progress_bar(conduct.folder.path.name, round(before.seconds), "s of work") as update,
+        progress_bar(study_work.folder.path.name, round(before.seconds), "s of work") as update,
     ):
-        return conduct.work(chosen, lambda view: update(*_progress(view, before)))
+        return study_work.work(chosen, lambda view: update(*_progress(view, before)))
 
 
 def _require_success(failures: Failures, again: str) -> None:
@@ -152,16 +152,16 @@ def _workers(count: int | None, ray: str) -> Workers:
     return LocalWorkers(count or available_cores())
 
 
-def _announce(conduct: Conduct, view: View, workers: int) -> None:
+def _announce(study_work: StudyWork, view: View, workers: int) -> None:
     """Say what is to be done, how long it will take and how much disk it needs."""
     runs, games = view.runs - view.finished_runs, view.games - view.finished_games
     seconds = (view.seconds - view.done_seconds) / workers
-    told = (
-        f"{conduct.folder.path.name}: {runs} of {view.runs} runs to train and {games:,} of"
+    message = (
+        f"{study_work.folder.path.name}: {runs} of {view.runs} runs to train and {games:,} of"
         f" {view.games:,} games to play with {workers} workers; about {duration(seconds)} and"
-        f" {conduct.bytes_left() / 2**20:,.0f} MiB of disk"
+        f" {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
     )
-    Console(stderr=True).print(told, soft_wrap=True)
+    Console(stderr=True).print(message, soft_wrap=True)
 
 
 def _progress(view: View, before: View) -> tuple[int, str]:
@@ -175,10 +175,10 @@ def _progress(view: View, before: View) -> tuple[int, str]:
     return round(share * before.seconds), note
 
 
-def _show_status(conduct: Conduct, json: bool) -> None:
-    from zerolab.studies.engine.conduct import as_dict
+def _show_status(study_work: StudyWork, json: bool) -> None:
+    from zerolab.studies.engine.study_work import as_dict
 
-    found = as_dict(conduct)
+    found = as_dict(study_work)
     if json:
         print_json(found)
         return
@@ -197,19 +197,19 @@ def _show_status(conduct: Conduct, json: bool) -> None:
     console.print(table)
     left = (found["seconds"] - found["done_seconds"]) / 3600
     console.print(
-        f"{conduct.folder.path}: {left:.2f} core hours left, {conduct.bytes_left() / 2**20:,.0f}"
-        " MiB of disk"
+        f"{study_work.folder.path}: {left:.2f} core hours left,"
+        f" {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
     )
     for title, lines in found["failures"].items():
         console.print("\n  ".join([f"failed: {title}", *lines]))
 
 
-def show_report(conduct: Conduct, output: Path, json: bool) -> None:
+def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     """Write the report on whatever is finished, and print it."""
     from zerolab.studies.report.save import save
     from zerolab.studies.report.terminal import show
 
-    document = conduct.document()
+    document = study_work.document()
     save(document, output)
     if json:
         print_json(document.as_dict())

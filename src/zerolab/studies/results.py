@@ -157,18 +157,18 @@ class Results:
         left = len(planned) - len(self.where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
         unplayed = [each.key for each in tournaments if each.key not in self.tournaments]
-        told = []
+        parts = []
         if left:
-            told.append(f"{left} of {len(planned)} runs are not finished")
+            parts.append(f"{left} of {len(planned)} runs are not finished")
         uncomputed = [
             each.label for each in self.design.computations
             if part in (None, each.part) and f"{each.part}: {each.label}" not in self.computed
         ]  # fmt: skip
         if uncomputed:
-            told.append(f"{len(uncomputed)} computations are not finished")
+            parts.append(f"{len(uncomputed)} computations are not finished")
         if unplayed:
-            told.append(f"tournaments not finished: {', '.join(unplayed)}")
-        return "; ".join(told)
+            parts.append(f"tournaments not finished: {', '.join(unplayed)}")
+        return "; ".join(parts)
 
     @property
     def seconds(self) -> float:

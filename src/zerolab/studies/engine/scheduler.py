@@ -16,7 +16,6 @@ from zerolab.core.errors import UserError
 from zerolab.studies.design import Design, PlannedComputation
 from zerolab.studies.engine.estimate import Pace
 from zerolab.studies.engine.layout import Failures, StudyFolder
-from zerolab.studies.engine.rounds import Round
 from zerolab.studies.engine.runs import Runs
 from zerolab.studies.engine.tasks import (
     LAST_LINES,
@@ -27,6 +26,7 @@ from zerolab.studies.engine.tasks import (
     Task,
     TrainTask,
 )
+from zerolab.studies.engine.tournament_work import TournamentWork
 from zerolab.studies.engine.workers import Workers
 
 _LOOK_SECONDS = 1.0
@@ -68,7 +68,9 @@ class Scheduler:
         """Tasks under way by title, with the time when they began."""
         self._stack = ExitStack()
         self._runs = Runs(folder, design)
-        self._rounds = [Round(folder, each, self._stack) for each in design.tournaments]
+        self._tournaments = [
+            TournamentWork(folder, each, self._stack) for each in design.tournaments
+        ]
         self._untrained = {
             run.key for each in design.tournaments for run in each.entrants.values()
             if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
@@ -118,7 +120,7 @@ class Scheduler:
         return None
 
     def _next_slice(self, part: str) -> SliceTask | None:
-        for each in self._rounds:
+        for each in self._tournaments:
             if each.planned.part == part and self._can_begin(each):
                 try:
                     task = each.next()
@@ -129,7 +131,7 @@ class Scheduler:
                     return task
         return None
 
-    def _can_begin(self, each: Round) -> bool:
+    def _can_begin(self, each: TournamentWork) -> bool:
         """Return whether all players of a tournament are trained, and it has not failed."""
         keys = {run.key for run in each.planned.entrants.values()}
         is_trained = keys.isdisjoint(self._untrained) and all(
@@ -160,7 +162,7 @@ class Scheduler:
             self._folder.save_computed(done, outcome.result)
             self._uncomputed = [each for each in self._uncomputed if each.key != task.key]
         elif isinstance(task, SliceTask):
-            played = next(each for each in self._rounds if each.planned.key == task.tournament)
+            played = next(each for each in self._tournaments if each.planned.key == task.tournament)
             self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)
             played.record(outcome.result)
 
@@ -180,20 +182,20 @@ class Scheduler:
         """Return how far the study, or a part of it, has come."""
         keys = self._runs.keys_of(part)
         active = list(self._describe_active())
-        rounds = [each for each in self._rounds if part in (None, each.planned.part)]
+        played = [each for each in self._tournaments if part in (None, each.planned.part)]
         computations = _of(self._design.computations, part)
         uncomputed = _of(self._uncomputed, part)
         total, left = self._runs.seconds(keys)
         factor = self._games_pace.factor
-        total += factor * sum(each.seconds for each in rounds)
-        left += factor * sum(each.seconds_left for each in rounds)
+        total += factor * sum(each.seconds for each in played)
+        left += factor * sum(each.seconds_left for each in played)
         total += sum(each.seconds for each in computations)
         left += sum(each.seconds for each in uncomputed)
         return View(
             runs=len(keys),
             finished_runs=sum(self._runs.is_trained(key) for key in keys),
-            games=sum(each.games for each in rounds),
-            finished_games=sum(each.games - each.games_left for each in rounds),
+            games=sum(each.games for each in played),
+            finished_games=sum(each.games - each.games_left for each in played),
             computations=len(computations),
             finished_computations=len(computations) - len(uncomputed),
             active=active,

@@ -1,4 +1,4 @@
-"""Conducting a study: what it needs, the work itself, how far it has come, and the report."""
+"""The work of a study: what it needs, the work itself, how far it has come, and the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPARE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Conduct:
+class StudyWork:
     """A study at a scale in a folder, or some parts of it."""
 
     study: Study
@@ -34,7 +34,7 @@ class Conduct:
     """The parts to work on; all if empty."""
 
     @classmethod
-    def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> Conduct:
+    def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> StudyWork:
         """Plan a study; raise UserError for an unknown part."""
         design = study.design(scale)
         design.only(only)
@@ -126,13 +126,13 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
-def as_dict(conduct: Conduct) -> dict[str, Any]:
+def as_dict(study_work: StudyWork) -> dict[str, Any]:
     """Return how far a study has come, for programs."""
     return {
-        "study": conduct.study.name,
-        "scale": conduct.scale,
-        "folder": str(conduct.folder.path),
-        **conduct.view()._asdict(),
-        "parts": [{"part": part, **view._asdict()} for part, view in conduct.views().items()],
-        "failures": conduct.folder.failures() if conduct.folder.exists else {},
+        "study": study_work.study.name,
+        "scale": study_work.scale,
+        "folder": str(study_work.folder.path),
+        **study_work.view()._asdict(),
+        "parts": [{"part": part, **view._asdict()} for part, view in study_work.views().items()],
+        "failures": study_work.folder.failures() if study_work.folder.exists else {},
     }

@@ -17,7 +17,7 @@ _SEED = 0
 """Of all random streams of the games."""
 
 
-class Round:
+class TournamentWork:
     """A tournament under way; `stack` ends the lock on its folder."""
 
     def __init__(self, folder: StudyFolder, planned: PlannedTournament, stack: ExitStack) -> None:
