@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.settings import SearchSettings
 from zerolab.store.folder import is_locked
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.engine.estimate import Pace, run_seconds
@@ -127,14 +127,27 @@ def title_of(run: PlannedRun) -> str:
 
 
 def kernels(settings: TrainSettings) -> str:
-    """Return what tells apart the kernels that self-play with some settings compiles."""
+    """Return what tells apart the kernels that self-play with some settings compiles.
+
+    People read it, too: ``kernels of Othello: puct, zero, network; rave, zero, playout``.
+    """
     game = type(parse_game(settings.game)).__name__
-    kinds = []
-    for weight in (0.0, 1.0):
-        search = warm_start_search(settings.search, settings.warm_start, weight)
-        rules = search.selection, search.leaf_evaluator, search.fpu, search.root
-        flags = search.proven_values, search.leaves_per_step > 1, search.draw_value != 0
-        kinds.append([*(rule.name for rule in rules), *flags])
-    return f"kernels of {game}: " + ", then ".join(
-        json.dumps(kind) for kind in (kinds if kinds[0] != kinds[1] else kinds[:1])
+    kinds = dict.fromkeys(
+        _rules(warm_start_search(settings.search, settings.warm_start, weight))
+        for weight in (0.0, 1.0)
     )
+    return f"kernels of {game}: {'; '.join(kinds)}"
+
+
+def _rules(search: SearchSettings) -> str:
+    """Return what decides which kernels a search compiles."""
+    rules = search.selection, search.fpu, search.leaf_evaluator
+    names = [rule.name for rule in rules]
+    if search.root.name != "puct":
+        names.append(search.root.name)
+    flags = {
+        "proven values": search.proven_values,
+        "several leaves": search.leaves_per_step > 1,
+        "draws": search.draw_value != 0,
+    }
+    return ", ".join([*names, *(name for name, is_on in flags.items() if is_on)])
