@@ -76,6 +76,7 @@ class RayWorkers:
                 num_cpus=0,
                 max_concurrency=_KEEPER_THREADS,
                 max_restarts=-1,
+                max_task_retries=-1,  # a new one knows no tokens: tasks are then begun again
                 scheduling_strategy=self.cluster.on_this_node(),
             )
             self._keeper = actor.remote()
@@ -125,8 +126,8 @@ class RayWorkers:
         underway.state = _state(task)
         underway.tokens = {folder: secrets.token_hex(16) for folder in _folders(task)}
         trains = isinstance(task, TrainTask)
-        ray.get([self._keeper.lend.remote(token, folder, trains)
-                 for folder, token in underway.tokens.items()])  # fmt: skip
+        self._await([self._keeper.lend.remote(token, folder, trains)
+                     for folder, token in underway.tokens.items()])  # fmt: skip
         probe = self._probe(next(iter(underway.tokens))) if underway.tokens else ""
         job = Job(task, code_digest(), probe, underway.tokens, underway.losses > 0)
         if isinstance(task, CompileTask):  # kernels are cached on the disk of every node
@@ -162,6 +163,16 @@ class RayWorkers:
             self._probes[parent] = str(probe)
         return self._probes[parent]
 
+    def _await(self, answers: Sequence[Any]) -> None:
+        """Wait for the keeper; raise UserError where it is not there, as when the head has died."""
+        try:
+            ray.get(answers)
+        except ray.exceptions.RayError as error:
+            raise UserError(
+                f"the Ray cluster at {self.cluster.address} does not work any more"
+                f" ({one_line(_last_line(error))}); what is finished is stored"
+            ) from None
+
     def finished(self, seconds: float) -> list[Outcome]:
         """See `Workers`."""
         every = list(self._underway)
@@ -179,7 +190,7 @@ class RayWorkers:
             underway.failure = outcome.failure
         if underway.places:
             return None
-        ray.get(self._keeper.revoke.remote(list(underway.tokens.values())))
+        self._await([self._keeper.revoke.remote(list(underway.tokens.values()))])
         if underway.failure is not None or isinstance(underway.task, CompileTask):
             return Outcome(underway.task, failure=underway.failure)
         if outcome is not None:
