@@ -31,8 +31,9 @@ _RULE = (
     " much, adjusted for twelve parameters [Holm1979]. All runs are independent, whatever their"
     " seed: those of different values have not even the first network in common. Those with all"
     " defaults count for every parameter, so that the effects of two parameters are not"
-    " independent. Effects depend on how far apart the three values are, and a loss is measured on the positions that a"
-    " run itself has played, which parameters change: a lower loss is no better play."
+    " independent. Effects depend on how far apart the three values are, and a loss is measured on"
+    " the positions that a run itself has played, which parameters change: a lower loss is no"
+    " better play."
 )
 
 _NO_ERRORS = (
