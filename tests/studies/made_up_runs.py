@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zerolab.ratings.bayes import Rating
+import numpy as np
+
+from zerolab.ratings.bayes import Model, Rating, Ratings
 from zerolab.ratings.score import Z95
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
 
-def made_up_run(planned, seconds, loss=1.0, elo=0.0):
+def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):
     """Return a run of which all iterations are alike; `seconds` are of its stages, in total.
 
+    `simulations` and `samples` are those of an iteration.
     The loss falls with every epoch and iteration to `loss` in the last one.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
@@ -20,9 +23,9 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0):
     for iteration in range(1, iterations + 1):
         each = {stage: spent / iterations for stage, spent in seconds.items()}
         counts = dict.fromkeys(
-            ("games", "distinct_games", "positions", "simulations", "evaluated", "deduplicated",
-             "cached", "terminal"), 10,
-        )  # fmt: skip
+            ("games", "distinct_games", "positions", "evaluated", "deduplicated", "cached",
+             "terminal"), 10,
+        ) | {"simulations": simulations}  # fmt: skip
         walls = dict.fromkeys(
             ("wall_select_seconds", "wall_evaluate_seconds", "wall_backup_seconds"), 0.0
         )
@@ -43,8 +46,8 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0):
             for more in left
         ]
         records.append(
-            LearnRecord(iteration=iteration, wall_seconds=each["learn"], samples=100, window=100,
-                        loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
+            LearnRecord(iteration=iteration, wall_seconds=each["learn"], samples=samples,
+                        window=100, loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
         )  # fmt: skip
         gate = GateRecord(
             iteration=iteration, wall_seconds=each["gate"], accepted=True, elo=elo * iteration
@@ -54,13 +57,18 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0):
 
 
 def made_up_tournament(planned, elos, error):
-    """Return a tournament in which runs have some Elo by their labels, and Random has -300."""
+    """Return a tournament in which runs have some Elo by their labels, and Random has -300.
+
+    There are no draws: BayesElo's scale is the model's own.
+    """
     played = PlayedTournament(planned, [])
     every = {**elos, "random": -300.0}
     played.__dict__["by_name"] = {
         name: Rating(name, elo, elo - Z95 * error, elo + Z95 * error, 10, 10, 0.5, 0.0, 0.0, elo)
         for name, elo in every.items()
     }
+    model = Model((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
+    played.__dict__["ratings"] = Ratings([*played.by_name.values()], model)
     return played
 
 

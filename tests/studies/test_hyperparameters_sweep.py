@@ -98,8 +98,9 @@ def test_parameters_are_ranked_by_what_they_do(results):
     assert elo["m"].size.low < 600 < elo["m"].size.high
     assert {symbol for symbol, each in elo.items() if each.adjusted_p < 0.05} == {"m", "lr"}
     assert elo["m"].best.name == "m = 48"
-    # Three means of three runs with a deviation of 20: 1.693 * 20 / sqrt(3) = 19.5.
-    assert np.mean([each.by_chance for each in elo.values()]) == pytest.approx(19.5, rel=0.25)
+    # The range of three normal numbers is 1.693 standard deviations; means are of three runs.
+    variances = [np.var([sweep.elo(r) for r in each.runs], ddof=1) for each in sweep.by_symbol["m"]]
+    assert elo["m"].by_chance == pytest.approx(1.693 * math.sqrt(np.mean(variances) / 3), rel=1e-3)
     loss = effects(sweep, final_loss)
     assert next(iter(loss)) == "ep"
     assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)

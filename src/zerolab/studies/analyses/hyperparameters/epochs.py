@@ -40,9 +40,9 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
             draw_curves(panels, title, "iteration", "loss", columns=3),
             "One point per epoch: those of iteration i lie between i - 1 and i. A panel has its"
             " hyper-parameter and its least, default and greatest value above it; all other"
-            " parameters are at their defaults. Runs of one seed begin alike, so lines coincide"
-            " until what is changed acts; those of I are parts of one another. As Figs 2 and 3 of"
-            " [Wang2020a].",
+            " parameters are at their defaults. The runs of a value have random streams of"
+            " their own, so that lines differ by chance from the start; those with all defaults are"
+            " the same in all panels. As Figs 2 and 3 of [Wang2020a].",
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.studies.analyses.hyperparameters.fronts import front_table, run_spread
 from zerolab.studies.analyses.hyperparameters.grid import (
     OUTER,
     Grid,
@@ -18,7 +19,7 @@ from zerolab.studies.analyses.hyperparameters.grid import (
 from zerolab.studies.analyses.hyperparameters.time_units import time_unit
 from zerolab.studies.panels.heat import Heat, draw_heat
 from zerolab.studies.panels.scatter import Point, draw_scatter
-from zerolab.studies.report.document import Block, Heading, Picture
+from zerolab.studies.report.document import Block, Heading, Paragraph, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,9 +28,9 @@ Cost = Callable[[GridRun], float]
 """Seconds of a run."""
 
 ANCHOR = (
-    "Elo is above Random's, which is 0 in the tournament of every seed: only networks of one seed"
-    " have met."
+    "Elo is above Random's, which is 0 in every tournament: only networks of one seed have met."
 )
+_LUCK = "A front has the best of many noisy points: some are there by luck, and it lies too high."
 
 
 def heat_blocks(grid: Grid) -> Iterator[Block]:
@@ -44,8 +45,26 @@ def heat_blocks(grid: Grid) -> Iterator[Block]:
             columns=len(games),
         ),
         f"A map for every number of iterations (I, down) and of games of an iteration (E, across)."
-        f" {ANCHOR} As Fig. 4 of [Wang2020a].",
+        f" {ANCHOR} {_scale_words(grid)} {search_words(grid)} A standard deviation between runs has"
+        " in it how far Random's rating differs between tournaments. As Fig. 4 of [Wang2020a].",
     )  # fmt: skip
+
+
+def search_words(grid: Grid) -> str:
+    """Say how networks search in tournaments."""
+    found = ", ".join(dict.fromkeys(each.options for each in grid.results.design.tournaments))
+    return (
+        f"In tournaments all networks search alike ({found}), whatever m they were trained with:"
+        " the effect of m is that on what was learned."
+    )
+
+
+def _scale_words(grid: Grid) -> str:
+    low, high = grid.scales[0], grid.scales[-1]
+    return (
+        "It is on the model's own scale, the same in all tournaments; BayesElo would show it times"
+        f" {low:.3f}" + (f" to {high:.3f}, by tournament." if high > low else ".")
+    )
 
 
 def _map(grid: Grid, i: int, e: int) -> Heat:
@@ -58,7 +77,7 @@ def _map(grid: Grid, i: int, e: int) -> Heat:
             errors[row, column] = fmean(run.error for run in runs)
         if len(runs) > 1:
             spread[row, column] = stdev(run.elo for run in runs)
-    repeated = len(grid.by_seed) > 1
+    repeated = len(grid.by_tournament) > 1
     return Heat([*map(str, rows)], [*map(str, columns)], values, spread if repeated else None,
                 errors)  # fmt: skip
 
@@ -73,7 +92,8 @@ def time_blocks(grid: Grid) -> Iterator[Block]:
         yield Picture(
             name,
             _scatter(grid.combinations().values(), OUTER, title, _stage(stage)),
-            f"A point is a combination of I, E, m and ep. {ANCHOR} As Fig. 5 of [Wang2020a].",
+            f"A point is a combination of I, E, m and ep. {ANCHOR} {_LUCK} As Fig. 5 of"
+            " [Wang2020a].",
         )
     most = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
     chosen = [runs for runs in grid.combinations().values() if _has(runs[0], most)]
@@ -82,13 +102,32 @@ def time_blocks(grid: Grid) -> Iterator[Block]:
         yield Picture(
             "front-most",
             _scatter(chosen, "m", f"Elo against time with {named}", _total),
-            f"All combinations of m and ep with the most iterations and games. {ANCHOR} As Fig. 6"
-            " of [Wang2020a].",
+            f"All combinations of m and ep with the most iterations and games. {ANCHOR} {_LUCK} As"
+            " Fig. 6 of [Wang2020a].",
         )
     yield Picture(
         "front",
         _scatter(grid.combinations().values(), OUTER, "Elo against time", _total),
-        f"All combinations; those that are not on the front are dominated. {ANCHOR}",
+        f"All combinations, by their means. {ANCHOR} {_LUCK} The table below says how often each"
+        " combination is on it.",
+    )
+    yield Paragraph(_drawn_words(grid))
+    yield front_table(grid)
+
+
+def _drawn_words(grid: Grid) -> str:
+    repeated = run_spread(grid) is not None
+    drawn = (
+        "every mean with residuals of Elo and time drawn from those of all runs, which have both"
+        " the difference between runs and the error of measuring in them"
+        if repeated
+        else "every Elo with its error of measuring; how far runs of one combination differ is not"
+        " known from one run of each, so that these shares are too sure"
+    )
+    return (
+        f"Share of draws: in a bootstrap, {drawn}, how often a combination is on the front of Elo"
+        " and total time. Combinations with equal shares cannot be told apart, whichever of them is"
+        " on the front as drawn."
     )
 
 

@@ -28,10 +28,17 @@ _RULE = (
     " and on time (over the mean time of the default). Intervals are over runs, never over games. A"
     " largest difference lies above 0 whatever happens: beside it stands what chance alone would"
     " give, and p is the share of all ways to deal the same runs to the three values that differ as"
-    " much, adjusted for twelve parameters [Holm1979]. Runs of one seed begin from the same network"
-    " but count as independent, which if anything makes differences look less sure. Effects"
-    " depend on how far apart the three values are, and a loss is measured on the positions that a"
-    " run itself has played, which parameters change: a lower loss is no better play."
+    " much, adjusted for twelve parameters [Holm1979]. All runs are independent, whatever their"
+    " seed: those of different values have not even the first network in common. Those with all"
+    " defaults count for every parameter, so that the effects of two parameters are not"
+    " independent. Effects depend on how far apart the three values are, and a loss is measured on"
+    " the positions that a run itself has played, which parameters change: a lower loss is no"
+    " better play."
+)
+
+_NO_ERRORS = (
+    "No error of measuring stands beside it: an effect is a difference between means over runs, and"
+    " the spread between runs, from which its interval is made, has that error in it."
 )
 
 
@@ -112,7 +119,7 @@ def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
             " between runs of one setting. An interval that leaves out 0 shows nothing, one far"
             " above chance does."
         )
-    return Picture("effects", figure, caption)
+    return Picture("effects", figure, f"{caption} {_NO_ERRORS}")
 
 
 def _title(symbol: str) -> str:

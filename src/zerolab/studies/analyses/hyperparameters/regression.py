@@ -1,15 +1,18 @@
 """What iterations and what is done within them are worth, alone and at equal time.
 
-Three linear fits over runs, with a constant of its own for every seed, since only networks of one
-seed have met. x is log2 of a hyper-parameter, so that coefficients are per doubling::
+Linear fits over runs, with a constant of its own for every tournament, since only networks of one
+tournament have met. x is log2 of a hyper-parameter, so that coefficients are per doubling::
 
-    Elo        = constant of the seed + sum of b x over I, E, m, ep         all others equal
-    log2(time) = constant of the seed + sum of a x over I, E, m, ep
-    Elo        = constant of the seed + c x + d log2(time)                  one x alone: equal time
+    Elo        = constant of the tournament + sum of b x over I, E, m, ep    all others equal
+    log2(time) = constant of the tournament + sum of a x over I, E, m, ep
+    Elo        = constant of the tournament + c x + d log2(time)     one x alone: at equal time
 
 c says whether, of runs that took equally long, those with more of one thing are stronger. As the
 time is equal, they have less of the others. A fit of all four x and of time together would not
 tell: time is nearly the sum of the a x.
+
+Time is that of counted work, see `work`: measured times are noisy, which pulls d towards 0 and c
+towards b. Fits with measured times stand beside, no claim rests on them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 
 from zerolab.studies.analyses.hyperparameters.grid import INNER, OUTER, SYMBOLS, Grid, GridRun
 from zerolab.studies.analyses.hyperparameters.values import FACTORS
+from zerolab.studies.analyses.hyperparameters.work import disagreement
 from zerolab.studies.claims import Claim, Missing
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.report.document import Block, Column, DataTable, Heading, Paragraph, Picture
@@ -38,8 +42,8 @@ Floats = NDArray[np.float64]
 
 _SOURCE = "[Wang2020a, abstract]"
 _EQUAL_TIME = (
-    "Elo per doubling of {0} at equal time, from a fit over all runs with log2(time) and a constant"
-    " per seed"
+    "Elo per doubling of {0} at equal time, from a fit over all runs with log2 of the time of"
+    " counted work and a constant per tournament"
 )
 
 MORE_CLAIM = Claim(
@@ -64,55 +68,49 @@ LEAD_CLAIMS = {
         f"Iterations subsume {FACTORS[symbol].title}: at equal time, more iterations are worth more"
         f" than more {FACTORS[symbol].title}.",
         _SOURCE,
-        f"Elo per doubling of {OUTER} less that of {symbol}, both at equal time",
+        f"Elo per doubling of {OUTER} less that of {symbol}, both at equal time by counted work",
         0.0,
         "above",
-    )
-    for symbol in INNER
-}
-INNER_CLAIMS = {
-    symbol: Claim(
-        f"{symbol}-at-equal-time",
-        f"More {FACTORS[symbol].title} alone are not optimal: at equal time, more of them give"
-        " weaker players.",
-        _SOURCE,
-        _EQUAL_TIME.format(symbol),
-        0.0,
-        "below",
     )
     for symbol in INNER
 }
 
 
 class Fits(NamedTuple):
-    """The coefficients of the three fits, by symbol."""
+    """The coefficients of all fits, by symbol."""
 
     elo: dict[str, StudentEstimate]
     """b, Elo per doubling."""
+    work: dict[str, StudentEstimate]
+    """a: doublings of the time of counted work per doubling."""
     time: dict[str, StudentEstimate]
-    """a: doublings of time per doubling."""
+    """The same of measured time."""
+    equal_work: dict[str, StudentEstimate]
+    """c, Elo per doubling, where the time of counted work is equal."""
     equal_time: dict[str, StudentEstimate]
-    """c, Elo per doubling."""
+    """The same where measured time is equal."""
 
 
 def fit(grid: Grid) -> Fits:
-    """Fit all three models; raise ValueError without runs."""
+    """Fit all models; raise ValueError without runs."""
     x = _logs(grid.runs)
-    time = _log_times(grid.runs)
-    elo = [run.elo for run in grid.runs]
-    seeds, names = _seed_columns(grid)
-    alone = {
-        symbol: linear_regression(
-            np.column_stack([x[:, i], time, seeds]), elo, [symbol, "time", *names]
-        )[symbol]
-        for i, symbol in enumerate(SYMBOLS)
-    }
-    together = np.column_stack([x, seeds])
-    return Fits(
-        linear_regression(together, elo, [*SYMBOLS, *names]),
-        linear_regression(together, time, [*SYMBOLS, *names]),
-        alone,
-    )
+    counted, measured = _log_counted(grid, grid.runs), _log_measured(grid.runs)
+    elo = np.array([run.elo for run in grid.runs])
+    constants, names = _constants(grid)
+
+    def together(y: Floats) -> dict[str, StudentEstimate]:
+        return linear_regression(np.column_stack([x, constants]), y, [*SYMBOLS, *names])
+
+    def alone(time: Floats) -> dict[str, StudentEstimate]:
+        return {
+            symbol: linear_regression(
+                np.column_stack([x[:, i], time, constants]), elo, [symbol, "time", *names]
+            )[symbol]
+            for i, symbol in enumerate(SYMBOLS)
+        }
+
+    return Fits(together(elo), together(counted), together(measured), alone(counted),
+                alone(measured))  # fmt: skip
 
 
 def _logs(runs: Sequence[GridRun]) -> Floats:
@@ -120,25 +118,29 @@ def _logs(runs: Sequence[GridRun]) -> Floats:
     return np.array([[math.log2(level) for level in run.levels] for run in runs])
 
 
-def _log_times(runs: Sequence[GridRun]) -> Floats:
+def _log_counted(grid: Grid, runs: Sequence[GridRun]) -> Floats:
+    return np.array([math.log2(grid.counted_seconds(run)) for run in runs])
+
+
+def _log_measured(runs: Sequence[GridRun]) -> Floats:
     return np.array([math.log2(run.seconds) for run in runs])
 
 
-def _seed_columns(grid: Grid) -> tuple[Floats, list[str]]:
-    """Return float64[runs, seeds - 1], 1 where a run has that seed, and names of the columns."""
-    seeds = [runs[0].seed for runs in grid.by_seed][1:]
-    columns = [[float(run.seed == seed) for seed in seeds] for run in grid.runs]
-    return np.array(columns).reshape(len(grid.runs), len(seeds)), [f"seed {s}" for s in seeds]
+def _constants(grid: Grid) -> tuple[Floats, list[str]]:
+    """Return float64[runs, tournaments - 1], 1 where a run has played in one, and their names."""
+    names = [runs[0].tournament for runs in grid.by_tournament][1:]
+    columns = [[float(run.tournament == name) for name in names] for run in grid.runs]
+    return np.array(columns).reshape(len(grid.runs), len(names)), names
 
 
 def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
     """Return c of I less that of another hyper-parameter, with an interval over runs.
 
-    Runs are drawn anew within their seed, and both fits made again.
+    By counted work. Runs are drawn anew within their tournament, and both fits made again.
     """
     columns = [
-        np.column_stack([_logs(runs), _log_times(runs), [run.elo for run in runs]]).tolist()
-        for runs in grid.by_seed
+        np.column_stack([_logs(runs), _log_counted(grid, runs), [run.elo for run in runs]]).tolist()
+        for runs in grid.by_tournament
     ]
     place = SYMBOLS.index(symbol)
 
@@ -153,7 +155,7 @@ def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
 
 
 def _centred(rows: Floats) -> Floats:
-    """Subtract the means of a seed, which is what its constant does to a fit."""
+    """Subtract the means of a tournament, which is what its constant does to a fit."""
     centred: Floats = rows - rows.mean(axis=0)
     return centred
 
@@ -166,16 +168,15 @@ def _at_equal_time(rows: Floats, place: int) -> float:
 
 def grid_findings(grid: Grid) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of every claim."""
-    claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values(), *INNER_CLAIMS.values()]
+    claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values()]
     missing = grid.results.missing()
     if missing or not grid.runs:
         return dict.fromkeys(claims, Missing(missing or "nothing is planned"))
     found = fit(grid)
     return {
         MORE_CLAIM: found.elo[OUTER],
-        OUTER_CLAIM: found.equal_time[OUTER],
+        OUTER_CLAIM: found.equal_work[OUTER],
         **{claim: lead(grid, symbol) for symbol, claim in LEAD_CLAIMS.items()},
-        **{claim: found.equal_time[symbol] for symbol, claim in INNER_CLAIMS.items()},
     }
 
 
@@ -184,29 +185,58 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
     yield Heading("What more of each is worth")
     yield Paragraph(
         "Linear fits over all runs, in log2 of the hyper-parameters, with a constant of its own for"
-        " every seed. All others equal: Elo by I, E, m and ep together. At equal time: Elo by one"
-        " of them and by log2 of the time of training; of runs that took equally long, those with"
-        " more of one thing have less of the others. Intervals are over runs, by Student's t."
+        " every tournament. All others equal: Elo by I, E, m and ep together. At equal time: Elo by"
+        " one of them and by log2 of the time of training; of runs that took equally long, those"
+        f" with more of one thing have less of the others. {_work_words(grid)} Intervals are over"
+        " runs, by Student's t."
     )
     found = fit(grid)
-    rows = {f"{symbol}, all others equal": Row(found.elo[symbol]) for symbol in SYMBOLS}
-    rows |= {f"{symbol}, at equal time": Row(found.equal_time[symbol]) for symbol in SYMBOLS}
+    sets = (
+        ("all others equal", found.elo),
+        ("at equal time, counted", found.equal_work),
+        ("at equal time, measured", found.equal_time),
+    )
+    rows = {
+        f"{symbol}, {name}": Row(estimates[symbol]) for name, estimates in sets
+        for symbol in SYMBOLS
+    }  # fmt: skip
     yield Picture(
         "doubling",
         draw_intervals(rows, "What a doubling is worth", "Elo", threshold=0.0,
                        number_format="+.0f"),
-        "Levels differ by a factor of at most three, so that a doubling is within the data.",
+        "Levels differ by a factor of at most three, so that a doubling is within the data. No"
+        " error of measuring stands beside: how far runs lie from the fit, from which the intervals"
+        " are made, has the error of their Elo in it.",
     )  # fmt: skip
-    yield DataTable(
+    yield _table(found)
+
+
+def _work_words(grid: Grid) -> str:
+    finished = grid.results.runs
+    simulation, sample = grid.prices
+    return (
+        "Counted time is the number of simulations of self-play and of examples learned, each at"
+        f" its mean price over all runs ({1e6 * simulation:.3g} and {1e6 * sample:.3g}"
+        " microseconds); claims rest on it, as the noise of measured times pulls coefficients away"
+        " from where they belong. Measured times differ from it by a factor of"
+        f" {2 ** disagreement(finished, grid.prices):.2f} (one standard deviation)."
+    )
+
+
+def _table(found: Fits) -> DataTable:
+    return DataTable(
         "doubling-effects",
         "Effect of doubling a hyper-parameter",
         [
             "parameter", Column("Elo, all others equal", "+.0f"),
-            Column("doublings of time", ".2f"), Column("Elo at equal time", "+.0f"),
+            Column("doublings of counted time", ".2f"),
+            Column("doublings of measured time", ".2f"),
+            Column("Elo at equal time, counted", "+.0f"),
+            Column("Elo at equal time, measured", "+.0f"),
         ],
         [
-            [f"{symbol}, {FACTORS[symbol].title}", found.elo[symbol], found.time[symbol],
-             found.equal_time[symbol]]
+            [f"{symbol}, {FACTORS[symbol].title}", found.elo[symbol], found.work[symbol],
+             found.time[symbol], found.equal_work[symbol], found.equal_time[symbol]]
             for symbol in SYMBOLS
         ],
     )  # fmt: skip

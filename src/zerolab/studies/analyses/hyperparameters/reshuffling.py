@@ -65,14 +65,12 @@ def _groups(left: tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[list[tupl
         yield from ([members, *rest] for rest in _groups(others, sizes[1:]))
 
 
-_EXPECTED_RANGE = {2: 1.128, 3: 1.693}
-"""Of the numbers of a normal sample, in standard deviations."""
-
-
 def range_by_chance(groups: Sequence[Sequence[float]]) -> float | None:
     """Return the largest difference to expect of means that differ by chance alone.
 
-    From the spread within groups, which must be two or three; None where no group has two runs.
+    From the spread within groups, which must be two or three: the range of n numbers of a normal
+    sample is then n / sqrt(pi) standard deviations on average, which is exact for no other n. None
+    where no group has two runs.
     """
     variances = [float(np.var(group, ddof=1)) for group in groups if len(group) > 1]
     weights = [len(group) - 1 for group in groups if len(group) > 1]
@@ -80,4 +78,4 @@ def range_by_chance(groups: Sequence[Sequence[float]]) -> float | None:
         return None
     variance = float(np.average(variances, weights=weights))
     of_means = variance * float(np.mean([1 / len(group) for group in groups]))
-    return _EXPECTED_RANGE[len(groups)] * math.sqrt(of_means)
+    return len(groups) / math.sqrt(math.pi) * math.sqrt(of_means)
