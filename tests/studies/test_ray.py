@@ -26,9 +26,9 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import Design, PlannedTournament, planned_run
 from zerolab.studies.engine import node, ray_cluster
 from zerolab.studies.engine import ray as engine
-from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.ray import RayWorkers
 from zerolab.studies.engine.ray_cluster import gpu_share
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
 
