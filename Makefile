@@ -46,4 +46,6 @@ $(VENV)/developer: $(VENV)/user
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable examples
 	$(BIN)/python -m pip install --quiet --editable '.[oracle]' || \
 		echo "BitBully cannot be installed here: its tests will be skipped"
+	$(BIN)/python -m pip install --quiet --editable '.[cluster]' || \
+		echo "Ray cannot be installed here: its tests will be skipped"
 	touch $@
