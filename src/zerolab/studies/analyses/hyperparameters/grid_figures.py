@@ -126,8 +126,8 @@ def _drawn_words(grid: Grid) -> str:
     )
     return (
         f"Share of draws: in a bootstrap, {drawn}, how often a combination is on the front of Elo"
-        " and total time. Combinations with equal shares cannot be told apart, whichever of them is"
-        " on the front as drawn."
+        " and total time. Where the share is well between 0 and 1, chance decided whether it is on"
+        " the front as drawn."
     )
 
 
