@@ -13,6 +13,7 @@ from zerolab.studies.analyses.elo import (
     elo_table,
     random_sample,
 )
+from zerolab.studies.analyses.titles import GAME_TITLES
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
@@ -48,13 +49,13 @@ A loose orientation only: Connect Four's policies were not mirrored with the boa
 a loss played with the network of the last one [WangCode]; see the study ``defects``.
 """
 
-_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
 
 
 def _title(part: str) -> str:
     game, size = part.rsplit("-", 1)
-    return f"{_TITLES[game]} {size}"
+    return f"{GAME_TITLES[game]} {size}"
 
 
 def _value_beats_sum(part: str) -> Claim:
@@ -252,7 +253,9 @@ def _losses(results: Results) -> Iterator[Block]:
         if panels:
             yield Picture(
                 f"losses-{game.replace('_', '-')}",
-                draw_curves(panels, f"Losses of {_TITLES[game]}", "iteration", "loss", columns=4),
+                draw_curves(
+                    panels, f"Losses of {GAME_TITLES[game]}", "iteration", "loss", columns=4
+                ),
                 "Means over the last epoch of every iteration; the band is one standard deviation"
                 " between runs. As Figs 7 to 9 of [Wang2020a].",
             )

@@ -11,6 +11,7 @@ from zerolab.studies.analyses.elo import (
     random_sample,
     rated_sample,
 )
+from zerolab.studies.analyses.titles import GAME_TITLES
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
@@ -53,7 +54,7 @@ BY_ITERATION = "by-iteration"
 """The tournament between networks of baseline and WRoRa after some iterations."""
 GAMES = ("gobang", "connect_four", "othello")
 
-_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+
 _NAMES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
     "wrora": "WRoRa", ADAPTIVE: "WRoRa, adaptive",
@@ -63,7 +64,7 @@ _FIGURE = "[Wang2020b, Fig. 5.2]"
 GAIN_CLAIMS = {
     (game, variant): Claim(
         f"{variant}-{game.replace('_', '-')}",
-        f"{_NAMES[variant]} gives stronger players of {_TITLES[game]} than the baseline.",
+        f"{_NAMES[variant]} gives stronger players of {GAME_TITLES[game]} than the baseline.",
         _FIGURE,
         f"mean tournament Elo of runs with {_NAMES[variant]} less that of the baseline",
         0.0,
@@ -152,7 +153,7 @@ def _strength(results: Results) -> Iterator[Block]:
     for game in GAMES:
         if played := results.tournaments.get(game):
             samples = {_NAMES[each]: _elos(results, game, each) for each in (*VARIANTS, ADAPTIVE)}
-            groups[_TITLES[game]] = {**samples, "Random": random_sample(played)}
+            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(played)}
     yield Heading("Elo by variant")
     if not groups:
         yield Paragraph(f"No tournament is finished: {results.missing()}.")
@@ -179,11 +180,11 @@ def _tests(results: Results) -> Iterator[Block]:
             gain = paired_difference(elos, base)
             rows.append(
                 [
-                    _TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
+                    GAME_TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
                     sign_test(differences), rank_test(elos, base),
                 ]
             )  # fmt: skip
-            lines[f"{_TITLES[game]}, {_NAMES[variant]}"] = Row(gain, differences)
+            lines[f"{GAME_TITLES[game]}, {_NAMES[variant]}"] = Row(gain, differences)
     if not rows:
         return
     yield Heading("Gain over the baseline")
@@ -220,9 +221,9 @@ def _iterations(results: Results) -> Iterator[Block]:
                 )
                 for variant in (BASELINE, "wrora")
             }
-            groups[f"{_TITLES[game]}, {iteration}"] = samples
+            groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
             base, warm = (list(each.values) for each in samples.values())
-            rows.append([_TITLES[game], iteration, difference_of_means(warm, base)])
+            rows.append([GAME_TITLES[game], iteration, difference_of_means(warm, base)])
     if not groups:
         return
     yield Heading("Gain during training")
@@ -247,7 +248,7 @@ def _switches(results: Results) -> Iterator[Block]:
             if str(level).startswith(UNTIL)
         }
         for switch, level in sorted(levels.items()):
-            groups.setdefault(f"I' = {switch}", {})[_TITLES[game]] = _elos(results, game, level)
+            groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = _elos(results, game, level)
     if not groups:
         return
     yield Heading("When the warm start ends")
@@ -271,7 +272,7 @@ def _adaptive_ends(results: Results) -> DataTable:
     """Return in how many iterations each run with an adaptive end had a warm start."""
     rows = [
         [
-            _TITLES[run.planned.part], run.planned.settings.seed,
+            GAME_TITLES[run.planned.part], run.planned.settings.seed,
             sum((record.warm_start_weight or 0) > 0 for record in run.of(SelfPlayRecord)),
             run.planned.settings.iterations,
         ]
