@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from made_up_runs import made_up_results
 
-from zerolab.studies.analyses import defects, losses, warm_starts
+from zerolab.ratings.score import Z95
+from zerolab.studies.analyses import defects, losses, warm_starts, win_labels
+from zerolab.studies.analyses.elo import training_elo_errors
 from zerolab.studies.analyses.losses import LAMBDA
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.defects import Defects
@@ -69,6 +74,49 @@ def test_the_weakest_combination_decides_whether_all_learn():
     assert weakest.value == pytest.approx(min(means))
 
 
+def test_the_error_of_random_counts_where_all_are_compared_with_it():
+    """Twenty runs of one strength, and a Random measured badly."""
+    design = LossFunctions().design("small")
+    exact = made_up_results("small", design, alike, noise)
+    rough = made_up_results("small", design, alike, noise, error=200.0)
+    assert losses._weakest(exact).p_value(0.0) < 0.01
+    assert losses._weakest(rough).p_value(0.0) > 0.1
+    assert losses._weakest(rough).value == losses._weakest(exact).value
+
+
+def test_a_grid_that_is_not_finished_leaves_claims_about_losses_alone():
+    full = losses_results(300.0, "mini")
+    runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
+    played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
+    part = Results("mini", full.design, runs, played)
+    assert part.missing()
+    assert losses._weakest(part) == losses._weakest(full)
+    assert not isinstance(losses._correlation(part), Missing)
+
+
+def test_published_elo_stands_above_the_published_random():
+    sample = losses._above_random(
+        losses_results(0.0), "othello-5x5", "sum", losses.PUBLISHED["othello-5x5"]
+    )
+    assert sample.published == -15 + 735
+    assert np.mean(sample.values) == pytest.approx(300, abs=40)
+
+
+def gate(number, accepted, error, elo=0.0):
+    return GateRecord(
+        iteration=number, wall_seconds=0, accepted=accepted, elo=elo, candidate_elo=elo,
+        candidate_elo_low=elo - Z95 * error, candidate_elo_high=elo + Z95 * error,
+    )  # fmt: skip
+
+
+def test_errors_of_training_elo_add_up_over_accepted_candidates():
+    full = losses_results(0.0, "mini")
+    gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
+    no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
+    run = replace(full.runs[0], records=[*gates, no_games])
+    assert training_elo_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
+
+
 def test_ranks_by_hand():
     assert losses._ranks([(1, 10), (2, 20), (3, 30)]) == pytest.approx(1)
     assert losses._ranks([(1, 30), (2, 20), (3, 10)]) == pytest.approx(-1)
@@ -118,9 +166,56 @@ def test_gains_of_warm_starts_are_found():
 
 
 def test_the_lead_is_over_the_best_other_variant():
-    lead = warm_starts._lead(warm_results({"wro": 100.0, "wrora": 400.0}))
-    assert lead.value == pytest.approx(300, abs=40)
-    assert lead.low < 300 < lead.high
+    results = warm_results({"wro": 100.0, "wrora": 400.0})
+    lead = warm_starts._lead(results)
+
+    def mean(variant):
+        return np.mean([
+            results.tournaments[game].rating(run).elo
+            for game in warm_starts.GAMES for run in results.where(game, variant=variant)
+        ])  # fmt: skip
+
+    assert lead.value == pytest.approx(mean("wrora") - mean("wro"))
+    assert lead.low < lead.value < lead.high
+
+
+def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
+    results = warm_results({"wrora-adaptive": 300.0}, "mini")
+    document = warm_starts.document(results)
+    tables = {table.name: table for table in document.tables}
+    assert {row[1] for row in tables["elo-by-variant"].rows} == {
+        "Baseline", "Rollout", "RAVE", "RoRa", "WRo", "WRoRa", "Random"
+    }  # fmt: skip
+    gains = [row for row in tables["gain-tests"].rows if row[1] == "WRoRa, adaptive"]
+    assert [row[0] for row in gains] == ["Gobang", "Connect Four", "Othello"]
+    assert all(row[2].value == pytest.approx(300, abs=80) for row in gains)
+    ends = list(dict.fromkeys(row[0] for row in tables["switch-elo"].rows))
+    assert ends == [*(f"I' = {end}" for end in (0, 1, 3, 5, 8)), "adaptive"]
+
+
+def test_networks_under_several_names_are_counted():
+    """Two runs a game without an accepted candidate share their untrained network, if of a seed."""
+    results = warm_results({}, "mini")
+    assert warm_starts._repeated(results).startswith("0 of the 54 players")
+    runs = [
+        replace(run, records=[
+            record.model_copy(update={"accepted": False})
+            if isinstance(record, GateRecord) and record.iteration > 3 else record
+            for record in run.records
+        ])
+        for run in results.runs
+    ]  # fmt: skip
+    few = replace(results, runs=runs)
+    assert warm_starts._repeated(few).startswith("36 of the 54 players")
+
+
+def test_pairs_are_of_one_seed_where_a_run_is_gone():
+    full = warm_results({"wrora": 200.0}, "mini")
+    first = full.where("gobang", variant="baseline")[0]
+    part = replace(full, runs=[run for run in full.runs if run is not first])
+    line = warm_starts._pairs(part, "gobang", "wrora", "")
+    assert len(line.runs) == len(line.errors) == 2
+    warm_starts.document(part)
 
 
 def test_gains_by_iteration_come_from_their_own_tournament():
@@ -165,6 +260,7 @@ def test_what_a_defect_favours_is_found():
     assert found["absolute-winner-favours-policy"] == "holds"
     assert found["absolute-winner-loss"] == "holds"
     assert found["labels-are-no-ceiling"] == "no data"
+    assert "optimizer-costs-strength" not in found
     found = words(defects._found(defect_results(0.0)))
     assert found["mirrored-policy-favours-value"] == "undecided at this scale"
 
@@ -181,6 +277,68 @@ def test_an_interaction_is_a_difference_of_differences():
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
     assert defects._favour(results, defects.MIRROR, "value").value == pytest.approx(by_hand)
+
+
+def test_names_of_one_network_vary_less_than_runs():
+    def elo(planned):
+        return noise(planned)
+
+    design = Defects().design("small")
+    results = made_up_results("small", design, alike, elo, error=5.0)
+    closed = results.tournaments[f"{defects.CLOSURE}-{defects.CLOSED}"]
+    rng = np.random.default_rng(4)
+    for name, rating in closed.by_name.items():
+        closed.by_name[name] = rating._replace(elo=rating.elo + rng.normal(0, 5.0))
+    hidden = defects._hidden(results)
+    assert hidden.value == pytest.approx(5 / 20, abs=0.15)
+    assert words(defects._found(results))["closure-hides-spread"] == "holds"
+    table = next(
+        each for each in defects.document(results).tables
+        if each.name == f"{defects.CLOSURE}-elo"
+    )  # fmt: skip
+    assert {row[2] for row in table.rows if row[1] == defects.SHARED} == {1}
+    assert {row[2] for row in table.rows if row[1] == defects.OWN} == {6}
+
+
+def test_the_share_of_true_labels_is_decided_by_positions():
+    """One seed is enough, and what an earlier version computed is none."""
+    full = defect_results(0.0)
+    shares = {"on_labels": 0.7, "on_outcomes": 0.6, "ceiling": 0.8, "held_out": 400.0}
+    found = {**shares, "distinct": 300.0, "true_labels": 240.0}
+    labels = [f"{each.part}: {each.label}" for each in full.design.computations]
+    assert labels
+    with_counts = replace(full, computed=dict.fromkeys(labels, found))
+    ceiling = defects._ceiling(with_counts)
+    assert (ceiling.successes, ceiling.trials) == (240, 300)
+    assert words(defects._found(with_counts))["labels-are-no-ceiling"] == "holds"
+    stale = replace(full, computed={label: {"ceiling": 0.8} for label in labels})
+    defects.document(stale)
+    assert "earlier version" in defects._ceiling(stale).note
+
+
+def test_distinct_positions_are_counted_once():
+    planes = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    outcomes, given = np.array([1, -1, 1], np.int8), np.array([1, 0, 1], np.int8)
+    found = win_labels._distinct(win_labels._Data(planes, outcomes, given))
+    assert found == {"distinct": 2.0, "true_labels": 1.0}
+
+
+@pytest.mark.parametrize("study", ["losses", "warm", "defects"])
+def test_runs_that_are_removed_after_their_tournament_are_no_error(study):
+    """Folders of runs may be removed to save room; ratings stay."""
+    full, module = {
+        "losses": (losses_results(0.0, "mini"), losses),
+        "warm": (warm_results({}, "mini"), warm_starts),
+        "defects": (defect_results(0.0, "mini"), defects),
+    }[study]
+    none = replace(full, runs=[])
+    module.document(none)
+    assert set(words(module._found(none)).values()) == {"no data"}
+    factor = "variant" if study == "warm" else "loss"
+    gone = full.runs[0].factors[factor]
+    some = replace(full, runs=[run for run in full.runs if run.factors.get(factor) != gone])
+    module.document(some)
+    assert "no data" in words(module._found(some)).values()
 
 
 def test_runs_without_defects_are_those_of_the_study_of_losses():

@@ -14,8 +14,8 @@ _RUNS = {
         " the published ones, and each example learned under one symmetry instead of all"
     ),
     "small": (
-        "networks of some ten thousand weights, iterations and simulations cut to a quarter or half"
-        " of the published ones, and each example learned under one symmetry instead of all"
+        "networks of some fifty thousand weights, iterations and simulations cut to a fraction of"
+        " the published ones, and each example learned under one symmetry instead of all"
     ),
     "paper": "the published sizes of networks and runs",
 }
@@ -24,7 +24,7 @@ _RUNS = {
 def limits(scale: str, seeds: int, what: str) -> str:
     """Return what a reader must know before anything else.
 
-    `seeds` is the number of runs per setting; `what` the subject of the study, such as
+    `seeds` is the largest number of runs per setting; `what` the subject of the study, such as
     ``which loss function is best``, to follow "nothing follows about" and the like.
     """
     if scale == "smoke":
@@ -44,7 +44,7 @@ def limits(scale: str, seeds: int, what: str) -> str:
 
 def _seeds(seeds: int) -> str:
     if seeds > 1:
-        return f"{seeds} runs of each setting, which differ in their seed"
+        return f"up to {seeds} runs of each setting, which differ in their seed"
     return (
         "one run of each setting, so that settings cannot be told from chance where nothing else"
         " averages over it"

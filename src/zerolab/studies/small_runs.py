@@ -1,6 +1,6 @@
 """What `smoke`, `mini` and `small` change in the papers' presets so that runs take seconds.
 
-Networks have a few thousand weights (`smoke`, `mini`) or some hundred thousand (`small`), games are
+Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), games are
 searched less deeply, and every example is shown under one random symmetry per epoch instead of all:
 learning would take most of the time otherwise.
 """

@@ -69,12 +69,20 @@ class StudentEstimate(NamedTuple):
     @property
     def low(self) -> float:
         """The lower end of the 95 % interval."""
-        return self.value - self._margin()
+        return self.value - self.margin()
 
     @property
     def high(self) -> float:
         """The upper end of the 95 % interval."""
-        return self.value + self._margin()
+        return self.value + self.margin()
+
+    def margin(self, level: float = LEVEL) -> float:
+        """Return half the length of the interval that holds 1 - level."""
+        if not self._is_known():
+            return math.inf
+        if self.error == 0.0:
+            return 0.0 if math.exp2(-self.freedom) < level else math.inf
+        return _student_quantile(self.freedom, level) * self.error
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of a t-test."""
@@ -87,13 +95,6 @@ class StudentEstimate(NamedTuple):
 
     def _is_known(self) -> bool:
         return self.freedom > 0 and self.error < math.inf
-
-    def _margin(self) -> float:
-        if not self._is_known():
-            return math.inf
-        if self.error == 0.0:
-            return 0.0 if math.exp2(-self.freedom) < LEVEL else math.inf
-        return _student_quantile(self.freedom) * self.error
 
 
 class BootstrapEstimate(NamedTuple):
@@ -173,15 +174,28 @@ def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
 
 def difference_of_means(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
     """Return the mean of one less that of other, whose variances may differ [Welch1947]."""
-    first, second = _mean(_numbers(one)), _mean(_numbers(other))
-    value = first.value - second.value
-    error = math.hypot(first.error, second.error)
+    return weighted_sum([(1.0, mean_of(one)), (-1.0, mean_of(other))])
+
+
+def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstimate:
+    """Return the sum of independent estimates times their weights, none of which is 0.
+
+    Variances may differ; degrees of freedom are those of [Welch1947]. An error that is known rather
+    than estimated has infinitely many. Raises ValueError for no terms.
+    """
+    if not terms:
+        raise ValueError("a sum of no estimates")
+    value = sum(weight * each.value for weight, each in terms)
+    errors = [abs(weight) * each.error for weight, each in terms]
+    error = math.hypot(*errors)
     if math.isinf(error):
         return StudentEstimate(value, math.inf, 0)
     if error == 0.0:
-        return StudentEstimate(value, 0.0, first.freedom + second.freedom)
-    shares = [(each.error / error) ** 4 / each.freedom for each in (first, second)]
-    return StudentEstimate(value, error, 1.0 / sum(shares))
+        return StudentEstimate(value, 0.0, sum(each.freedom for _, each in terms))
+    shares = sum(
+        (part / error) ** 4 / each.freedom for part, (_, each) in zip(errors, terms, strict=True)
+    )
+    return StudentEstimate(value, error, 1.0 / shares if shares else math.inf)
 
 
 def sign_test(differences: ArrayLike) -> float:
@@ -377,7 +391,7 @@ def _student_tail(freedom: float, t: float) -> float:
     return float(stdtr(freedom, -t))
 
 
-def _student_quantile(freedom: float) -> float:
+def _student_quantile(freedom: float, level: float = LEVEL) -> float:
     from scipy.special import stdtrit  # noqa: PLC0415
 
-    return float(stdtrit(freedom, 1 - LEVEL / 2))
+    return float(stdtrit(freedom, 1 - level / 2))

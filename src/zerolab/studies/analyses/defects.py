@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import sqrt
 from statistics import mean, stdev
 
-from zerolab.studies.analyses.elo import elo_sample, elo_table, random_sample, rated_sample
+from zerolab.ratings.bayes import Rating
+from zerolab.studies.analyses.elo import (
+    elo_sample,
+    elo_table,
+    gone,
+    random_sample,
+    rated_sample,
+    unfinished,
+)
 from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.joint_estimates import spread_ratio
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.samples import Sample
+from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
+    Column,
+    DataTable,
     Document,
     Heading,
     Paragraph,
     Picture,
 )
 from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import Estimate, bootstrap, difference_of_means
+from zerolab.studies.statistics import BinomialEstimate, Estimate, bootstrap, difference_of_means
 
 MIRROR = "mirrored-policy"
 WINNER = "absolute-winner"
@@ -30,11 +43,13 @@ LABELS = "win-labels"
 RIGHT, DEFECTIVE = "right", "defective"
 CLOSED = "closed"
 """The tournament in which runs of a loss share the network of the last one."""
+OWN, SHARED = "own networks", "the last run's network"
 LOSSES = ("policy", "value", "sum")
 RATES = (0.001, 0.005, 0.01)
 DEFAULT_RATE = 0.005
 """The published learning rate, in place of which the defective code takes 0.001."""
 
+_CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")  # with their own networks, and with shared ones
 _ABOUT = {
     MIRROR: "Connect Four's mirrored boards come with the policy of the board that they mirror"
     " [WangCode]. Conflicting targets for the policy should favour learning the value alone.",
@@ -70,7 +85,7 @@ WINNER_CLAIM = _interaction(
 )
 EASY_CLAIM = Claim(
     "absolute-winner-loss",
-    "With absolute winners the loss of the value falls to nearly nothing.",
+    "Absolute winners make the loss of the value less than half as large.",
     "[Wang2020a]",
     "loss of the value in the last epoch of runs that minimise the sum, with the defect divided by"
     " without",
@@ -81,25 +96,19 @@ CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
     "Sharing the last run's network hides how far runs differ.",
     "[WangCode]",
-    "standard deviation of Elo between runs of a loss, mean over losses: shared networks less own",
-    0.0,
+    "standard deviation of Elo within a loss, pooled over losses: between the names of one network"
+    " divided by between runs with their own",
+    1.0,
     "below",
 )
 LABEL_CLAIM = Claim(
     "labels-are-no-ceiling",
     "A perfect predictor scores less than 90 % on the defective labels.",
     "[Clausen2021, Table 1]",
-    "share of held-out positions whose label is the true outcome",
+    "share of the distinct held-out positions of the first data set whose label is the true"
+    " outcome",
     0.9,
     "below",
-)
-RATE_CLAIM = Claim(
-    "optimizer-costs-strength",
-    "Making Adam anew, at its own rate, costs strength.",
-    "[AZG]",
-    "mean tournament Elo of runs with the published learning rate, without the defect less with it",
-    0.0,
-    "above",
 )
 
 
@@ -112,6 +121,7 @@ def document(results: Results) -> Document:
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),
+        *_rates(results),
         *_closed(results),
         *_labelled(results),
     ]
@@ -129,7 +139,6 @@ def _found(results: Results) -> dict[Claim, Estimate | Missing]:
         EASY_CLAIM: _easier(results),
         CLOSURE_CLAIM: _hidden(results),
         LABEL_CLAIM: _ceiling(results),
-        RATE_CLAIM: _rates(results),
     }
 
 
@@ -139,13 +148,15 @@ def _elos(results: Results, part: str, runs: Sequence[TrainedRun]) -> list[float
 
 def _favour(results: Results, part: str, loss: str) -> Estimate | Missing:
     """Return by how much more a defect makes a loss look better than the sum."""
-    if part not in results.tournaments:
-        return Missing(results.missing(part))
+    if missing := unfinished(results, [part]):
+        return missing
     groups = [
         _elos(results, part, results.where(part, defect=defect, loss=each))
         for defect in (DEFECTIVE, RIGHT)
         for each in (loss, "sum")
     ]
+    if not all(groups):
+        return gone(results, part)
     return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
 
 
@@ -159,51 +170,87 @@ def _easier(results: Results) -> Estimate | Missing:
     return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
 
 
-def _shared_elos(results: Results, key: str) -> list[list[float]]:
-    """Return the Elo of the players of a tournament of the closure, by loss."""
+def _closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
+    """Return the ratings of the players of a tournament of the closure, by loss."""
     rated = results.tournaments[key].by_name
-    return [
-        [rated[run.planned.label].elo for run in results.where(CLOSURE, loss=loss)]
+    return {
+        loss: [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
         for loss in LOSSES
-    ]
+    }
 
 
 def _hidden(results: Results) -> Estimate | Missing:
-    keys = (f"{CLOSURE}-{CLOSED}", CLOSURE)
-    if not all(key in results.tournaments for key in keys):
-        return Missing(results.missing(CLOSURE))
-    groups = [elos for key in keys for elos in _shared_elos(results, key)]
-    if any(len(elos) < 2 for elos in groups):
-        return Missing("one run per loss: no spread to compare")
+    """Return how widely the names of one network vary, compared with runs.
 
-    def difference(*drawn: list[float]) -> float:
-        spreads = [stdev(elos) for elos in drawn]
-        return mean(spreads[: len(LOSSES)]) - mean(spreads[len(LOSSES) :])
+    Names of one network are no runs. They vary as games do, all of which were played by each of
+    them, so their Elo is a sample of what games alone make of one strength.
+    """
+    if missing := unfinished(results, _CLOSURES):
+        return missing
+    own, shared = (
+        [[rating.elo for rating in ratings] for ratings in _closure_ratings(results, key).values()]
+        for key in _CLOSURES
+    )
+    found = spread_ratio(shared, own)
+    return Missing("one run per loss: no spread to compare") if found is None else found
 
-    return bootstrap(*groups, statistic=difference)
 
-
-def _computed(results: Results, defect: str, name: str) -> list[float]:
+def _computed(results: Results, defect: str, names: Sequence[str]) -> list[list[float]]:
+    """Return some results of every computation that has them all, in order of seeds."""
     prefix = f"{LABELS}: {defect}/"
-    return [each[name] for label, each in results.computed.items() if label.startswith(prefix)]
+    return [
+        [each[name] for name in names]
+        for label, each in results.computed.items()
+        if label.startswith(prefix) and set(names) <= each.keys()
+    ]
+
+
+def _uncomputed(results: Results) -> Missing:
+    """Return why there are no numbers of the labels."""
+    left = results.missing(LABELS)
+    stale = "they were computed by an earlier version, without some numbers: remove"
+    keys = [each.key for each in results.design.computations if each.part == LABELS]
+    return Missing(left or f"{stale} {', '.join(f'computed/{key}.json' for key in keys)}")
 
 
 def _ceiling(results: Results) -> Estimate | Missing:
-    shares = _computed(results, DEFECTIVE, "ceiling")
-    if not shares:
-        return Missing(results.missing(LABELS))
-    return bootstrap(shares, statistic=mean)
+    """Return the share in one data set: two would have positions in common."""
+    counts = _computed(results, DEFECTIVE, ["true_labels", "distinct"])
+    if not counts:
+        return _uncomputed(results)
+    true, distinct = counts[0]
+    return BinomialEstimate(int(true), int(distinct))
 
 
-def _rates(results: Results) -> Estimate | Missing:
+def _rates(results: Results) -> Iterator[Block]:
+    """Show what the learning rate does, and making Adam anew; the papers say nothing of either."""
     if OPTIMIZER not in results.tournaments:
-        return Missing(results.missing(OPTIMIZER))
-    rate = f"{DEFAULT_RATE:g}"
-    groups = [
-        _elos(results, OPTIMIZER, results.where(OPTIMIZER, defect=each, rate=rate))
-        for each in (RIGHT, DEFECTIVE)
-    ]
-    return difference_of_means(*groups)
+        return
+    published = f"{DEFAULT_RATE:g}"
+    low, high = (f"{rate:g}" for rate in (min(RATES), max(RATES)))
+    pairs = {
+        f"rate {high} less {low}, without the defect": ((RIGHT, high), (RIGHT, low)),
+        f"without the defect less with it, rate {published}": (
+            (RIGHT, published), (DEFECTIVE, published),
+        ),
+    }  # fmt: skip
+    rows: list[list[Cell]] = []
+    for title, pair in pairs.items():
+        one, other = (
+            _elos(results, OPTIMIZER, results.where(OPTIMIZER, defect=defect, rate=rate))
+            for defect, rate in pair
+        )
+        if one and other:
+            rows.append([title, difference_of_means(one, other)])
+    if not rows:
+        return
+    yield Paragraph(
+        f"With the defect every rate is 0.001, so its runs stand at the published rate,"
+        f" {published}, alone. No paper says what these differences are; they are shown without a"
+        " verdict."
+    )
+    columns: list[str | Column] = ["difference", Column("Elo", "+.0f")]
+    yield DataTable("rate-differences", "What learning rates and the defect do", columns, rows)
 
 
 def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
@@ -219,7 +266,12 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         groups[f"{factor} {level}"] = {
             defect: elo_sample(played, results.where(part, defect=defect, **{factor: level}))
             for defect in (RIGHT, DEFECTIVE)
+            if results.where(part, defect=defect, **{factor: level})
         }
+    groups = {title: samples for title, samples in groups.items() if samples}
+    if not groups:
+        yield Paragraph(f"{gone(results, part).note}.")
+        return
     yield Picture(
         part,
         draw_bars(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
@@ -236,23 +288,38 @@ def _title(part: str) -> str:
 def _closed(results: Results) -> Iterator[Block]:
     yield Heading(_title(CLOSURE))
     yield Paragraph(_ABOUT[CLOSURE])
-    if not {CLOSURE, f"{CLOSURE}-{CLOSED}"} <= results.tournaments.keys():
-        yield Paragraph(f"Not finished: {results.missing(CLOSURE)}.")
+    if missing := unfinished(results, _CLOSURES):
+        yield Paragraph(f"Not finished: {missing.note}.")
         return
-    groups: dict[str, dict[str, Sample]] = {f"loss {loss}": {} for loss in LOSSES}
-    for key, name in ((CLOSURE, "own networks"), (f"{CLOSURE}-{CLOSED}", "the last run's network")):
-        rated = results.tournaments[key].by_name
-        for loss in LOSSES:
-            ratings = [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
-            groups[f"loss {loss}"][name] = rated_sample(ratings)
+    names = (OWN, SHARED)
+    rated = dict(zip(names, (_closure_ratings(results, key) for key in _CLOSURES), strict=True))
     yield Picture(
         CLOSURE,
-        draw_bars(groups, "Elo of the runs of a loss, by whose network plays", "tournament Elo"),
-        "With the last run's network, dots of a loss are one player under several names.",
-    )
-    yield elo_table(
-        f"{CLOSURE}-elo", "Tournament Elo by whose network plays", groups, "loss", "networks"
-    )
+        draw_bars(
+            {f"loss {loss}": {name: rated_sample(rated[name][loss]) for name in names}
+             for loss in LOSSES},
+            "Elo of the runs of a loss, by whose network plays", "tournament Elo",
+        ),
+        "With the last run's network, dots of a loss are one player under several names: their box"
+        " shows what games vary by, and nothing about other runs.",
+    )  # fmt: skip
+    rows: list[list[Cell]] = []
+    for loss in LOSSES:
+        for name in names:
+            if ratings := rated[name][loss]:
+                rows.append([loss, name, 1 if name == SHARED else len(ratings), *_spread(ratings)])
+    columns: list[str | Column] = [
+        "loss", "networks", "runs", Column("Elo", "+.0f"), Column("SD between players", ".0f"),
+        Column("error of measuring a player", ".0f"),
+    ]  # fmt: skip
+    yield DataTable(f"{CLOSURE}-elo", "Tournament Elo by whose network plays", columns, rows)
+
+
+def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
+    """Return the mean of some Elos, their standard deviation and the error of measuring one."""
+    sample = rated_sample(ratings)
+    error = sqrt(mean(each**2 for each in sample.errors))
+    return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, error
 
 
 def _labelled(results: Results) -> Iterator[Block]:
@@ -265,14 +332,15 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            defect: Sample([100 * share for share in _computed(results, defect, name)])
+            defect: Sample([100 * share for share, _ in found],
+                           [100 * sqrt(share * (1 - share) / count) for share, count in found])
             for defect in (RIGHT, DEFECTIVE)
-            if _computed(results, defect, name)
+            if (found := _computed(results, defect, [name, "held_out"]))
         }
         for name, title in titles.items()
-    }
+    }  # fmt: skip
     if not all(groups.values()):
-        yield Paragraph(f"Not finished: {results.missing(LABELS)}.")
+        yield Paragraph(f"Not finished: {_uncomputed(results).note}.")
         return
     yield Picture(
         LABELS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Column, DataTable
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.studies.statistics import StudentEstimate, difference_of_means, mean_of, spread
+from zerolab.training.records import GateRecord
 
 _PUBLISHED = 4  # the column of `elo_table` with published means
 _Any = TypeVar("_Any")
@@ -42,30 +44,80 @@ def random_sample(tournament: PlayedTournament, published: float | None = None) 
     return rated_sample([tournament.by_name["random"]], published)
 
 
+def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
+    """Return what is missing of some tournaments; None if all are finished.
+
+    Whatever else of their parts is not finished does not matter.
+    """
+    planned = {each.key: each for each in results.design.tournaments}
+    unplanned = [key for key in keys if key not in planned]
+    if unplanned:
+        return Missing(f"not studied at this scale: {', '.join(unplanned)}")
+    left = [key for key in keys if key not in results.tournaments]
+    if not left:
+        return None
+    trained = {run.planned.key for run in results}
+    entrants = {run.key for key in left for run in planned[key].entrants.values()}
+    untrained = len(entrants - trained)
+    told = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
+    return Missing("; ".join([*told, f"tournaments not finished: {', '.join(left)}"]))
+
+
+def gone(results: Results, part: str | None = None) -> Missing:
+    """Return that runs of some group are missing though their tournament is finished."""
+    left = results.missing(part)
+    return Missing(f"runs whose tournament is finished are not there any more: {left}")
+
+
 def elo_difference(
-    results: Results, part: str, factor: str, one: Level, other: Level
+    results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
 ) -> StudentEstimate | Missing:
     """Return how much more Elo runs of one level of a factor have than those of another one.
 
-    The interval is over runs, by Welch's t.
+    They played in the tournament of the part that has no name, or in another one. The interval is
+    over runs, by Welch's t.
     """
-    if part not in results.tournaments:
-        return Missing(results.missing(part))
-    tournament = results.tournaments[part]
-    samples = [
-        elo_sample(tournament, results.where(part, **{factor: level})).values
+    key = "-".join(filter(None, (part, tournament)))
+    if missing := unfinished(results, [key]):
+        return missing
+    first, second = (
+        elo_sample(results.tournaments[key], results.where(part, **{factor: level})).values
         for level in (one, other)
-    ]
-    return difference_of_means(*samples)
+    )
+    if not first or not second:
+        return gone(results, part)
+    return difference_of_means(first, second)
+
+
+def training_elo_errors(run: TrainedRun) -> list[float]:
+    """Return the standard errors of a run's training Elo after every gate.
+
+    Training Elo is a sum of the differences that accepted candidates showed in their gates, each
+    with games of its own, so their squared errors add up; a candidate that was turned down changes
+    neither. A gate that plays no games says nothing about strength, and adds nothing. That gates
+    accept those who were lucky in them is not a matter of these errors.
+    """
+    errors, variance = [], 0.0
+    for gate in run.of(GateRecord):
+        low, high = gate.candidate_elo_low, gate.candidate_elo_high
+        if gate.accepted and low is not None and high is not None:
+            variance += ((high - low) / (2 * Z95)) ** 2
+        errors.append(math.sqrt(variance))
+    return errors
 
 
 def elo_table(
     name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
 ) -> DataTable:
-    """Return means with intervals over runs, and what makes runs differ, beside published means."""
+    """Return means with intervals over runs, and what makes runs differ, beside published means.
+
+    Samples without runs are left out.
+    """
     rows: list[list[Cell]] = []
     for heading, samples in groups.items():
         for label, sample in samples.items():
+            if not sample.values:
+                continue
             found = spread(sample.values, sample.errors)
             rows.append(
                 [

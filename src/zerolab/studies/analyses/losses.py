@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import mean
 
 import numpy as np
 
@@ -11,9 +11,14 @@ from zerolab.studies.analyses.elo import (
     elo_difference,
     elo_sample,
     elo_table,
-    random_sample,
+    gone,
+    standard_error,
+    training_elo_errors,
+    unfinished,
 )
+from zerolab.studies.analyses.titles import GAME_TITLES
 from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.joint_estimates import smallest
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.curves import Curve, draw_curves
@@ -27,7 +32,13 @@ from zerolab.studies.report.document import (
     Picture,
 )
 from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import Estimate, bootstrap
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    bootstrap,
+    mean_of,
+    weighted_sum,
+)
 
 TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
 """The losses that are minimised, and what the papers call them."""
@@ -48,13 +59,13 @@ A loose orientation only: Connect Four's policies were not mirrored with the boa
 a loss played with the network of the last one [WangCode]; see the study ``defects``.
 """
 
-_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
 
 
 def _title(part: str) -> str:
     game, size = part.rsplit("-", 1)
-    return f"{_TITLES[game]} {size}"
+    return f"{GAME_TITLES[game]} {size}"
 
 
 def _value_beats_sum(part: str) -> Claim:
@@ -69,9 +80,7 @@ def _value_beats_sum(part: str) -> Claim:
     )
 
 
-VALUE_CLAIMS = {
-    part: _value_beats_sum(part) for part in ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
-}
+VALUE_CLAIMS = {part: _value_beats_sum(part) for part in PUBLISHED}
 POLICY_CLAIM = Claim(
     "policy-gobang-6x6",
     "In Gobang 6x6 minimising the loss of the policy alone is better than minimising the sum.",
@@ -125,10 +134,6 @@ def _parts(results: Results) -> list[str]:
     return [part for part in results.design.parts if part in results.tournaments]
 
 
-def _of_target(results: Results, part: str, target: str) -> list[TrainedRun]:
-    return results.where(part, loss=target)
-
-
 def _found(results: Results) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of every claim."""
     found: dict[Claim, Estimate | Missing] = {
@@ -142,25 +147,38 @@ def _found(results: Results) -> dict[Claim, Estimate | Missing]:
 
 
 def _weakest(results: Results) -> Estimate | Missing:
-    if results.missing():
-        return Missing(results.missing())
-    groups = []
-    for part, played in results.tournaments.items():
-        if part in results.design.parts:
-            lowest = played.by_name["random"].elo
-            for target in TARGETS:
-                runs = _of_target(results, part, target)
-                groups.append([played.rating(run).elo - lowest for run in runs])
-    return bootstrap(*groups, statistic=lambda *drawn: min(mean(elos) for elos in drawn))
+    """Return the Elo above Random's of the weakest combination, which was not known beforehand.
+
+    The error of Random's own rating is one more source of error for each of them. Its correlation
+    with those of the runs is left out: it is that of any two of the dozens of ratings whose sum is
+    0.
+    """
+    parts = list(results.design.parts)
+    if missing := unfinished(results, parts):
+        return missing
+    above = []
+    for part in parts:
+        played = results.tournaments[part]
+        lowest = played.by_name["random"]
+        known = StudentEstimate(lowest.elo, standard_error(lowest), math.inf)
+        for target in TARGETS:
+            elos = elo_sample(played, results.where(part, loss=target)).values
+            if not elos:
+                return gone(results, part)
+            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, known)]))
+    return smallest(above)
 
 
 def _correlation(results: Results) -> Estimate | Missing:
     """Return the mean rank correlation of both kinds of Elo, over parts, from all their runs."""
-    if results.missing():
-        return Missing(results.missing())
+    parts = list(results.design.parts)
+    if missing := unfinished(results, parts):
+        return missing
     groups = []
-    for part in _parts(results):
-        runs = [run for target in TARGETS for run in _of_target(results, part, target)]
+    for part in parts:
+        runs = [run for target in TARGETS for run in results.where(part, loss=target)]
+        if not runs:
+            return gone(results, part)
         played = results.tournaments[part]
         groups.append([(run.training_elo[-1], played.rating(run).elo) for run in runs])
     return bootstrap(*groups, statistic=lambda *drawn: float(np.mean([*map(_ranks, drawn)])))
@@ -176,38 +194,55 @@ def _ranks(pairs: Sequence[tuple[float, float]]) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
+def _above_random(
+    results: Results, part: str, target: str, published: Sequence[float] | None
+) -> Sample:
+    """Return the Elo of runs above Random's; `published` are all means of the game and size."""
+    played = results.tournaments[part]
+    lowest = played.by_name["random"].elo
+    found = elo_sample(played, results.where(part, loss=target))
+    known = published[list(TARGETS).index(target)] - published[-1] if published else None
+    return Sample([elo - lowest for elo in found.values], found.errors, known)
+
+
 def _tournaments(results: Results) -> Iterator[Block]:
     yield Heading("Tournament Elo")
-    groups: dict[str, dict[str, Sample]] = {}
-    for part in _parts(results):
-        played, published = results.tournaments[part], PUBLISHED.get(part, (None,) * 5)
-        samples = {
-            symbol: elo_sample(played, _of_target(results, part, target), known)
-            for (target, symbol), known in zip(TARGETS.items(), published, strict=False)
+    groups: dict[str, dict[str, Sample]] = {
+        _title(part): {
+            symbol: _above_random(results, part, target, PUBLISHED.get(part))
+            for target, symbol in TARGETS.items()
         }
-        groups[_title(part)] = {**samples, "random": random_sample(played, published[4])}
+        for part in _parts(results)
+    }
     if not groups:
         yield Paragraph(f"No tournament is finished: {results.missing()}.")
         return
     yield Picture(
         "tournament-elo",
-        draw_bars(groups, "Elo of final networks by the loss that was minimised", "tournament Elo"),
-        "All final networks of a game and size and Random play each other; the mean of all players"
-        " is 0. As Fig. 11 of [Wang2020a]. Published means are drawn beside; they are of larger"
-        " networks and longer runs, and two defects of the published code shaped them.",
-    )
-    yield elo_table("elo", "Tournament Elo by loss", groups, "game", "loss")
+        draw_bars(groups, "Elo of final networks by the loss that was minimised",
+                  "tournament Elo above Random's", baseline=0.0),
+        "All final networks of a game and size and Random play each other. As Fig. 11 of"
+        " [Wang2020a], but above Random's: the mean of all players is 0 there, and our runs are"
+        " fewer. The error of Random's own rating, which shifts all runs of a game alike, is left"
+        " out. Published means are drawn beside, as far above the published Random's; they are of"
+        " larger networks and longer runs, and two defects of the published code shaped them.",
+    )  # fmt: skip
+    yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
 
 def _training_elo(results: Results) -> Iterator[Block]:
-    panels = {
+    trained = {
         _title(part): {
-            symbol: _curve([run.training_elo for run in runs])
+            symbol: runs
             for target, symbol in TARGETS.items()
-            if (runs := _of_target(results, part, target))
+            if (runs := results.where(part, loss=target))
         }
         for part in results.design.parts
-        if results.where(part)
+    }
+    panels = {
+        title: {symbol: _training_curve(runs) for symbol, runs in each.items()}
+        for title, each in trained.items()
+        if each
     }
     if not panels:
         return
@@ -218,11 +253,19 @@ def _training_elo(results: Results) -> Iterator[Block]:
                     "training Elo", columns=2),
         "Elo of the best network after every iteration, from the games of the gates; the untrained"
         " network has 0. As Fig. 10 of [Wang2020a]. Every candidate meets its predecessor alone, so"
-        " errors add up, and networks that beat themselves gain most.",
+        " the errors of all gates add up, as thin bars show. They do not show that gates accept"
+        " candidates which were lucky in them, nor that networks which beat themselves gain most.",
     )  # fmt: skip
     groups = {
-        title: {symbol: Sample([runs[-1] for runs in curve.runs]) for symbol, curve in each.items()}
-        for title, each in panels.items()
+        title: {
+            symbol: Sample(
+                [run.training_elo[-1] for run in runs],
+                [training_elo_errors(run)[-1] for run in runs],
+            )
+            for symbol, runs in each.items()
+        }
+        for title, each in trained.items()
+        if each
     }
     yield Picture(
         "training-elo-final",
@@ -231,10 +274,17 @@ def _training_elo(results: Results) -> Iterator[Block]:
     )
 
 
-def _curve(runs: Sequence[Sequence[float]]) -> Curve:
+def _training_curve(runs: Sequence[TrainedRun]) -> Curve:
+    return _curve([run.training_elo for run in runs], [training_elo_errors(run) for run in runs])
+
+
+def _curve(runs: Sequence[Sequence[float]], errors: Sequence[Sequence[float]] = ()) -> Curve:
     longest = max(map(len, runs))
-    padded = [[*each, *[float("nan")] * (longest - len(each))] for each in runs]
-    return Curve(range(1, longest + 1), padded)
+    padded, padded_errors = (
+        [[*each, *[float("nan")] * (longest - len(each))] for each in rows]
+        for rows in (runs, errors)
+    )
+    return Curve(range(1, longest + 1), padded, padded_errors)
 
 
 def _losses(results: Results) -> Iterator[Block]:
@@ -247,14 +297,17 @@ def _losses(results: Results) -> Iterator[Block]:
             }
             for size in SIZES
             for target, symbol in TARGETS.items()
-            if (runs := _of_target(results, f"{game}-{size}", target))
+            if (runs := results.where(f"{game}-{size}", loss=target))
         }
         if panels:
             yield Picture(
                 f"losses-{game.replace('_', '-')}",
-                draw_curves(panels, f"Losses of {_TITLES[game]}", "iteration", "loss", columns=4),
+                draw_curves(
+                    panels, f"Losses of {GAME_TITLES[game]}", "iteration", "loss", columns=4
+                ),
                 "Means over the last epoch of every iteration; the band is one standard deviation"
-                " between runs. As Figs 7 to 9 of [Wang2020a].",
+                " between runs. They are those of all examples that were learned from, so there is"
+                " no error of measuring them. As Figs 7 to 9 of [Wang2020a].",
             )
 
 
@@ -269,7 +322,7 @@ def _grid(results: Results) -> Iterator[Block]:
             weight: f"{LAMBDA}={weight}" for weight in weights if weight
         }
         for weight, level in sorted(levels.items(), key=lambda each: float(each[0])):
-            sample = elo_sample(played, _of_target(results, part, level))
+            sample = elo_sample(played, results.where(part, loss=level))
             groups.setdefault(f"{LAMBDA} = {weight}", {})[_title(part)] = sample
     if groups:
         yield Heading("Weights between policy and value")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from zerolab.play.results import PairResult, pair_result
 from zerolab.ratings.score import Z95
+from zerolab.studies.analyses.titles import GAME_TITLES
 from zerolab.studies.claims import Claim, Direction, Missing, judge
 from zerolab.studies.comparison import Comparison
 from zerolab.studies.panels.comparisons import draw_comparisons
@@ -73,14 +74,12 @@ PUBLISHED: Mapping[str, Mapping[tuple[str, str], float]] = {
 """The score rate of the first player of a pair against the second one [Wang2021b, Table 5.1], in
 this one orientation; the other half of the paper's matrix is the complement."""
 
-_TITLES = {"gobang": "Gobang", "connect_four": "Connect Four", "othello": "Othello"}
-
 
 def _claim(part: str, player: str, opponent: str, direction: Direction = "above") -> Claim:
     does = "beats" if direction == "above" else "loses to"
     return Claim(
         f"{player}-{does}-{opponent}-{part}".lower().translate({ord(" "): "-", ord("_"): "-"}),
-        f"{player} {does} {opponent} in {_TITLES[part]}.",
+        f"{player} {does} {opponent} in {GAME_TITLES[part]}.",
         "[Wang2021b, Table 5.1]",
         f"share of wins among the games of {player} against {opponent} that one of them won;"
         " repeated games count once",
@@ -209,7 +208,7 @@ def _repeats(found: Mapping[str, list[Pair]]) -> str:
 
 def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
     panels = {
-        _TITLES[part]: {pair.title: pair.comparison for pair in each if pair.comparison}
+        GAME_TITLES[part]: {pair.title: pair.comparison for pair in each if pair.comparison}
         for part, each in found.items()
     }
     return Picture(
@@ -227,7 +226,7 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> DataT
     ]  # fmt: skip
     rows = [
         [
-            _TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
+            GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
             _rate(pair),
             *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
@@ -262,7 +261,9 @@ def _matrices(results: Results) -> Iterator[Block]:
             ]
             for row in names
         ]  # fmt: skip
-        yield DataTable(f"matrix-{part}".replace("_", "-"), _TITLES[part], ["player", *names], rows)
+        yield DataTable(
+            f"matrix-{part}".replace("_", "-"), GAME_TITLES[part], ["player", *names], rows
+        )
 
 
 def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from zerolab.studies.analyses.elo import (
     elo_difference,
     elo_sample,
     elo_table,
+    gone,
     random_sample,
     rated_sample,
+    standard_error,
+    unfinished,
 )
+from zerolab.studies.analyses.titles import GAME_TITLES
 from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.studies.joint_estimates import smallest
 from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.intervals import Row, draw_intervals
@@ -27,17 +33,17 @@ from zerolab.studies.report.document import (
     Paragraph,
     Picture,
 )
-from zerolab.studies.results import Results, provenance
+from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
-    bootstrap,
     difference_of_means,
     paired_difference,
     rank_test,
     sign_test,
+    weighted_sum,
 )
-from zerolab.training.records import SelfPlayRecord
+from zerolab.training.records import GateRecord, SelfPlayRecord
 
 BASELINE = "baseline"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", "wrora")
@@ -53,17 +59,18 @@ BY_ITERATION = "by-iteration"
 """The tournament between networks of baseline and WRoRa after some iterations."""
 GAMES = ("gobang", "connect_four", "othello")
 
-_TITLES = {"othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"}
+
 _NAMES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
     "wrora": "WRoRa", ADAPTIVE: "WRoRa, adaptive",
 }  # fmt: skip
 _FIGURE = "[Wang2020b, Fig. 5.2]"
+_ADAPTIVE_END = "adaptive"
 
 GAIN_CLAIMS = {
     (game, variant): Claim(
         f"{variant}-{game.replace('_', '-')}",
-        f"{_NAMES[variant]} gives stronger players of {_TITLES[game]} than the baseline.",
+        f"{_NAMES[variant]} gives stronger players of {GAME_TITLES[game]} than the baseline.",
         _FIGURE,
         f"mean tournament Elo of runs with {_NAMES[variant]} less that of the baseline",
         0.0,
@@ -76,7 +83,8 @@ BEST_CLAIM = Claim(
     "wrora-best",
     "WRoRa is the best variant overall.",
     _FIGURE,
-    "mean tournament Elo of WRoRa, over the games, less that of the best other variant",
+    "mean tournament Elo of WRoRa, over the games, less that of another variant: the smallest of"
+    " the five differences",
     0.0,
     "above",
 )
@@ -124,35 +132,38 @@ def _gain(results: Results, game: str, variant: str) -> StudentEstimate | Missin
     return elo_difference(results, game, "variant", variant, BASELINE)
 
 
-def _elos(results: Results, game: str, variant: str) -> Sample:
-    return elo_sample(results.tournaments[game], results.where(game, variant=variant))
+def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Sample:
+    key = "-".join(filter(None, (game, tournament)))
+    return elo_sample(results.tournaments[key], results.where(game, variant=variant))
 
 
 def _lead(results: Results) -> Estimate | Missing:
-    """Return how far WRoRa leads the other variants of the paper, over all games."""
-    for game in GAMES:
-        if game not in results.tournaments:
-            return Missing(results.missing(game))
-    groups = [list(_elos(results, game, variant).values) for variant in VARIANTS for game in GAMES]
+    """Return how far WRoRa leads, over all games, the variant that it leads least.
 
-    def lead(*drawn: list[float]) -> float:
-        means = [sum(elos) / len(elos) for elos in drawn]
-        size = len(GAMES)
-        totals = {
-            variant: sum(means[i * size : (i + 1) * size]) / size
-            for i, variant in enumerate(VARIANTS)
-        }
-        return totals.pop("wrora") - max(totals.values())
-
-    return bootstrap(*groups, statistic=lead)
+    Which one that is was not known beforehand, so WRoRa is compared with each of them.
+    """
+    if missing := unfinished(results, GAMES):
+        return missing
+    leads = []
+    for variant in VARIANTS:
+        if variant == WRORA:
+            continue
+        terms = []
+        for game in GAMES:
+            warm, other = (_elos(results, game, each).values for each in (WRORA, variant))
+            if not warm or not other:
+                return gone(results, game)
+            terms.append((1 / len(GAMES), difference_of_means(warm, other)))
+        leads.append(weighted_sum(terms))
+    return smallest(leads)
 
 
 def _strength(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, Sample]] = {}
     for game in GAMES:
         if played := results.tournaments.get(game):
-            samples = {_NAMES[each]: _elos(results, game, each) for each in (*VARIANTS, ADAPTIVE)}
-            groups[_TITLES[game]] = {**samples, "Random": random_sample(played)}
+            samples = {_NAMES[each]: _elos(results, game, each) for each in VARIANTS}
+            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(played)}
     yield Heading("Elo by variant")
     if not groups:
         yield Paragraph(f"No tournament is finished: {results.missing()}.")
@@ -166,24 +177,41 @@ def _strength(results: Results) -> Iterator[Block]:
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
+def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | None:
+    """Return the gains over baselines of the same seed; None where no seed has both."""
+    played = results.tournaments["-".join(filter(None, (game, tournament)))]
+    warm, base = (
+        {run.factors["seed"]: played.rating(run) for run in results.where(game, variant=each)}
+        for each in (variant, BASELINE)
+    )
+    pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
+    if not pairs:
+        return None
+    gain = paired_difference([one.elo for one, _ in pairs], [other.elo for _, other in pairs])
+    differences = [one.elo - other.elo for one, other in pairs]
+    errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
+    return Row(gain, differences, errors)
+
+
 def _tests(results: Results) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     lines: dict[str, Row] = {}
+    compared = [(each, "") for each in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
     for game in GAMES:
-        if game not in results.tournaments:
-            continue
-        base = list(_elos(results, game, BASELINE).values)
-        for variant in (*VARIANTS[1:], ADAPTIVE):
-            elos = list(_elos(results, game, variant).values)
-            differences = [one - other for one, other in zip(elos, base, strict=True)]
-            gain = paired_difference(elos, base)
+        for variant, name in compared:
+            if unfinished(results, ["-".join(filter(None, (game, name)))]):
+                continue
+            line = _pairs(results, game, variant, name)
+            if line is None:
+                continue
+            elos, base = (_elos(results, game, each, name).values for each in (variant, BASELINE))
             rows.append(
                 [
-                    _TITLES[game], _NAMES[variant], difference_of_means(elos, base), gain,
-                    sign_test(differences), rank_test(elos, base),
+                    GAME_TITLES[game], _NAMES[variant], difference_of_means(elos, base),
+                    line.estimate, sign_test(line.runs), rank_test(elos, base),
                 ]
             )  # fmt: skip
-            lines[f"{_TITLES[game]}, {_NAMES[variant]}"] = Row(gain, differences)
+            lines[f"{GAME_TITLES[game]}, {_NAMES[variant]}"] = line
     if not rows:
         return
     yield Heading("Gain over the baseline")
@@ -191,7 +219,8 @@ def _tests(results: Results) -> Iterator[Block]:
         "gain",
         draw_intervals(lines, "Elo gained by a warm start", "Elo above the baseline of the same"
                        " seed", threshold=0.0, number_format="+.0f"),
-        "A dot is a pair of runs with the same seed.",
+        "A dot is a pair of runs with the same seed; its bar adds the errors of both ratings as if"
+        " they were independent. The adaptive end is compared in the tournament about ends.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
@@ -218,11 +247,13 @@ def _iterations(results: Results) -> Iterator[Block]:
                         for run in results.where(game, variant=variant)
                     ]
                 )
-                for variant in (BASELINE, "wrora")
+                for variant in (BASELINE, WRORA)
             }
-            groups[f"{_TITLES[game]}, {iteration}"] = samples
             base, warm = (list(each.values) for each in samples.values())
-            rows.append([_TITLES[game], iteration, difference_of_means(warm, base)])
+            if not base or not warm:
+                continue
+            groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
+            rows.append([GAME_TITLES[game], iteration, difference_of_means(warm, base)])
     if not groups:
         return
     yield Heading("Gain during training")
@@ -230,40 +261,79 @@ def _iterations(results: Results) -> Iterator[Block]:
         BY_ITERATION,
         draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
         "The best networks after the iterations that the axis names, in a tournament of their own"
-        " per game.",
+        f" per game. {_repeated(results)}",
     )
     columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
     yield DataTable("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
 
 
+def _repeated(results: Results) -> str:
+    """Say how many players of these tournaments are networks that play under another name, too."""
+    names, networks = 0, set()
+    for game in GAMES:
+        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if played is None:
+            continue
+        for run in results.where(game):
+            stages = [
+                after for name, after in played.planned.after.items()
+                if played.planned.entrants[name].key == run.planned.key
+            ]  # fmt: skip
+            names += len(stages)
+            networks |= {_network_after(run, after) for after in stages}
+    return (
+        f"{names - len(networks)} of the {names} players are a network that plays under another"
+        " name, too, as no candidate was accepted in between: that is no further evidence."
+    )
+
+
+def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
+    """Return what the best network after an iteration shares with equal ones alone.
+
+    Untrained networks of one game and seed are the same with and without a warm start.
+    """
+    accepted = [
+        gate.iteration for gate in run.of(GateRecord)
+        if gate.accepted and gate.iteration <= iteration
+    ]  # fmt: skip
+    if accepted:
+        return run.planned.key, run.planned.settings.seed, accepted[-1]
+    return run.planned.part, run.planned.settings.seed, 0
+
+
 def _switches(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, Sample]] = {}
     for game in GAMES:
-        if game not in results.tournaments:
+        if f"{game}-{SWITCH}" not in results.tournaments:
             continue
-        levels = {0: BASELINE, _default_switch(results): "wrora"} | {
+        levels = {0: BASELINE, _default_switch(results): WRORA} | {
             int(str(level).removeprefix(UNTIL)): str(level)
             for level in results.levels("variant", game)
             if str(level).startswith(UNTIL)
         }
         for switch, level in sorted(levels.items()):
-            groups.setdefault(f"I' = {switch}", {})[_TITLES[game]] = _elos(results, game, level)
+            sample = _elos(results, game, level, SWITCH)
+            groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = sample
+        adaptive = _elos(results, game, ADAPTIVE, SWITCH)
+        groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
     if not groups:
         return
     yield Heading("When the warm start ends")
-    order = sorted(groups, key=lambda name: int(name.rpartition(" ")[2]))
+    ends = [name for name in groups if name != _ADAPTIVE_END]
+    order = [*sorted(ends, key=lambda name: int(name.rpartition(" ")[2])), _ADAPTIVE_END]
     ordered = {name: groups[name] for name in order}
     yield Picture(
         "switch",
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
-        "WRoRa in iterations 1 to I'; I' = 0 is the baseline.",
+        "WRoRa in iterations 1 to I'; I' = 0 is the baseline, adaptive an end as soon as plain"
+        " search wins a match. A tournament of its own per game.",
     )
     yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
     yield _adaptive_ends(results)
 
 
 def _default_switch(results: Results) -> int:
-    run = next(run for run in results.design.runs if run.factors["variant"] == "wrora")
+    run = next(run for run in results.design.runs if run.factors["variant"] == WRORA)
     return int(run.settings.warm_start.schedule.iterations)
 
 
@@ -271,7 +341,7 @@ def _adaptive_ends(results: Results) -> DataTable:
     """Return in how many iterations each run with an adaptive end had a warm start."""
     rows = [
         [
-            _TITLES[run.planned.part], run.planned.settings.seed,
+            GAME_TITLES[run.planned.part], run.planned.settings.seed,
             sum((record.warm_start_weight or 0) > 0 for record in run.of(SelfPlayRecord)),
             run.planned.settings.iterations,
         ]

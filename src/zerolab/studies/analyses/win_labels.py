@@ -44,6 +44,8 @@ def learn_outcomes(
     Half of the plies that lead to the positions are perfect and half random, as in [Clausen2021].
     `on_labels` is how often the network gives the label, `on_outcomes` how often the true outcome;
     `ceiling` is how often the true outcome is the label, which is what a perfect network scores.
+    `held_out` is the number of held-out positions that these shares are of, `distinct` how many
+    different ones are among them, and `true_labels` how many of these have the label that is true.
     """
     data = _data(game, positions, defect, seed)
     held_out = round(_TEST_SHARE * len(data.outcomes))
@@ -55,7 +57,17 @@ def learn_outcomes(
         "on_labels": float((predicted == _classes(test.labels)).mean()),
         "on_outcomes": float((predicted == _classes(test.outcomes)).mean()),
         "ceiling": float((test.labels == test.outcomes).mean()),
+        "held_out": float(held_out),
+        **_distinct(test),
     }
+
+
+def _distinct(test: _Data) -> dict[str, float]:
+    """Count different positions: repeated ones are no further evidence about the labels."""
+    planes = test.planes.numpy().reshape(len(test.outcomes), -1)
+    first = np.unique(planes, axis=0, return_index=True)[1]
+    is_true = (test.labels == test.outcomes)[first]
+    return {"distinct": float(len(first)), "true_labels": float(is_true.sum())}
 
 
 def _data(name: str, count: int, defect: bool, seed: int) -> _Data:

@@ -1,0 +1,107 @@
+"""The smallest of several numbers and ratios of spreads: by hand, against scipy, by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from zerolab.studies.joint_estimates import smallest, spread_ratio
+from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
+
+
+def test_one_number_is_its_own_smallest():
+    one = mean_of([3.1, 4.4, 2.9, 5.0])
+    found = smallest([one])
+    assert (found.value, found.low, found.high) == pytest.approx((one.value, one.low, one.high))
+    for threshold in (1.0, 3.9, 8.0):
+        assert found.p_value(threshold) == pytest.approx(one.p_value(threshold))
+
+
+def test_all_must_be_above_and_one_below_is_enough():
+    high, low = StudentEstimate(10.0, 1.0, math.inf), StudentEstimate(3.0, 1.0, math.inf)
+    found = smallest([high, low, high])
+    assert found.value == 3.0
+    assert found.low == pytest.approx(3.0 - 1.959964)
+    # 97.5 % divided among three: the quantile of 1 - 0.025 / 3 is 2.393980.
+    assert found.high == pytest.approx(3.0 + 2.393980)
+    normal = scipy.stats.norm
+    assert found.p_value(1.0) == pytest.approx(2 * normal.sf(2.0))
+    assert found.p_value(6.0) == pytest.approx(2 * 3 * normal.sf(3.0))
+    assert found.p_value(found.low) == pytest.approx(0.05)
+    assert found.p_value(found.high) == pytest.approx(0.05)
+
+
+def test_a_number_of_one_run_prevents_above_but_not_below():
+    unknown, low = mean_of([100.0]), StudentEstimate(-5.0, 1.0, 30)
+    found = smallest([unknown, low])
+    assert found.low == -math.inf
+    assert found.high < 0.0
+    assert found.p_value(0.0) < 0.01
+    assert smallest([unknown, StudentEstimate(5.0, 1.0, 30)]).p_value(0.0) == 1.0
+    with pytest.raises(ValueError, match="no numbers"):
+        smallest([])
+
+
+@pytest.mark.parametrize("truths", [[0.0] * 5, [0.0, 9.0, 9.0], [0.0, 0.3, 1.0]])
+def test_the_smallest_is_rejected_no_more_often_than_it_should(truths):
+    """With equal numbers the smallest estimate is biased, which must not look like a finding."""
+    rng = np.random.default_rng(7)
+    rejected = outside = 0
+    for _ in range(1000):
+        found = smallest([mean_of(rng.normal(truth, 1.0, 5)) for truth in truths])
+        rejected += found.p_value(0.0) < 0.05
+        outside += not found.low <= 0.0 <= found.high
+    assert rejected == outside
+    assert rejected / 1000 <= 0.05 + 0.02
+
+
+def test_a_clear_lead_is_found():
+    rng = np.random.default_rng(8)
+    found = [smallest([mean_of(rng.normal(4.0, 1.0, 6)) for _ in range(5)]) for _ in range(200)]
+    assert np.mean([each.p_value(0.0) < 0.05 for each in found]) > 0.95
+
+
+def test_weighted_sums():
+    """Variances 4 * 1 / 4 and 9 * 4 / 9 with 3 and 8 degrees of freedom."""
+    found = weighted_sum(
+        [(2.0, StudentEstimate(1.0, 0.5, 3)), (-3.0, StudentEstimate(2.0, 2 / 3, 8))]
+    )
+    assert found.value == -4.0
+    assert found.error == pytest.approx(math.sqrt(1 + 4))
+    assert found.freedom == pytest.approx(25 / (1 / 3 + 16 / 8))
+    known = weighted_sum([(1.0, StudentEstimate(0.0, 1.0, math.inf))] * 2)
+    assert known.p_value(2.0) == pytest.approx(2 * scipy.stats.norm.sf(math.sqrt(2)))
+    assert weighted_sum([(1.0, mean_of([3.0])), (1.0, mean_of([1.0, 2.0]))]).high == math.inf
+    with pytest.raises(ValueError, match="no estimates"):
+        weighted_sum([])
+
+
+def test_spread_ratio_is_an_f_test():
+    found = spread_ratio([[1.0, 2.0, 3.0]], [[0.0, 6.0], [1.0, 5.0, 9.0]])
+    # Variances 2 / 2 and (18 + 32) / 3.
+    assert found.value == pytest.approx(math.sqrt(3 / 50))
+    assert found.p_value(1.0) == pytest.approx(2 * scipy.stats.f.cdf(3 / 50, 2, 3))
+    wide = spread_ratio([[0.0, 6.0], [1.0, 5.0, 9.0]], [[1.0, 2.0, 3.0]])
+    assert (wide.low, wide.high) == pytest.approx((1 / found.high, 1 / found.low))
+    for end in (wide.low, wide.high):
+        assert wide.p_value(end) == pytest.approx(0.05)
+
+
+def test_spread_ratio_without_spread():
+    assert spread_ratio([[1.0], [2.0]], [[1.0, 2.0]]) is None
+    assert spread_ratio([[1.0, 2.0]], [[3.0, 3.0]]) is None
+    equal = spread_ratio([[3.0, 3.0, 3.0]], [[1.0, 2.0, 4.0]])
+    assert (equal.value, equal.p_value(1.0)) == (0.0, 0.25)
+
+
+def test_spread_ratio_covers():
+    rng = np.random.default_rng(9)
+    hits = 0
+    for _ in range(1000):
+        one = [rng.normal(mean, 2.0, 4).tolist() for mean in (0, 50, 100)]
+        found = spread_ratio(one, [rng.normal(mean, 5.0, 4).tolist() for mean in (9, 8, 7)])
+        hits += found.low <= 0.4 <= found.high
+    assert hits / 1000 == pytest.approx(0.95, abs=0.02)
