@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from in_process import Here
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
@@ -26,7 +27,7 @@ from zerolab.studies.engine import study_work
 from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.tasks import Outcome, TrainTask, perform
+from zerolab.studies.engine.tasks import Outcome, TrainTask
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
 from zerolab.studies.interface import Study
 
@@ -49,28 +50,6 @@ class Tiny(Study):
 
     def document(self, results):
         raise NotImplementedError
-
-
-class Here:
-    """Does tasks in this process, one at a time."""
-
-    count = 1
-
-    def __init__(self):
-        self.done = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def submit(self, task):
-        self.done.append(perform(task))
-
-    def finished(self, seconds):
-        found, self.done = self.done, []
-        return found
 
 
 def study_work_in(root, study=None):

@@ -5,34 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from in_process import Here
 
 from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.tasks import perform
 from zerolab.studies.interface import SCALES, registered_studies
 from zerolab.studies.report.document import ClaimTable
 from zerolab.studies.report.save import save
-
-
-class Here:
-    """Does tasks in this process, one at a time; see `engine.workers.Workers`."""
-
-    count = 1
-
-    def __init__(self):
-        self.done = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def submit(self, task):
-        self.done.append(perform(task))
-
-    def finished(self, seconds):
-        found, self.done = self.done, []
-        return found
 
 
 @pytest.fixture(scope="module")
