@@ -19,8 +19,14 @@ from zerolab.studies.engine.tasks import best_after
 from zerolab.studies.loss_functions import LossFunctions
 from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
+from zerolab.studies.statistics import bootstrap
 from zerolab.studies.warm_start import WarmStart
 from zerolab.training.records import GateRecord
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
 
 
 @pytest.fixture(autouse=True)
