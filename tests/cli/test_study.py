@@ -26,7 +26,7 @@ def test_studies_are_listed(capsys):
     assert all(name in told for name in registered_studies())
     assert main(["study", "--json"]) == 0
     listed = {each["name"]: each["help"] for each in json.loads(capsys.readouterr().out)}
-    assert list(listed) == list(registered_studies())
+    assert list(listed) == sorted(registered_studies())
     assert "Table 5.1" in listed["table-5.1"]
 
 

@@ -52,7 +52,7 @@ def studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    listed = {name: headline(study) for name, study in registered_studies().items()}
+    listed = {name: headline(study) for name, study in sorted(registered_studies().items())}
     if json:
         print_json([{"name": name, "help": text} for name, text in listed.items()])
         return
