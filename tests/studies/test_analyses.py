@@ -15,18 +15,13 @@ from zerolab.studies.analyses.elo import training_elo_errors
 from zerolab.studies.analyses.losses import LAMBDA
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.defects import Defects
-from zerolab.studies.engine.tasks import best_after
 from zerolab.studies.loss_functions import LossFunctions
 from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import bootstrap
 from zerolab.studies.warm_start import WarmStart
-from zerolab.training.records import GateRecord
+from zerolab.training.records import GateRecord, best_after
 
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.fixture(autouse=True)
@@ -234,13 +229,12 @@ def test_gains_by_iteration_come_from_their_own_tournament():
         assert row[2].value == pytest.approx(400, abs=80)
 
 
-def test_the_network_after_an_iteration_is_the_last_one_accepted(monkeypatch):
+def test_the_network_after_an_iteration_is_the_last_one_accepted():
     records = [
         GateRecord(iteration=number, wall_seconds=0, accepted=accepted, elo=0)
         for number, accepted in enumerate([False, True, False, True], start=1)
     ]
-    monkeypatch.setattr("zerolab.studies.engine.tasks.read_records", lambda run: records)
-    assert [best_after(None, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
+    assert [best_after(records, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
 
 
 def defect_results(effect, scale="small"):

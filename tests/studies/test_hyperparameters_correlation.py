@@ -28,12 +28,13 @@ from zerolab.studies.hyperparameter_correlation import HyperparameterCorrelation
 from zerolab.studies.report.document import ClaimTable
 from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import bootstrap
 
 WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
 """Elo per doubling, all others equal."""
 COST = {"I": 1.0, "E": 0.9, "m": 0.6, "ep": 0.3}
 """Doublings of time per doubling."""
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def logs(planned):
@@ -62,11 +63,6 @@ def strength(planned):
     noise = np.random.default_rng([*planned.key.encode()]).normal()
     worth = sum(WORTH[symbol] * x for symbol, x in logs(planned).items())
     return worth + 10.0 * noise + 500.0 * planned.factors["seed"]
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
 
 
 @pytest.fixture(scope="module")

@@ -31,10 +31,11 @@ from zerolab.studies.panels.samples import Sample
 from zerolab.studies.report.document import ClaimTable
 from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import bootstrap
 
 LOUD = {"m": 300.0, "lr": 150.0}
 """Elo that the greatest value adds to the default, and the least one takes off."""
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def place(planned):
@@ -67,11 +68,6 @@ def measured(planned):
 def strength(planned):
     symbol, side = place(planned)
     return LOUD.get(symbol, 0.0) * side + 20.0 * noise(planned, "elo")
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
 
 
 @pytest.fixture(scope="module")

@@ -260,8 +260,20 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     for part in ("a", "b"):
         StudyWork.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
     halves = study_work_in(tmp_path, Halves())
-    trained = {name for name in halves.folder.failures() if not name.startswith("kernels")}
-    assert trained == {"a: sum/seed=0", "b: value/seed=0"}
+    listed = {name for name in halves.folder.failures() if "kernels" not in name}
+    assert listed == {"a: sum/seed=0", "b: value/seed=0"}
+    assert halves.work(Here(), lambda view: None) == {}
+    assert halves.folder.failures() == {}
+
+
+def test_a_damaged_tournament_is_listed(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
+    store.write_bytes(b"not a database at all")
+    assert small.view().finished_runs == 2
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: games"]
 
 
 def test_a_run_that_another_study_trains_is_waited_for(tmp_path):

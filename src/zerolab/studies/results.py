@@ -12,6 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from zerolab.networks.inference import best_device
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
 from zerolab.store.games import GameRecord
@@ -20,7 +23,6 @@ from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.provenance import Provenance, current_versions, this_machine
 from zerolab.training.records import (
-    BaselineRecord,
     GateRecord,
     LearnRecord,
     Record,
@@ -87,11 +89,6 @@ class TrainedRun:
     def positions(self) -> int:
         """Positions played for learning."""
         return sum(record.positions for record in self.of(SelfPlayRecord))
-
-    @property
-    def baselines(self) -> list[BaselineRecord]:
-        """The games of the final evaluation."""
-        return self.of(BaselineRecord)
 
 
 @dataclass(frozen=True)
@@ -210,7 +207,7 @@ def provenance(results: Results) -> Provenance:
         digests=[f"{key} {_network_digest(run.path)}" for key, run in runs.items()],
         versions=current_versions(),
         seeds=[run.planned.settings.seed for run in runs.values()],
-        machine=this_machine(),
+        machine=this_machine(_gpu()),
         hours=results.seconds / 3600,
     )
 
@@ -218,3 +215,9 @@ def provenance(results: Results) -> Provenance:
 def _network_digest(path: Path) -> str:
     run = RunFolder.open(path)
     return run.weights_digest(run.progress.best)
+
+
+def _gpu() -> str:
+    """Return the name of the GPU that runs are trained on, if there is one."""
+    device = best_device()
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""

@@ -9,7 +9,7 @@ draws chosen fields in panels of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -322,6 +322,13 @@ class BaselineRecord(Record):
 def read_records(run: RunFolder) -> list[Record]:
     """Return the records of a run's finished stages; raise UserError if they are damaged."""
     return [_record(run, line) for line in run.metrics()]
+
+
+def best_after(records: Iterable[Record], iteration: int) -> int:
+    """Return which network was the best one after an iteration; 0 is the untrained one."""
+    gates = (record for record in records if isinstance(record, GateRecord))
+    accepted = (gate.iteration for gate in gates if gate.accepted and gate.iteration <= iteration)
+    return max(accepted, default=0)
 
 
 def _record(run: RunFolder, line: dict[str, Any]) -> Record:

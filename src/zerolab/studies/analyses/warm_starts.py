@@ -43,7 +43,7 @@ from zerolab.studies.statistics import (
     sign_test,
     weighted_sum,
 )
-from zerolab.training.records import GateRecord, SelfPlayRecord
+from zerolab.training.records import SelfPlayRecord, best_after
 
 BASELINE = "baseline"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", "wrora")
@@ -292,12 +292,9 @@ def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
 
     Untrained networks of one game and seed are the same with and without a warm start.
     """
-    accepted = [
-        gate.iteration for gate in run.of(GateRecord)
-        if gate.accepted and gate.iteration <= iteration
-    ]  # fmt: skip
-    if accepted:
-        return run.planned.key, run.planned.settings.seed, accepted[-1]
+    network = best_after(run.records, iteration)
+    if network:
+        return run.planned.key, run.planned.settings.seed, network
     return run.planned.part, run.planned.settings.seed, 0
 
 

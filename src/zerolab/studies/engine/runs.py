@@ -35,7 +35,8 @@ class Runs:
         )
         self._elsewhere: list[PlannedRun] = []
         """Runs that another study was training when a worker wanted to."""
-        self._uncompiled = {kernels(run.settings) for run in self._queue}
+        self._kernels = {run.key: kernels(run.settings) for run in self._queue}
+        self._uncompiled = set(self._kernels.values())
         self._compiling: set[str] = set()
 
     def _share(self, run: PlannedRun) -> float:
@@ -58,11 +59,12 @@ class Runs:
         The first run of a combination of game and search waits until its kernels are compiled.
         """
         for run in [each for each in self._queue if each.part in parts]:
-            kind = kernels(run.settings)
+            kind = self._kernels[run.key]
             if kind in self._uncompiled:
                 self._uncompiled.remove(kind)
                 self._compiling.add(kind)
-                return CompileTask(kind, run.settings.model_dump(mode="json"))
+                settings = run.settings.model_dump(mode="json")
+                return CompileTask(f"{run.part}: {kind}", kind, settings)
             if kind in self._compiling:
                 continue
             self._queue.remove(run)
@@ -75,7 +77,7 @@ class Runs:
 
     def compiled(self, task: CompileTask) -> None:
         """Take note that kernels are compiled, or that this has failed."""
-        self._compiling.remove(task.title)
+        self._compiling.remove(task.kernels)
 
     def finished(self, key: str) -> None:
         """Take note of a run that has been trained."""

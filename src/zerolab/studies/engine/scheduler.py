@@ -7,7 +7,6 @@ fails is put down, with its last lines, and the others go on.
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -18,13 +17,13 @@ from zerolab.studies.engine.estimate import Pace
 from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.runs import Runs
 from zerolab.studies.engine.tasks import (
-    LAST_LINES,
     CompileTask,
     ComputeTask,
     Outcome,
     SliceTask,
     Task,
     TrainTask,
+    last_lines,
 )
 from zerolab.studies.engine.tournament_work import TournamentWork
 from zerolab.studies.engine.workers import Workers
@@ -212,10 +211,3 @@ class Scheduler:
 
 def _of(computations: Sequence[PlannedComputation], part: str | None) -> list[PlannedComputation]:
     return [each for each in computations if part in (None, each.part)]
-
-
-def last_lines(error: Exception) -> list[str]:
-    """Return what to show of an error: the message of a user's, the end of a traceback else."""
-    if isinstance(error, UserError):
-        return str(error).splitlines()
-    return "".join(traceback.format_exception(error)).splitlines()[-LAST_LINES:]

@@ -31,13 +31,12 @@ from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import GateRecord, read_records
+from zerolab.training.records import best_after, read_records
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
 
-LAST_LINES = 12
-"""Of a traceback that is shown."""
+_LAST_LINES = 12  # of a traceback that is shown
 
 OnCommit = Callable[[], None]
 """Is called after every stage of a run that is saved."""
@@ -141,14 +140,9 @@ def entrant_agent(entrant: Entrant, game: str) -> Agent:
 
 def entrant_network(entrant: Entrant, run: RunFolder) -> int:
     """Return the iteration whose network of its run plays for an entrant."""
-    return run.progress.best if entrant.after is None else best_after(run, entrant.after)
-
-
-def best_after(run: RunFolder, iteration: int) -> int:
-    """Return which network was the best one after an iteration; 0 is the untrained one."""
-    gates = (record for record in read_records(run) if isinstance(record, GateRecord))
-    accepted = (gate.iteration for gate in gates if gate.accepted and gate.iteration <= iteration)
-    return max(accepted, default=0)
+    if entrant.after is None:
+        return run.progress.best
+    return best_after(read_records(run), entrant.after)
 
 
 @dataclass(frozen=True)
@@ -173,6 +167,8 @@ class CompileTask:
     """Compiles the kernels of self-play for all workers of a machine: a cache on disk has them."""
 
     title: str
+    kernels: str
+    """See `engine.runs.kernels`."""
     settings: Mapping[str, Any]
 
     def run(self, on_commit: OnCommit = lambda: None) -> None:
@@ -193,7 +189,12 @@ def perform(task: Task, on_commit: OnCommit = lambda: None) -> Outcome:
         return Outcome(task, task.run(on_commit))
     except InUseError:
         return Outcome(task, is_elsewhere=True)
-    except UserError as error:
-        return Outcome(task, failure=str(error).splitlines())
-    except Exception:  # whatever it is: the other tasks are to go on
-        return Outcome(task, failure=traceback.format_exc().splitlines()[-LAST_LINES:])
+    except Exception as error:  # whatever it is: the other tasks are to go on
+        return Outcome(task, failure=last_lines(error))
+
+
+def last_lines(error: Exception) -> list[str]:
+    """Return what to show of an error: the message of a user's, the end of a traceback else."""
+    if isinstance(error, UserError):
+        return str(error).splitlines()
+    return "".join(traceback.format_exception(error)).splitlines()[-_LAST_LINES:]

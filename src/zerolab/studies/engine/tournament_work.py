@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from zerolab.core.config import validate
+from zerolab.core.errors import UserError
 from zerolab.play.schedule import ScheduledGame
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.store.games import GameRecord
@@ -33,8 +34,9 @@ class TournamentWork:
         self._stack = stack
         self._tournament: Tournament | None = None
         self._slices: list[tuple[int, list[ScheduledGame]]] = []
-        if saved := self._saved():
-            self.games_left = saved.games_left()
+        with suppress(UserError):  # what is damaged is told when the tournament is to go on
+            if saved := self._saved():
+                self.games_left = saved.games_left()
 
     def _saved(self) -> Tournament | None:
         return Tournament.saved(self._path) if self._path.is_dir() else None

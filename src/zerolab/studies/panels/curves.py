@@ -48,7 +48,6 @@ def draw_curves(
     y_axis: str,
     *,
     columns: int = 2,
-    share_y: bool = False,
 ) -> Figure:
     """Draw a panel per title and a line per series, which has its colour in all panels.
 
@@ -59,7 +58,7 @@ def draw_curves(
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(max(5.5, _WIDTH * columns), _HEIGHT * rows + 0.9)
-    every = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
+    every = figure.subplots(rows, columns, squeeze=False)
     for axes, (heading, curves) in zip(every.flat, panels.items(), strict=False):
         for number, name in enumerate(series):
             if name in curves and len(curves[name].runs):
