@@ -43,7 +43,7 @@ def curves():
         "policy": Curve(x, runs[:1]),
         "sum": Curve(x, []),
     }
-    return draw_curves(dict.fromkeys(GAMES, shown), "Elo, $x", "iteration", "Elo", share_y=True)
+    return draw_curves(dict.fromkeys(GAMES, shown), "Elo, $x", "iteration", "Elo")
 
 
 def heat():
