@@ -1,10 +1,12 @@
 """How much of the workers' time goes into the runs of a study, and how much is lost around them.
 
-Usage: python benchmarks/studies.py FOLDER [RUNS] [WORKERS]
+Usage: python benchmarks/studies.py FOLDER [RUNS] [WORKERS] [local|ray|travel]
 
 Trains RUNS (16) runs of about twenty seconds each with the engine of studies, WORKERS (one per
 core) at a time, in the empty FOLDER, and divides the sum of the runs' own times by the wall clock
-times the workers. Kernels are compiled before.
+times the workers. Kernels are compiled before. The last argument says where: in processes, which
+is the default, on a Ray of this machine, or there with runs that travel as files although nodes
+could share the folder. Ray's start is counted.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from time import perf_counter
 
 from zerolab.core.threads import available_cores
 from zerolab.studies.design import Design, planned_run
+from zerolab.studies.engine.ray import RayWorkers
 from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.engine.workers import LocalWorkers, Workers
 from zerolab.studies.interface import Scale, Study
 from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
@@ -43,23 +46,34 @@ class Even(Study):
         raise NotImplementedError
 
 
-def train(root: Path, first: int, runs: int, workers: int) -> tuple[float, float]:
+def make_workers(where: str, count: int) -> Workers:
+    """Return workers on this machine."""
+    if where == "local":
+        return LocalWorkers(count)
+    if where == "travel":
+        RayWorkers._probe = lambda *_: "/nowhere"  # type: ignore[method-assign]
+    return RayWorkers("local", count)
+
+
+def train(root: Path, first: int, runs: int, workers: Workers) -> tuple[float, float]:
     """Return the wall clock of a study and the sum of its runs' own times, in seconds."""
     study_work = StudyWork.of(Even(first, runs), "mini", root)
     began = perf_counter()
-    failures = study_work.work(LocalWorkers(workers), lambda view: None)
+    failures = study_work.work(workers, lambda view: None)
     seconds = perf_counter() - began
     if failures:
         sys.exit(f"runs failed: {failures}")
     return seconds, sum(run.total_seconds for run in study_work.results())
 
 
-def main(folder: str, runs: str = "16", workers: str = "") -> None:
+def main(folder: str, runs: str = "16", workers: str = "", where: str = "local") -> None:
     """Measure and print."""
+    if where not in ("local", "ray", "travel"):
+        sys.exit(__doc__)
     count = int(workers) if workers else available_cores()
-    train(Path(folder) / "before", 0, 1, 1)
-    wall, own = train(Path(folder) / "measured", 1, int(runs), count)
-    print(f"{runs} runs, {count} workers: {wall:.1f} s, own times {own:.1f} s")
+    train(Path(folder) / "before", 0, 1, LocalWorkers(1))
+    wall, own = train(Path(folder) / "measured", 1, int(runs), make_workers(where, count))
+    print(f"{runs} runs, {count} workers ({where}): {wall:.1f} s, own times {own:.1f} s")
     print(f"own times / (wall clock x workers): {own / (wall * count):.3f}")
 
 

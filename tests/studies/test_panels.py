@@ -132,8 +132,20 @@ def test_bars_tell_runs_from_errors_of_measurement():
     runs = [line for line in axes.lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in runs) == 9 * 8 + 1
     assert sum(line.get_marker() == "D" for line in axes.lines) == 9
-    plain = draw_bars({"a": {"": Sample([1.0, 2.0])}}, "hours", "hours", baseline=0.0)
+    plain = draw_bars({"a": {"": Sample([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0)
     assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
+
+
+def test_an_interval_far_beyond_the_runs_does_not_squeeze_them():
+    pair = Sample([100.0, 180.0])  # the interval is 80 / 2 times 12.7 to both sides
+    figure = draw_bars({"a": {"": pair}, "b": {"": Sample([140.0, 150.0], [10.0, 10.0])}}, "", "")
+    low, high = figure.axes[0].get_ylim()
+    assert 0 <= low < 100 and 180 < high < 300
+    assert any("leave the axis" in text for text in legend(figure))
+    three = draw_bars({"a": {"": Sample([100.0, 110.0, 120.0])}}, "", "")
+    low, high = three.axes[0].get_ylim()
+    assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
+    assert not any("leave the axis" in text for text in legend(three))
 
 
 def test_curves_are_means_with_standard_deviations():

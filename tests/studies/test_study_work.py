@@ -17,6 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import (
     Design,
+    PlannedComputation,
     PlannedTournament,
     full_product,
     one_at_a_time,
@@ -274,6 +275,36 @@ def test_a_damaged_tournament_is_listed(tmp_path):
     assert small.view().finished_runs == 2
     failures = small.work(Here(), lambda view: None)
     assert list(failures) == ["a: games"]
+
+
+def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
+    function = f"{table.__module__}:{table.__name__}"
+    planned = [
+        PlannedComputation("a", label, function, {"value": value}, seconds=1.0)
+        for value, label in enumerate("xy", start=1)
+    ]
+
+    class Computing(Tiny):
+        def design(self, scale):
+            return Design([], computations=planned)
+
+    done = study_work_in(tmp_path, Computing())
+    assert done.work(Here(), lambda view: None) == {}
+    assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
+    damaged = tmp_path / "computed" / f"{planned[0].key}.json"
+    damaged.write_text(damaged.read_text()[:30])
+    assert done.view().finished_computations == 1
+    assert list(done.results().computed) == ["a: y"]
+    failures = done.work(Here(), lambda view: None)
+    assert list(failures) == ["a: x"]
+    assert "is damaged" in failures["a: x"][0]
+    damaged.unlink()
+    assert done.work(Here(), lambda view: None) == {}
+    assert done.results().computed["a: x"] == {"value": 1.0}
+
+
+def table(value):
+    return {"value": value}
 
 
 def test_a_run_that_another_study_trains_is_waited_for(tmp_path):

@@ -115,6 +115,11 @@ class PlannedComputation:
     seconds: float
     """About how long it takes on one core."""
 
+    @property
+    def title(self) -> str:
+        """What people call it; different for all computations of a study."""
+        return f"{self.part}: {self.label}"
+
     @cached_property
     def key(self) -> str:
         """The digest of function and arguments."""

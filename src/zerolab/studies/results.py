@@ -159,7 +159,7 @@ class Results:
             parts.append(f"{left} of {len(planned)} runs are not finished")
         uncomputed = [
             each.label for each in self.design.computations
-            if part in (None, each.part) and f"{each.part}: {each.label}" not in self.computed
+            if part in (None, each.part) and each.title not in self.computed
         ]  # fmt: skip
         if uncomputed:
             parts.append(f"{len(uncomputed)} computations are not finished")
@@ -174,7 +174,7 @@ class Results:
 
 
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Read what is finished of a study; a run that is damaged is not.
+    """Read what is finished of a study; runs and computations that are damaged are not.
 
     Raises UserError for other files that are damaged.
     """
@@ -184,9 +184,9 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
         if folder.is_readable_and_finished(run)
     ]
     computed = {
-        f"{each.part}: {each.label}": result
+        each.title: result
         for each in design.computations
-        if (result := folder.computed(each)) is not None
+        if (result := folder.readable_computed(each)) is not None
     }
     return Results(scale, design, runs, dict(_played(folder, design)), computed)
 

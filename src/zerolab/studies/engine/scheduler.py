@@ -7,12 +7,13 @@ fails is put down, with its last lines, and the others go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.studies.design import Design, PlannedComputation
+from zerolab.studies.design import Design
+from zerolab.studies.engine.computations import Computations
 from zerolab.studies.engine.estimate import Pace
 from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.runs import Runs
@@ -75,10 +76,9 @@ class Scheduler:
             if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
         }  # fmt: skip
         """Players whose runs are in parts that are not worked on."""
-        self._uncomputed = [each for each in design.computations if folder.computed(each) is None]
-        """Computations that are not finished."""
+        self._computations = Computations(folder, design)
         self._games_pace = Pace()
-        self._failures: Failures = dict(self._runs.failures)
+        self._failures: Failures = {**self._runs.failures, **self._computations.failures}
         """Of this call."""
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
@@ -106,16 +106,11 @@ class Scheduler:
         with the next part.
         """
         for part in self._design.parts:
-            task = self._runs.next([part]) or self._next_computation(part) or self._next_slice(part)
+            task = (
+                self._runs.next([part]) or self._computations.next(part) or self._next_slice(part)
+            )
             if task is not None:
                 return task
-        return None
-
-    def _next_computation(self, part: str) -> ComputeTask | None:
-        for each in self._uncomputed:
-            title = f"{each.part}: {each.label}"
-            if each.part == part and title not in self._active and title not in self._failures:
-                return ComputeTask(title, each.key, each.function, each.arguments)
         return None
 
     def _next_slice(self, part: str) -> SliceTask | None:
@@ -157,9 +152,7 @@ class Scheduler:
         if isinstance(task, TrainTask):
             self._runs.finished(task.key)
         elif isinstance(task, ComputeTask):
-            done = next(each for each in self._uncomputed if each.key == task.key)
-            self._folder.save_computed(done, outcome.result)
-            self._uncomputed = [each for each in self._uncomputed if each.key != task.key]
+            self._computations.finished(task.key, outcome.result)
         elif isinstance(task, SliceTask):
             played = next(each for each in self._tournaments if each.planned.key == task.tournament)
             self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)
@@ -182,32 +175,26 @@ class Scheduler:
         keys = self._runs.keys_of(part)
         active = list(self._describe_active())
         played = [each for each in self._tournaments if part in (None, each.planned.part)]
-        computations = _of(self._design.computations, part)
-        uncomputed = _of(self._uncomputed, part)
+        computations, uncomputed = self._computations.count(part)
         total, left = self._runs.seconds(keys)
         factor = self._games_pace.factor
         total += factor * sum(each.seconds for each in played)
         left += factor * sum(each.seconds_left for each in played)
-        total += sum(each.seconds for each in computations)
-        left += sum(each.seconds for each in uncomputed)
+        computing, computing_left = self._computations.seconds(part)
         return View(
             runs=len(keys),
             finished_runs=sum(self._runs.is_trained(key) for key in keys),
             games=sum(each.games for each in played),
             finished_games=sum(each.games - each.games_left for each in played),
-            computations=len(computations),
-            finished_computations=len(computations) - len(uncomputed),
+            computations=computations,
+            finished_computations=computations - uncomputed,
             active=active,
             failed=len(self._failures),
-            seconds=total,
-            done_seconds=total - left,
+            seconds=total + computing,
+            done_seconds=total + computing - left - computing_left,
         )
 
     def _describe_active(self) -> Iterator[str]:
         """Say what workers do, and look how far their runs have come."""
         for title, (task, _) in self._active.items():
             yield f"{title} ({self._runs.look(task.key)})" if isinstance(task, TrainTask) else title
-
-
-def _of(computations: Sequence[PlannedComputation], part: str | None) -> list[PlannedComputation]:
-    return [each for each in computations if part in (None, each.part)]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _TAKEN = 0.82  # of the room of a group
 _INCHES = 0.42  # of a series in a group
 _LETTER = 0.085  # inches
+_REACH = 1.25  # of the range of the runs: how far beyond it intervals are shown
 
 
 def draw_bars(
@@ -41,7 +42,8 @@ def draw_bars(
     """Draw the groups along the x axis, in each of them a colour per series.
 
     A dot is a run, the line their mean, the box its 95 % interval over runs, which one run does not
-    have. With a baseline, such as 0 hours, bars rise from it to the means.
+    have. With a baseline, such as 0 hours, bars rise from it to the means. The axis shows all runs
+    and published numbers; an interval far beyond them, such as that of two runs, leaves it.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
     room = max(_INCHES * len(series) / _TAKEN, 0.5)
@@ -56,10 +58,11 @@ def draw_bars(
                 _draw_sample(axes, middle, width, beside, group[name], colour(number), baseline)
     _label_groups(axes, list(groups), (figure.get_figwidth() - 1.2) / len(groups))
     axes.set_ylabel(axis, parse_math=False)
+    is_cut = _cut_intervals(axes, groups, baseline)
     finish(axes)
     axes.grid(visible=False, axis="x")
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _keys(groups, series))
+    legend_below(figure, _keys(groups, series, is_cut))
     return figure
 
 
@@ -93,6 +96,25 @@ def _draw_sample(
     )  # fmt: skip
 
 
+def _cut_intervals(
+    axes: Axes, groups: Mapping[str, Mapping[str, Sample]], baseline: float | None
+) -> bool:
+    """Keep the axis within reach of the runs; return whether intervals leave it."""
+    samples = [sample for group in groups.values() for sample in group.values()]
+    shown = [value for sample in samples for value in sample.values]
+    for each in samples:
+        ends = zip(each.values, margins(each.errors), strict=False)  # nothing without errors
+        shown += [value + side * margin for value, margin in ends for side in (-1, 1)]
+        shown += [] if each.published is None else [each.published]
+    shown += [] if baseline is None else [baseline]
+    reach = _REACH * (max(shown) - min(shown)) if shown else 0.0
+    low, high = axes.get_ylim()
+    if not reach or (low >= min(shown) - reach and high <= max(shown) + reach):
+        return False
+    axes.set_ylim(max(low, min(shown) - reach), min(high, max(shown) + reach))
+    return True
+
+
 def _label_groups(axes: Axes, names: list[str], room: float) -> None:
     """Write the names below the groups, aslant where `room` inches are too few for one."""
     axes.set_xlim(-0.5, len(names) - 0.5)
@@ -102,10 +124,13 @@ def _label_groups(axes: Axes, names: list[str], room: float) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def _keys(groups: Mapping[str, Mapping[str, Sample]], series: list[str]) -> list[Artist]:
+def _keys(
+    groups: Mapping[str, Mapping[str, Sample]], series: list[str], is_cut: bool
+) -> list[Artist]:
     samples = [sample for group in groups.values() for sample in group.values()]
     keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
     keys = keys if len(series) > 1 else []
-    keys += [key_run(), key_colour("0.8", "mean of runs and its 95 % interval")]
+    interval = f"mean of runs and its 95 % interval{' (some leave the axis)' if is_cut else ''}"
+    keys += [key_run(), key_colour("0.8", interval)]
     keys += [key_error()] if any(sample.errors for sample in samples) else []
     return keys + ([key_published()] if any(each.published is not None for each in samples) else [])

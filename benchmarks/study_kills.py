@@ -1,0 +1,139 @@
+"""Kills a study and its workers at random moments, and compares its tables with one left alone.
+
+Usage: python benchmarks/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
+
+Runs STUDY (loss-functions) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
+KILLS (10) kills, of a worker or of the study itself, each at a random moment; a
+killed study is begun again. With ray, workers are on two nodes on this machine, to which files
+travel, and a node is killed in a worker's place. Fails where a table of the two reports differs.
+Linux only.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from zerolab.studies.engine.ray import RayWorkers
+from zerolab.studies.engine.study_work import StudyWork
+from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.interface import Scale, registered_studies
+from zerolab.studies.report.save import save
+
+_SPAWN = multiprocessing.get_context("spawn")
+_FAILED = 3
+
+
+class Nodes:
+    """Two Ray nodes with one CPU each, and a head without."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        from ray import cluster_utils  # noqa: PLC0415  Ray is optional
+
+        self._cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        stack.callback(self._cluster.shutdown)
+        self.address = self._cluster.address
+        for _ in range(2):
+            self._cluster.add_node(num_cpus=1)
+
+    def kill_one(self) -> str:
+        """Kill a node, and let another one join."""
+        node = random.choice(sorted(self._cluster.worker_nodes, key=lambda each: each.unique_id))
+        self._cluster.remove_node(node, allow_graceful=False)
+        self._cluster.add_node(num_cpus=1)
+        return "a node"
+
+
+def planned(name: str, scale: Scale, root: Path) -> StudyWork:
+    """Return the study."""
+    return StudyWork.of(registered_studies()[name], scale, root)
+
+
+def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
+    """Do what is left; this is the process that is killed."""
+    if address is not None:
+        RayWorkers._probe = lambda *_: "/nowhere"  # type: ignore[method-assign]
+    workers = LocalWorkers(2) if address is None else RayWorkers(address, 2)
+    if failures := planned(name, scale, root).work(workers, lambda view: None):
+        print(f"failed: {failures}", flush=True)
+        sys.exit(_FAILED)
+
+
+def kill_worker(study: int) -> str:
+    """Kill one of the processes of a study."""
+    tasks = Path(f"/proc/{study}/task").glob("*/children")
+    workers = [int(child) for task in tasks for child in task.read_text().split()]
+    if not workers:
+        return "nobody"
+    os.kill(random.choice(workers), signal.SIGKILL)
+    return "a worker"
+
+
+def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> list[str]:
+    """Kill until the study ends, is killed itself, or there are no kills left."""
+    killed: list[str] = []
+    while len(killed) < kills:
+        process.join(random.uniform(0.0, seconds))
+        if not process.is_alive():
+            break
+        if random.random() < 0.5:
+            process.kill()
+            killed.append("the study")
+            break
+        killed.append(nodes.kill_one() if nodes else kill_worker(process.pid))
+    return killed
+
+
+def main(
+    folder: str, kills: str = "10", seed: str = "0", where: str = "local",
+    name: str = "loss-functions", scale: Scale = "smoke",
+) -> None:  # fmt: skip
+    """Run both and compare."""
+    random.seed(int(seed))
+    calm, killed = (Path(folder) / each for each in ("undisturbed", "killed"))
+    with ExitStack() as stack:
+        nodes = Nodes(stack) if where == "ray" else None
+        begin = time.monotonic()
+        work(name, scale, calm, None)
+        seconds = time.monotonic() - begin
+        left, starts = int(kills), 0
+        while True:
+            address = nodes.address if nodes else None
+            process = _SPAWN.Process(target=work, args=(name, scale, killed, address))
+            process.start()
+            starts += 1
+            done = disturb(process, left, 2 * seconds / int(kills), nodes)
+            left -= len(done)
+            process.join()
+            view = planned(name, scale, killed).view()
+            print(f"killed {done or 'nobody'}; {view.finished_runs} of {view.runs} runs,"
+                  f" {view.finished_games} of {view.games} games", flush=True)  # fmt: skip
+            if process.exitcode == 0:
+                break
+    compare(name, scale, calm, killed)
+    print(f"{int(kills) - left} kills, {starts} starts, undisturbed {seconds:.0f} s: same tables")
+
+
+def compare(name: str, scale: Scale, calm: Path, killed: Path) -> None:
+    """Fail where tables differ."""
+    tables = []
+    for root in (calm, killed):
+        save(planned(name, scale, root).document(), root / "report")
+        tables.append({path.name: path.read_text() for path in (root / "report").glob("*.csv")})
+    one, other = tables
+    different = [each for each in one.keys() | other.keys() if one.get(each) != other.get(each)]
+    if different or not one:
+        sys.exit(f"different tables: {', '.join(sorted(different)) or 'there are none'}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])  # type: ignore[arg-type]
