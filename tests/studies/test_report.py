@@ -341,6 +341,8 @@ def test_provenance():
     assert "3 runs" in line
     assert "seeds 0 to 2, 7" in line
     assert "2.5 hours of training" in line
+    many = Provenance(**{**vars(PROVENANCE), "seeds": [2, 0, *range(1000, 9000, 1000)]}).line()
+    assert "seeds 10 between 0 and 8000" in many
     without_runs = Provenance(**{**vars(PROVENANCE), "runs": 0, "digests": [], "seeds": []}).line()
     assert without_runs == "No runs; zerolab 0.1.0, torch 2.11.0; Processor X, 2 cores."
     shuffled = Provenance(**{**vars(PROVENANCE), "digests": ["cc", "aa", "bb"]})

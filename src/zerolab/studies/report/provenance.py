@@ -14,6 +14,7 @@ from zerolab.core.threads import available_cores
 from zerolab.core.version import __version__
 
 _LIBRARIES = ("torch", "numpy", "numba")
+_RANGES = 4  # of seeds: more are not listed
 _DIGITS = 16  # of a digest
 
 
@@ -85,12 +86,15 @@ def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return 0, 1, 2, 5 as ``0 to 2, 5``; ``none`` without numbers."""
+    """Return 0, 1, 2, 5 as ``0 to 2, 5``, many ranges as one; ``none`` without numbers."""
+    found = sorted(set(numbers))
     parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
+    for number in found:
         if parts and parts[-1][-1] == number - 1:
             parts[-1].append(number)
         else:
             parts.append([number])
+    if len(parts) > _RANGES:
+        return f"{len(found)} between {found[0]} and {found[-1]}"
     texts = (f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
     return ", ".join(texts) or "none"

@@ -60,10 +60,10 @@ def search_words(grid: Grid) -> str:
 
 
 def _scale_words(grid: Grid) -> str:
-    low, high = grid.scales[0], grid.scales[-1]
+    low, high = f"{grid.scales[0]:.3f}", f"{grid.scales[-1]:.3f}"
     return (
         "It is on the model's own scale, the same in all tournaments; BayesElo would show it times"
-        f" {low:.3f}" + (f" to {high:.3f}, by tournament." if high > low else ".")
+        f" {low}" + (f" to {high}, by tournament." if high != low else ".")
     )
 
 
