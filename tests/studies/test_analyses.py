@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from zerolab.ratings.score import Z95
 from zerolab.studies.analyses import defects, losses, warm_starts, win_labels
 from zerolab.studies.analyses.elo import training_elo_errors
 from zerolab.studies.analyses.losses import LAMBDA
+from zerolab.studies.analyses.training_elo import BothElos, correlation, rank_correlation
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.defects import Defects
 from zerolab.studies.loss_functions import LossFunctions
@@ -118,18 +120,38 @@ def test_errors_of_training_elo_add_up_over_accepted_candidates():
     assert training_elo_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
 
 
+def exactly(*pairs):
+    return [BothElos(training, 0.0, tournament, 0.0) for training, tournament in pairs]
+
+
 def test_ranks_by_hand():
-    assert losses._ranks([(1, 10), (2, 20), (3, 30)]) == pytest.approx(1)
-    assert losses._ranks([(1, 30), (2, 20), (3, 10)]) == pytest.approx(-1)
+    assert rank_correlation(exactly((1, 10), (2, 20), (3, 30))) == pytest.approx(1)
+    assert rank_correlation(exactly((1, 30), (2, 20), (3, 10))) == pytest.approx(-1)
     # Ranks 1 2 3 4 and 2 1 4 3: 1 - 6 * 4 / (4 * 15).
-    assert losses._ranks([(1, 2), (2, 1), (3, 9), (4, 5)]) == pytest.approx(0.6)
-    assert losses._ranks([(1, 5), (2, 5)]) == 0
+    assert rank_correlation(exactly((1, 2), (2, 1), (3, 9), (4, 5))) == pytest.approx(0.6)
+    assert rank_correlation(exactly((1, 5), (2, 5))) == 0
+
+
+def test_errors_of_measuring_hide_no_correlation():
+    """True strengths are the same in both; errors as large halve what is left of it."""
+    rng = np.random.default_rng(1)
+    groups = []
+    for _ in range(4):
+        strengths = rng.normal(0, 100, 60)
+        first, second = strengths + rng.normal(0, 100, 60), strengths + rng.normal(0, 10, 60)
+        pairs = zip(first, second, strict=True)
+        groups.append([BothElos(one, 100.0, other, 10.0) for one, other in pairs])
+    seen = np.mean([rank_correlation(group) for group in groups])
+    assert seen == pytest.approx(math.sqrt(0.5), abs=0.1)
+    assert correlation(groups).value == pytest.approx(1.0, abs=0.12)
+    hidden = [[each._replace(training_error=1e6) for each in group] for group in groups]
+    assert isinstance(correlation(hidden), Missing)
 
 
 def test_training_elo_that_says_nothing_is_uncorrelated():
-    correlation = losses._correlation(losses_results(0.0))
-    assert abs(correlation.value) < 0.35
-    assert correlation.low < correlation.value < correlation.high
+    found = losses._correlation(losses_results(0.0))
+    assert abs(found.value) < 0.5
+    assert found.low < found.value < found.high
 
 
 def test_published_elos_add_up_to_zero():

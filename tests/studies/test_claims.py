@@ -48,8 +48,8 @@ def test_words(value, p, direction, word):
     assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
 
 
-def test_many_claims_are_judged_more_strictly_and_missing_ones_do_not_count():
-    """0.02 alone is enough; of two it is the larger one and stays; of three it is tripled."""
+def test_many_claims_are_judged_more_strictly_those_without_data_included():
+    """0.02 alone is enough; of two it is the smaller one and doubled; of three it is tripled."""
     two = {claim("a"): Known(1.0, 0.02), claim("b"): Known(1.0, 0.04)}
     assert [each.word for each in judge(two)] == ["holds", "holds"]
     three = {**two, claim("c"): Known(1.0, 0.5)}
@@ -57,7 +57,8 @@ def test_many_claims_are_judged_more_strictly_and_missing_ones_do_not_count():
     assert {each.word for each in judge(three)} == {"undecided at this scale"}
     missing = {**two, claim("c"): None, claim("d"): Missing("3 of 32 runs are not finished")}
     verdicts = judge(missing)
-    assert [each.word for each in verdicts] == ["holds", "holds", "no data", "no data"]
+    assert [each.adjusted for each in verdicts[:2]] == pytest.approx([0.08, 0.12])
+    assert [each.word for each in verdicts[2:]] == ["no data", "no data"]
     assert [each.note for each in verdicts[2:]] == [
         "nothing was measured", "3 of 32 runs are not finished",
     ]  # fmt: skip

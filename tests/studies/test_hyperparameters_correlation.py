@@ -199,10 +199,13 @@ def test_noise_of_measured_times_moves_no_claim(results):
 
 
 def test_prices_are_those_of_all_runs(results):
-    assert prices(results.runs) == pytest.approx((1e-6, 1e-5), rel=1e-3)
+    found = prices(results.runs)
+    assert found[:2] == pytest.approx((1e-6, 1e-5), rel=1e-3)
+    assert found.iteration == pytest.approx(0.0, abs=1e-3)
     assert disagreement(results.runs, prices(results.runs)) == pytest.approx(0.0, abs=1e-3)
     run = results.runs[0]
     assert work(run).simulations == 2 * measured(run.planned)["simulations"]
+    assert work(run).iterations == 2
 
 
 def test_scales_of_tournaments_make_no_difference(results):

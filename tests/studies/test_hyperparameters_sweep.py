@@ -13,7 +13,6 @@ from zerolab.studies.analyses.hyperparameters import sweep as report
 from zerolab.studies.analyses.hyperparameters.epochs import loss_curve
 from zerolab.studies.analyses.hyperparameters.hours import published_exponent, time_ratio
 from zerolab.studies.analyses.hyperparameters.importance import effects
-from zerolab.studies.analyses.hyperparameters.reshuffling import range_by_chance, reshuffling_test
 from zerolab.studies.analyses.hyperparameters.strength import pooled_spread
 from zerolab.studies.analyses.hyperparameters.sweep_claims import (
     EXPONENTS,
@@ -95,8 +94,9 @@ def test_parameters_are_ranked_by_what_they_do(results):
     assert {symbol for symbol, each in elo.items() if each.adjusted_p < 0.05} == {"m", "lr"}
     assert elo["m"].best.name == "m = 48"
     # The range of three normal numbers is 1.693 standard deviations; means are of three runs.
-    variances = [np.var([sweep.elo(r) for r in each.runs], ddof=1) for each in sweep.by_symbol["m"]]
-    assert elo["m"].by_chance == pytest.approx(1.693 * math.sqrt(np.mean(variances) / 3), rel=1e-3)
+    variances = [np.var([sweep.elo(run) for run in runs], ddof=1) for runs in sweep.settings]
+    expected = 1.693 * math.sqrt(np.mean(variances) / 3)
+    assert elo["m"].size.by_chance == pytest.approx(expected, rel=1e-3)
     loss = effects(sweep, final_loss)
     assert next(iter(loss)) == "ep"
     assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)
@@ -175,24 +175,6 @@ def test_least_values_that_are_the_default_count_once(no_folders):
     assert len(table(document, "hours")) == len(table(document, "runs")) == 23
     # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
     assert sweep_findings(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
-
-
-def test_all_ways_to_deal_runs():
-    """Of the 90 ways to deal six runs to three pairs, 3! have means as far apart as these."""
-    assert reshuffling_test([[1, 2], [11, 12], [21, 22]]) == pytest.approx(6 / 90)
-    assert reshuffling_test([[1], [2], [3]]) == 1.0
-    assert reshuffling_test([[5, 5], [5, 5], [5, 5]]) == 1.0
-    many = [list(range(10 * i, 10 * i + 10)) for i in range(3)]
-    assert reshuffling_test(many) == 1 / 20_001
-
-
-def test_what_chance_makes_of_three_means():
-    random = np.random.default_rng(0)
-    groups = random.normal(0, 1, (4000, 3, 5))
-    ranges = np.ptp(groups.mean(axis=2), axis=1)
-    expected = np.mean([range_by_chance(each) for each in groups[:500]])
-    assert expected == pytest.approx(ranges.mean(), rel=0.03)
-    assert range_by_chance([[1.0], [2.0], [3.0]]) is None
 
 
 def test_spread_over_settings():

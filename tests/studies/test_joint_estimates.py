@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from zerolab.studies.joint_estimates import smallest, spread_ratio
+from zerolab.studies.joint_estimates import largest, range_of_means, smallest, spread_ratio
 from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
 
 
@@ -62,6 +62,58 @@ def test_a_clear_lead_is_found():
     rng = np.random.default_rng(8)
     found = [smallest([mean_of(rng.normal(4.0, 1.0, 6)) for _ in range(5)]) for _ in range(200)]
     assert np.mean([each.p_value(0.0) < 0.05 for each in found]) > 0.95
+
+
+def test_the_largest_is_the_smallest_with_signs_turned():
+    groups = [[1.0, 2.0, 4.0], [9.0, 7.0, 8.5], [0.0, -3.0, 1.0]]
+    found = largest([mean_of(group) for group in groups])
+    turned = smallest([mean_of([-each for each in group]) for group in groups])
+    assert (found.value, found.low, found.high) == (-turned.value, -turned.high, -turned.low)
+    assert found.value == pytest.approx(24.5 / 3)
+    assert found.p_value(5.0) == turned.p_value(-5.0)
+
+
+def test_the_range_of_two_means_is_tukeys_test():
+    groups = [[1.0, 2.0, 4.0, 3.5], [9.0, 7.0, 8.5, 6.0], [4.0, 3.0, 1.0, 5.0]]
+    found = range_of_means(groups, groups)
+    expected = scipy.stats.tukey_hsd(*groups)
+    assert found.value == pytest.approx(7.625 - 2.625)
+    assert found.p_value(0.0) == pytest.approx(expected.pvalue[1, 0])
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low[1, 0], interval.high[1, 0]))
+
+
+def test_the_spread_of_other_groups_sharpens_a_range():
+    """Few runs alone show nothing; forty groups of the same spread say how little it is."""
+    rng = np.random.default_rng(0)
+    others = [rng.normal(0.0, 1.0, 2) for _ in range(40)]
+    three = [[0.0, 1.0], [4.0, 5.0], [0.5, 1.5]]
+    assert range_of_means(three, three).p_value(0.0) > 0.01
+    assert range_of_means(three, others).p_value(0.0) < 0.001
+
+
+def test_equal_means_are_told_apart_no_more_often_than_they_should():
+    rng = np.random.default_rng(3)
+    rejected, chance, ranges = 0, [], []
+    for _ in range(1000):
+        every = rng.normal(0.0, 1.0, (8, 3)).tolist()
+        found = range_of_means(every[:3], every)
+        rejected += found.p_value(0.0) < 0.05
+        assert (found.low > 0.0) == (found.p_value(0.0) < 0.05)
+        chance.append(found.by_chance)
+        ranges.append(found.value)
+    assert 0.03 < rejected / 1000 < 0.07
+    assert np.mean(chance) == pytest.approx(np.mean(ranges), rel=0.05)
+
+
+def test_a_range_without_spread():
+    unknown = range_of_means([[1.0], [3.0]], [[1.0], [3.0]])
+    assert (unknown.value, unknown.by_chance, unknown.p_value(0.0)) == (2.0, None, 1.0)
+    assert (unknown.low, unknown.high) == (-math.inf, math.inf)
+    exact = range_of_means([[1.0, 1.0], [3.0, 3.0]], [[1.0, 1.0], [3.0, 3.0]])
+    assert (exact.low, exact.high, exact.p_value(0.0)) == (2.0, 2.0, 0.25)
+    with pytest.raises(ValueError, match="without runs"):
+        range_of_means([[1.0], []], [])
 
 
 def test_weighted_sums():

@@ -80,8 +80,9 @@ def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
     """Return a verdict on each of a study's claims, in their order.
 
     A claim holds, or does not, where its p-value is below 0.05 after Holm's adjustment over all
-    claims that have data; everything else is undecided. Pass every claim of the study: those that
-    are left out would make the others look surer than they are.
+    claims, those without data included: a verdict must not depend on what is finished. Everything
+    else is undecided. Pass every claim of the study: those that are left out would make the others
+    look surer than they are.
     """
     keys = [claim.key for claim in found]
     if len(set(keys)) < len(keys):
@@ -92,7 +93,8 @@ def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
         if estimate is not None and not isinstance(estimate, Missing)
     }
     p_values = {claim: estimate.p_value(claim.threshold) for claim, estimate in known.items()}
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    every = [p_values.get(claim, 1.0) for claim in found]
+    adjusted = dict(zip(found, holm(every), strict=True))
     verdicts = []
     for claim, estimate in found.items():
         if claim in known:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from zerolab.studies.analyses.elo import (
     elo_difference,
     elo_sample,
@@ -17,6 +15,7 @@ from zerolab.studies.analyses.elo import (
     unfinished,
 )
 from zerolab.studies.analyses.titles import GAME_TITLES
+from zerolab.studies.analyses.training_elo import both_elos, correlation
 from zerolab.studies.claims import Claim, Missing, judge
 from zerolab.studies.joint_estimates import smallest
 from zerolab.studies.limits import limits
@@ -35,7 +34,6 @@ from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
-    bootstrap,
     mean_of,
     weighted_sum,
 )
@@ -102,7 +100,7 @@ BIAS_CLAIM = Claim(
     "Training Elo does not tell which run is the strongest in a tournament.",
     "[Wang2019]",
     "rank correlation of training Elo and tournament Elo over the runs of a game and size, mean"
-    " over games and sizes",
+    " over games and sizes, over what errors of measuring both leave possible",
     0.5,
     "below",
 )
@@ -170,7 +168,7 @@ def _weakest(results: Results) -> Estimate | Missing:
 
 
 def _correlation(results: Results) -> Estimate | Missing:
-    """Return the mean rank correlation of both kinds of Elo, over parts, from all their runs."""
+    """Return how both kinds of Elo correlate, from all runs of all parts."""
     parts = list(results.design.parts)
     if missing := unfinished(results, parts):
         return missing
@@ -179,19 +177,8 @@ def _correlation(results: Results) -> Estimate | Missing:
         runs = [run for target in TARGETS for run in results.where(part, loss=target)]
         if not runs:
             return gone(results, part)
-        played = results.tournaments[part]
-        groups.append([(run.training_elo[-1], played.rating(run).elo) for run in runs])
-    return bootstrap(*groups, statistic=lambda *drawn: float(np.mean([*map(_ranks, drawn)])))
-
-
-def _ranks(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return Spearman's rank correlation; 0 where one of both does not vary."""
-    from scipy.stats import rankdata  # noqa: PLC0415  slow to import
-
-    x, y = (rankdata(column) for column in zip(*pairs, strict=True))
-    if not (np.ptp(x) and np.ptp(y)):
-        return 0.0
-    return float(np.corrcoef(x, y)[0, 1])
+        groups.append(both_elos(results.tournaments[part], runs))
+    return correlation(groups)
 
 
 def _above_random(

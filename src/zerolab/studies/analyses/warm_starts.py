@@ -38,6 +38,7 @@ from zerolab.studies.statistics import (
     Estimate,
     StudentEstimate,
     difference_of_means,
+    holm,
     paired_difference,
     rank_test,
     sign_test,
@@ -195,6 +196,8 @@ def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | 
 
 def _tests(results: Results) -> Iterator[Block]:
     rows: list[list[Cell]] = []
+    signs: list[float] = []
+    ranks: list[float] = []
     lines: dict[str, Row] = {}
     compared = [(each, "") for each in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
     for game in GAMES:
@@ -208,9 +211,11 @@ def _tests(results: Results) -> Iterator[Block]:
             rows.append(
                 [
                     GAME_TITLES[game], _NAMES[variant], difference_of_means(elos, base),
-                    line.estimate, sign_test(line.runs), rank_test(elos, base),
+                    line.estimate,
                 ]
             )  # fmt: skip
+            signs.append(sign_test(line.runs))
+            ranks.append(rank_test(elos, base))
             lines[f"{GAME_TITLES[game]}, {_NAMES[variant]}"] = line
     if not rows:
         return
@@ -225,7 +230,15 @@ def _tests(results: Results) -> Iterator[Block]:
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
         Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
+        Column("sign test, adjusted", ".3f"), Column("rank test, adjusted", ".3f"),
     ]  # fmt: skip
+    tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
+    rows = [[*row, *found] for row, found in zip(rows, tests, strict=True)]
+    yield Paragraph(
+        "p-values are two-sided, over runs, and adjusted for the number of rows [Holm1979]."
+        f" {len(results.levels('seed'))} runs of a variant cannot make that of a sign test less"
+        f" than {2 ** (1 - len(results.levels('seed'))):.3g} before, however clear their lead."
+    )
     yield DataTable(
         "gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows
     )

@@ -83,9 +83,9 @@ def _every_run(grid: Grid) -> DataTable:
 
 def _facts(run: TrainedRun) -> list[Cell]:
     levels = [int(run.factors[symbol]) for symbol in SYMBOLS]
-    last = run.final_losses[-1]
+    last, done = run.final_losses[-1], work(run)
     return [
         run.factors["seed"], *levels, run.seconds["selfplay"],
-        run.seconds["learn"], run.total_seconds, *work(run), run.positions, last["policy"],
-        last["value"],
+        run.seconds["learn"], run.total_seconds, done.simulations, done.samples, run.positions,
+        last["policy"], last["value"],
     ]  # fmt: skip

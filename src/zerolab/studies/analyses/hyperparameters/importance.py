@@ -6,34 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import NamedTuple
 
-from zerolab.studies.analyses.hyperparameters.reshuffling import range_by_chance, reshuffling_test
 from zerolab.studies.analyses.hyperparameters.sweep_runs import (
     Measure,
     Setting,
     Sweep,
     final_loss,
-    largest_difference,
     seconds,
 )
 from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS
+from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Block, Column, DataTable, Heading, Paragraph, Picture
-from zerolab.studies.statistics import LEVEL, BootstrapEstimate, bootstrap, holm
+from zerolab.studies.statistics import LEVEL, holm
 
 _RULE = (
     "The rule: the effect of a hyper-parameter is the largest difference between the means of its"
     " three values, the others being at their defaults. Parameters are ranked by their effect on"
     " final Elo, and separately on final loss (policy plus value, last epoch of the last iteration)"
-    " and on time (over the mean time of the default). Intervals are over runs, never over games. A"
-    " largest difference lies above 0 whatever happens: beside it stands what chance alone would"
-    " give, and p is the share of all ways to deal the same runs to the three values that differ as"
-    " much, adjusted for twelve parameters [Holm1979]. All runs are independent, whatever their"
-    " seed: those of different values have not even the first network in common. Those with all"
-    " defaults count for every parameter, so that the effects of two parameters are not"
-    " independent. Effects depend on how far apart the three values are, and a loss is measured on"
-    " the positions that a run itself has played, which parameters change: a lower loss is no"
-    " better play."
+    " and on time (over the mean time of the default). Intervals are over runs, never over games:"
+    " those of [Tukey1949] for all differences between three means, with the spread between runs"
+    " of one setting pooled over all settings. A measured difference lies above 0 whatever happens:"
+    " beside it stands what chance alone would give, and p is the probability of as large a"
+    " difference between equal settings, adjusted for twelve parameters [Holm1979]. All runs are"
+    " independent, whatever their seed: those of different values have not even the first network"
+    " in common. Those with all defaults count for every parameter, so that the effects of two"
+    " parameters are not independent. Effects depend on how far apart the three values are, and a"
+    " loss is measured on the positions that a run itself has played, which parameters change: a"
+    " lower loss is no better play."
 )
 
 _NO_ERRORS = (
@@ -46,8 +46,7 @@ class Effect(NamedTuple):
     """How much of one measure the three values of a hyper-parameter make."""
 
     symbol: str
-    size: BootstrapEstimate
-    by_chance: float | None
+    size: RangeEstimate
     adjusted_p: float
     best: Setting
     """The value with the highest mean."""
@@ -63,19 +62,13 @@ def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
         for symbol, settings in sweep.by_symbol.items()
         if all(each.runs for each in settings)
     }
-    adjusted = holm([reshuffling_test(groups) for groups in known.values()])
-    found = [
-        Effect(
-            symbol,
-            bootstrap(*groups, statistic=largest_difference),
-            range_by_chance(groups),
-            p,
-            sweep.by_symbol[symbol][
-                max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
-            ],
-        )
-        for (symbol, groups), p in zip(known.items(), adjusted, strict=True)
-    ]
+    alike = [[measure(run) for run in runs] for runs in sweep.settings]
+    sizes = {symbol: range_of_means(groups, alike) for symbol, groups in known.items()}
+    adjusted = holm([size.p_value(0.0) for size in sizes.values()])
+    found = []
+    for (symbol, groups), p in zip(known.items(), adjusted, strict=True):
+        best = max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
+        found.append(Effect(symbol, sizes[symbol], p, sweep.by_symbol[symbol][best]))
     return {each.symbol: each for each in sorted(found, key=lambda each: -each.size.value)}
 
 
@@ -104,20 +97,20 @@ def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
     name, found = next(iter(measured.items()))
     rows = {}
     for symbol, effect in found.items():
-        chance = effect.by_chance
+        chance = effect.size.by_chance
         beside = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
         rows[f"{_title(symbol)}{beside}"] = Row(effect.size)
     figure = draw_intervals(
         rows, f"Effect on {name}: largest difference between three values", name,
         number_format=_FORMATS[name],
     )  # fmt: skip
-    if all(effect.by_chance is None for effect in found.values()):
+    if all(effect.size.by_chance is None for effect in found.values()):
         caption = "By the rule above. With one run of each setting, all of it may be chance."
     else:
         caption = (
             "By the rule above; in parentheses what chance alone would give, from the spread"
-            " between runs of one setting. An interval that leaves out 0 shows nothing, one far"
-            " above chance does."
+            " between runs of one setting. An interval that leaves out 0 shows an effect, but for"
+            " looking at twelve parameters at once: the table's p takes that into account."
         )
     return Picture("effects", figure, f"{caption} {_NO_ERRORS}")
 
@@ -139,7 +132,7 @@ def _table(measured: Mapping[str, Mapping[str, Effect]]) -> DataTable:
         row: list[Cell] = [_title(symbol)]
         for name, found in measured.items():
             each = found[symbol]
-            row += [ranks[name][symbol], each.size, each.by_chance, each.adjusted_p]
+            row += [ranks[name][symbol], each.size, each.size.by_chance, each.adjusted_p]
         hours = (*FACTORS[symbol].hours, DEFAULT_HOURS)
         row.append((max(hours) - min(hours)) / DEFAULT_HOURS)
         row.append(next(iter(measured.values()))[symbol].best.name)
@@ -161,7 +154,7 @@ def _words(measured: Mapping[str, Mapping[str, Effect]]) -> str:
     for name, found in measured.items():
         sure = [symbol for symbol, each in found.items() if each.adjusted_p < LEVEL]
         told.append(f"on {name}: {_listed(sure)}")
-    return f"Effects that are not chance, {'; '.join(told)}."
+    return f"Effects that are shown, {'; '.join(told)}. The others may be there or not."
 
 
 def _listed(symbols: Sequence[str]) -> str:

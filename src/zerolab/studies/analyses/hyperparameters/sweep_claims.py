@@ -6,7 +6,8 @@ are figures, and its importance is by judgement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from itertools import permutations
 from statistics import fmean as mean
 
 import numpy as np
@@ -14,12 +15,19 @@ import numpy as np
 from zerolab.studies.analyses.hyperparameters.sweep_runs import (
     Setting,
     Sweep,
-    largest_ratio,
     seconds,
 )
 from zerolab.studies.analyses.hyperparameters.values import FACTORS
 from zerolab.studies.claims import Claim, Missing
-from zerolab.studies.statistics import Estimate, bootstrap, linear_regression
+from zerolab.studies.joint_estimates import largest, smallest
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    difference_of_means,
+    linear_regression,
+    mean_of,
+    weighted_sum,
+)
 
 _SOURCE = "[Wang2020a, Table 3]"
 
@@ -51,8 +59,7 @@ FREE_CLAIM = Claim(
     "time-free",
     f"{', '.join(FREE)} hardly change the time.",
     _SOURCE,
-    "the mean time of the value whose mean time differs most from the default's, over that: by how"
-    " much it differs from 1",
+    "the largest difference of a value's mean time from the default's, up or down, over that",
     0.25,
     "below",
 )
@@ -60,8 +67,8 @@ MOST_CLAIM = Claim(
     "time-most",
     "Of the twelve parameters, the number of games of an iteration (E) changes the time most.",
     _SOURCE,
-    "log2 of the longest over the shortest mean time of the three values of E, less the largest of"
-    " the other parameters",
+    "doublings of time (mean of log2) from the least to the greatest value of E, less the largest"
+    " difference between two values of another parameter",
     0.0,
     "above",
 )
@@ -88,31 +95,34 @@ def time_exponent(sweep: Sweep, symbol: str) -> Estimate | Missing:
     return linear_regression(x, y, [symbol])[symbol]
 
 
-def _times(settings: Sequence[Setting]) -> list[list[float]]:
-    return [list(map(seconds, each.runs)) for each in settings]
-
-
 def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
+    """Look at every value in both directions: which one differs most was not known beforehand."""
     settings = [each for symbol in FREE for each in sweep.by_symbol[symbol] if each.place != 1]
     if not sweep.default or not all(each.runs for each in settings):
         return Missing(sweep.results.missing())
-
-    def largest(default: Sequence[float], *groups: Sequence[float]) -> float:
-        return max(abs(mean(group) / mean(default) - 1) for group in groups)
-
-    return bootstrap(list(map(seconds, sweep.default)), *_times(settings), statistic=largest)
+    default = mean(map(seconds, sweep.default))
+    ratios = [seconds(run) / default for run in sweep.default]
+    deviations = []
+    for each in settings:
+        found = difference_of_means([seconds(run) / default for run in each.runs], ratios)
+        deviations += [found, found._replace(value=-found.value)]
+    return largest(deviations)
 
 
 def _lead(sweep: Sweep) -> Estimate | Missing:
+    """Compare E with every difference between two values of another parameter, up and down."""
     if not sweep.complete:
         return Missing(sweep.results.missing())
-    owners = [each.symbol for each in sweep.others]
+    least, *_, greatest = map(_doublings, sweep.by_symbol[MOST])
+    leads = []
+    for symbol, settings in sweep.by_symbol.items():
+        if symbol != MOST:
+            for one, other in permutations(map(_doublings, settings), 2):
+                terms = [(1.0, greatest), (-1.0, least), (-1.0, one), (1.0, other)]
+                leads.append(weighted_sum(terms))
+    return smallest(leads)
 
-    def lead(default: Sequence[float], *groups: Sequence[float]) -> float:
-        by_symbol: dict[str, list[Sequence[float]]] = {}
-        for symbol, group in zip(owners, groups, strict=True):
-            by_symbol.setdefault(symbol, [default]).append(group)
-        found = {symbol: largest_ratio(*own) for symbol, own in by_symbol.items()}
-        return found.pop(MOST) - max(found.values())
 
-    return bootstrap(list(map(seconds, sweep.default)), *_times(sweep.others), statistic=lead)
+def _doublings(setting: Setting) -> StudentEstimate:
+    """Return the mean of log2 of the times of runs."""
+    return mean_of([math.log2(seconds(run)) for run in setting.runs])

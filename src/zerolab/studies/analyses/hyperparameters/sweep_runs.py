@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from statistics import fmean as mean
 from typing import NamedTuple
 
 from zerolab.studies.analyses.elo import standard_error
@@ -83,6 +81,11 @@ class Sweep:
         return [each for three in self.by_symbol.values() for each in three if each.place != 1]
 
     @property
+    def settings(self) -> list[list[TrainedRun]]:
+        """The finished runs of every setting, those with all defaults once."""
+        return [self.default, *(each.runs for each in self.others)]
+
+    @property
     def tournament(self) -> PlayedTournament | None:
         """That of all final networks, if it is finished."""
         return self.results.tournaments.get(TOURNAMENT)
@@ -127,15 +130,3 @@ def seconds(run: TrainedRun) -> float:
 
 
 Measure = Callable[[TrainedRun], float]
-
-
-def largest_difference(*groups: Sequence[float]) -> float:
-    """Return how far the largest of the groups' means lies above the smallest one."""
-    means = [mean(group) for group in groups]
-    return max(means) - min(means)
-
-
-def largest_ratio(*groups: Sequence[float]) -> float:
-    """Return log2 of the largest of the groups' means over the smallest one."""
-    means = [mean(group) for group in groups]
-    return math.log2(max(means) / min(means))
