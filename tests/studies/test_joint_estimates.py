@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from zerolab.studies.joint_estimates import largest, range_of_means, smallest, spread_ratio
+from zerolab.studies.joint_estimates import (
+    contrast,
+    largest,
+    range_of_means,
+    smallest,
+    spread_ratio,
+)
 from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
 
 
@@ -104,6 +110,20 @@ def test_equal_means_are_told_apart_no_more_often_than_they_should():
         ranges.append(found.value)
     assert 0.03 < rejected / 1000 < 0.07
     assert np.mean(chance) == pytest.approx(np.mean(ranges), rel=0.05)
+
+
+def test_a_contrast_by_hand():
+    """Two groups with a variance of 2 over 2 degrees of freedom; 1/2 + 4/2 of it is the error."""
+    groups = [[1.0, 3.0], [10.0, 12.0]]
+    found = contrast([(1.0, groups[1]), (-2.0, groups[0])], groups)
+    assert found == pytest.approx((7.0, math.sqrt(2.0 * 2.5), 2))
+    same = scipy.stats.ttest_ind(*groups)
+    assert contrast([(1.0, groups[0]), (-1.0, groups[1])], groups).p_value(0.0) == pytest.approx(
+        same.pvalue
+    )
+    assert contrast([(1.0, [5.0])], [[5.0]]).p_value(0.0) == 1.0
+    with pytest.raises(ValueError, match="without runs"):
+        contrast([(1.0, [])], groups)
 
 
 def test_a_range_without_spread():

@@ -144,6 +144,23 @@ class RangeEstimate(NamedTuple):
         return float(studentized_range.sf(distance / self.error, self.groups, self.freedom))
 
 
+def contrast(
+    terms: Sequence[tuple[float, Sequence[float]]], alike: Sequence[Sequence[float]]
+) -> StudentEstimate:
+    """Return the sum of the means of groups of runs, each times its weight.
+
+    The spread between runs is pooled over the groups `alike`, which spread as much. Raises
+    ValueError for an empty group.
+    """
+    if not all(len(group) for _, group in terms):
+        raise ValueError("a contrast of groups without runs")
+    squares, freedom = _squares(alike)
+    parts = sum(weight**2 / len(group) for weight, group in terms)
+    error = math.sqrt(squares / freedom * parts) if freedom else math.inf
+    value = sum(weight * float(np.mean(group)) for weight, group in terms)
+    return StudentEstimate(value, error, freedom)
+
+
 def range_of_means(
     groups: Sequence[Sequence[float]], alike: Sequence[Sequence[float]]
 ) -> RangeEstimate:

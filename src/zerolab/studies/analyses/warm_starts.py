@@ -22,7 +22,7 @@ from zerolab.studies.limits import limits
 from zerolab.studies.panels.bars import draw_bars
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.panels.samples import Sample
-from zerolab.studies.report.cells import Cell
+from zerolab.studies.report.cells import P_VALUE, Cell
 from zerolab.studies.report.document import (
     Block,
     ClaimTable,
@@ -229,8 +229,8 @@ def _tests(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
-        Column("p of the sign test", ".3f"), Column("p of the rank test", ".3f"),
-        Column("sign test, adjusted", ".3f"), Column("rank test, adjusted", ".3f"),
+        Column("p of the sign test", P_VALUE), Column("p of the rank test", P_VALUE),
+        Column("sign test, adjusted", P_VALUE), Column("rank test, adjusted", P_VALUE),
     ]  # fmt: skip
     tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
     rows = [[*row, *found] for row, found in zip(rows, tests, strict=True)]

@@ -37,13 +37,17 @@ class GivenInterval(NamedTuple):
 Cell = str | int | float | Interval | None
 """None is an empty cell."""
 
+P_VALUE = "p"
+"""The format of p-values; see `p_text`."""
+
 _NO_NUMBER = "\N{EN DASH}"
 
 
 def cell_text(cell: Cell, number_format: str = "") -> str:
     """Return a cell for people.
 
-    `number_format` is as for `format`; a percentage, such as ``.1%``, has its sign after a space.
+    `number_format` is as for `format`; a percentage, such as ``.1%``, has its sign after a space,
+    or `P_VALUE`.
     Without one, floats have four digits, and estimates as many as their interval gives a sense to.
     """
     if cell is None:
@@ -53,7 +57,7 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int | float):
-        return _number(cell, number_format)
+        return p_text(cell) if number_format == P_VALUE else _number(cell, number_format)
     number_format = number_format or _sensible(cell)
     value = _number(cell.value, number_format)
     if not (math.isfinite(cell.low) and math.isfinite(cell.high)):

@@ -16,7 +16,7 @@ from zerolab.studies.analyses.hyperparameters.sweep_runs import (
 from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
 from zerolab.studies.panels.intervals import Row, draw_intervals
-from zerolab.studies.report.cells import Cell
+from zerolab.studies.report.cells import P_VALUE, Cell
 from zerolab.studies.report.document import Block, Column, DataTable, Heading, Paragraph, Picture
 from zerolab.studies.statistics import LEVEL, holm
 
@@ -141,7 +141,7 @@ def _table(measured: Mapping[str, Mapping[str, Effect]]) -> DataTable:
     for name in measured:
         columns += [
             f"rank by {name}", Column(f"effect on {name}", _FORMATS[name]),
-            Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", ".3f"),
+            Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", P_VALUE),
         ]  # fmt: skip
     columns += [
         Column("published effect on time", ".2f"), f"value of the most {next(iter(measured))}"

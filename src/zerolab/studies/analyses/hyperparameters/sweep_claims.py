@@ -7,27 +7,21 @@ are figures, and its importance is by judgement.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import permutations
 from statistics import fmean as mean
 
 import numpy as np
 
 from zerolab.studies.analyses.hyperparameters.sweep_runs import (
-    Setting,
     Sweep,
     seconds,
 )
 from zerolab.studies.analyses.hyperparameters.values import FACTORS
 from zerolab.studies.claims import Claim, Missing
-from zerolab.studies.joint_estimates import largest, smallest
-from zerolab.studies.statistics import (
-    Estimate,
-    StudentEstimate,
-    difference_of_means,
-    linear_regression,
-    mean_of,
-    weighted_sum,
-)
+from zerolab.studies.joint_estimates import contrast, largest, smallest
+from zerolab.studies.results import TrainedRun
+from zerolab.studies.statistics import Estimate, linear_regression
 
 _SOURCE = "[Wang2020a, Table 3]"
 
@@ -59,7 +53,8 @@ FREE_CLAIM = Claim(
     "time-free",
     f"{', '.join(FREE)} hardly change the time.",
     _SOURCE,
-    "the largest difference of a value's mean time from the default's, up or down, over that",
+    "the largest difference of a value's mean time from the default's, up or down, over that; the"
+    " spread between runs is pooled over these values",
     0.25,
     "below",
 )
@@ -68,7 +63,8 @@ MOST_CLAIM = Claim(
     "Of the twelve parameters, the number of games of an iteration (E) changes the time most.",
     _SOURCE,
     "doublings of time (mean of log2) from the least to the greatest value of E, less the largest"
-    " difference between two values of another parameter",
+    " difference between two values of another parameter; the spread between runs is pooled over"
+    " all settings",
     0.0,
     "above",
 )
@@ -100,29 +96,36 @@ def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
     settings = [each for symbol in FREE for each in sweep.by_symbol[symbol] if each.place != 1]
     if not sweep.default or not all(each.runs for each in settings):
         return Missing(sweep.results.missing())
-    default = mean(map(seconds, sweep.default))
-    ratios = [seconds(run) / default for run in sweep.default]
-    deviations = []
-    for each in settings:
-        found = difference_of_means([seconds(run) / default for run in each.runs], ratios)
-        deviations += [found, found._replace(value=-found.value)]
-    return largest(deviations)
+    mean_default = mean(map(seconds, sweep.default))
+    default, *others = (
+        [seconds(run) / mean_default for run in runs]
+        for runs in [sweep.default, *(each.runs for each in settings)]
+    )
+    return largest(
+        [
+            contrast([(sign, group), (-sign, default)], [default, *others])
+            for group in others for sign in (1.0, -1.0)
+        ]
+    )  # fmt: skip
 
 
 def _lead(sweep: Sweep) -> Estimate | Missing:
-    """Compare E with every difference between two values of another parameter, up and down."""
+    """Compare E with every difference between two values of another parameter, up and down.
+
+    Logarithms of times spread alike whatever the setting, which times do not.
+    """
     if not sweep.complete:
         return Missing(sweep.results.missing())
-    least, *_, greatest = map(_doublings, sweep.by_symbol[MOST])
-    leads = []
-    for symbol, settings in sweep.by_symbol.items():
-        if symbol != MOST:
-            for one, other in permutations(map(_doublings, settings), 2):
-                terms = [(1.0, greatest), (-1.0, least), (-1.0, one), (1.0, other)]
-                leads.append(weighted_sum(terms))
-    return smallest(leads)
+    alike = [_doublings(runs) for runs in sweep.settings]
+    least, *_, greatest = (_doublings(each.runs) for each in sweep.by_symbol[MOST])
+    return smallest(
+        [
+            contrast([(1.0, greatest), (-1.0, least), (-1.0, one), (1.0, other)], alike)
+            for symbol, settings in sweep.by_symbol.items() if symbol != MOST
+            for one, other in permutations([_doublings(each.runs) for each in settings], 2)
+        ]
+    )  # fmt: skip
 
 
-def _doublings(setting: Setting) -> StudentEstimate:
-    """Return the mean of log2 of the times of runs."""
-    return mean_of([math.log2(seconds(run)) for run in setting.runs])
+def _doublings(runs: Sequence[TrainedRun]) -> list[float]:
+    return [math.log2(seconds(run)) for run in runs]
