@@ -67,13 +67,22 @@ def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
 
 
 def kill_worker(study: int) -> str:
-    """Kill one of the processes of a study."""
+    """Kill one of the processes of a study, if there is one."""
     tasks = Path(f"/proc/{study}/task").glob("*/children")
-    workers = [int(child) for task in tasks for child in task.read_text().split()]
+    children = [child for task in tasks for child in task.read_text().split()]
+    workers = [int(each) for each in children if b"spawn_main" in command_of(each)]
     if not workers:
-        return "nobody"
+        return ""
     os.kill(random.choice(workers), signal.SIGKILL)
     return "a worker"
+
+
+def command_of(process: str) -> bytes:
+    """Return the command line of a process; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> list[str]:
@@ -87,7 +96,8 @@ def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> li
             process.kill()
             killed.append("the study")
             break
-        killed.append(nodes.kill_one() if nodes else kill_worker(process.pid))
+        done = nodes.kill_one() if nodes else kill_worker(process.pid)
+        killed += [done] if done else []
     return killed
 
 
@@ -109,7 +119,7 @@ def main(
             process = _SPAWN.Process(target=work, args=(name, scale, killed, address))
             process.start()
             starts += 1
-            done = disturb(process, left, 2 * seconds / int(kills), nodes)
+            done = disturb(process, left, 0.5 * seconds, nodes)
             left -= len(done)
             process.join()
             view = planned(name, scale, killed).view()

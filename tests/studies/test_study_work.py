@@ -168,6 +168,26 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
     assert digests(tiny) == digests(undisturbed)
 
 
+def test_a_worker_that_is_killed_before_it_begins_is_replaced(tmp_path, undisturbed):
+    tiny = study_work_in(tmp_path)
+
+    def kill_the_first():
+        while not (workers := multiprocessing.active_children()):
+            time.sleep(0.001)
+        workers[0].kill()
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    failures = tiny.work(LocalWorkers(1), lambda view: None)
+    killer.join()
+    assert [lines[-1] for lines in failures.values()] == [
+        "its worker ended unexpectedly: before it began"
+    ]
+    assert tiny.view().finished_runs == 4
+    assert tiny.work(LocalWorkers(1), lambda view: None) == {}
+    assert digests(tiny) == digests(undisturbed)
+
+
 def _work(root):
     study_work_in(root).work(LocalWorkers(2), lambda view: None)
 

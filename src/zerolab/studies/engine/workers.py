@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -62,14 +63,16 @@ class LocalWorkers:
     def __enter__(self) -> Self:
         """See `Workers`."""
         self._locks = Path(tempfile.mkdtemp(prefix="zerolab-workers-"))
-        arguments = (str(self._locks), shares_of_cores(self.count))
-        self._pool = ProcessPool(
+        self._pool = self._new_pool()
+        return self
+
+    def _new_pool(self) -> ProcessPool:
+        return ProcessPool(
             self.count,
             initializer=_start_worker,
-            initargs=arguments,
+            initargs=(str(self._locks), shares_of_cores(self.count)),
             context=multiprocessing.get_context("spawn"),
         )
-        return self
 
     def __exit__(
         self,
@@ -78,13 +81,22 @@ class LocalWorkers:
         trace: TracebackType | None,
     ) -> None:
         """See `Workers`."""
+        self._stop_pool()
+        shutil.rmtree(self._locks, ignore_errors=True)
+
+    def _stop_pool(self) -> None:
         self._pool.stop()  # type: ignore[no-untyped-call]
         self._pool.join()
-        shutil.rmtree(self._locks, ignore_errors=True)
 
     def submit(self, task: Task) -> None:
         """See `Workers`."""
-        self._running[self._pool.schedule(perform, args=[task])] = task
+        try:
+            future = self._pool.schedule(perform, args=[task])
+        except RuntimeError:  # pebble gives up where a process dies while none has begun a task
+            self._stop_pool()
+            self._pool = self._new_pool()
+            future = self._pool.schedule(perform, args=[task])
+        self._running[future] = task
 
     def finished(self, seconds: float) -> list[Outcome]:
         """See `Workers`."""
@@ -97,6 +109,8 @@ class LocalWorkers:
             return future.result()
         except ProcessExpired as error:
             return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
+        except BrokenProcessPool:
+            return Outcome(task, failure=["its worker ended unexpectedly: before it began"])
         except Exception as error:  # such as a result that could not travel
             return Outcome(task, failure=[f"{type(error).__name__}: {one_line(error)}"])
 

@@ -47,7 +47,7 @@ class Column:
 
     title: str
     number_format: str = ""
-    """Of numbers and estimates: as for `format`, such as ``.1f``, ``+.0f`` or ``.1%``; `P_VALUE`."""
+    """Of numbers and estimates, as for `format`, such as ``+.0f`` or ``.1%``; or `P_VALUE`."""
 
 
 @dataclass(frozen=True)
