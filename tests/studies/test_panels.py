@@ -61,7 +61,7 @@ def scatter():
 def intervals():
     runs = [12.0, -5.0, 40.0, 22.0]
     rows = {
-        "value above policy, $6x6": Row(mean_of(runs), runs, [5.0] * 4, 50.0),
+        "value above policy, $6x6": Row(mean_of(runs), runs, [5.0] * 4),
         "one run": Row(StudentEstimate(3.0, math.inf, 0), [3.0]),
         "without runs": Row(mean_of(runs)),
     }
@@ -197,4 +197,4 @@ def test_intervals_are_written_beside_their_lines():
     found = {each.get_text() for each in texts(figure)}
     assert "17 (\N{MINUS SIGN}13 to 47)" in found
     assert "3 (no interval)" in found
-    assert {"no interval", "threshold", "published", "one run"} <= legend(figure)
+    assert {"no interval", "threshold", "one run"} <= legend(figure)

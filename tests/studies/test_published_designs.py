@@ -9,8 +9,9 @@ from zerolab.studies.interface import registered_studies
 
 DEFAULTS = {
     "iterations": 100, "selfplay.episodes": 50, "search.simulations": 100,
-    "search.selection.c": 1.0, "learn.window.iterations": 20, "learn.epochs": 10, "learn.batch_size": 64,
-    "learn.learning_rate": 0.005, "network.dropout": 0.3, "gate.games": 40, "gate.threshold": 0.6,
+    "search.selection.c": 1.0, "learn.window.iterations": 20, "learn.epochs": 10,
+    "learn.batch_size": 64, "learn.learning_rate": 0.005, "network.dropout": 0.3,
+    "gate.games": 40, "gate.threshold": 0.6,
 }  # fmt: skip
 """[Wang2020a, Table 1], but for T' = 15, which is a number of sampled plies here."""
 

@@ -26,22 +26,20 @@ def standard_error(rating: Rating) -> float:
     return (rating.high - rating.low) / (2 * Z95)
 
 
-def elo_sample(
-    tournament: PlayedTournament, runs: Sequence[TrainedRun], published: float | None = None
-) -> Sample:
+def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Sample:
     """Return the Elo of some runs with the errors of measuring them."""
-    return rated_sample([tournament.rating(run) for run in runs], published)
+    return rated_sample([tournament.rating(run) for run in runs])
 
 
-def rated_sample(ratings: Sequence[Rating], published: float | None = None) -> Sample:
+def rated_sample(ratings: Sequence[Rating]) -> Sample:
     """Return the Elo of some players with the errors of measuring them."""
     errors = [standard_error(rating) for rating in ratings]
-    return Sample([rating.elo for rating in ratings], errors, published)
+    return Sample([rating.elo for rating in ratings], errors)
 
 
-def random_sample(tournament: PlayedTournament, published: float | None = None) -> Sample:
+def random_sample(tournament: PlayedTournament) -> Sample:
     """Return the Elo of the random player."""
-    return rated_sample([tournament.by_name["random"]], published)
+    return rated_sample([tournament.by_name["random"]])
 
 
 def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:

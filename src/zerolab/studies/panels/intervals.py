@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zerolab.core.figures import colour, legend_below, new_figure
 from zerolab.studies.panels.samples import (
     ERROR,
-    PUBLISHED,
     RUN,
     finish,
     key_error,
-    key_published,
     key_run,
     margins,
     with_minus,
@@ -38,7 +36,6 @@ class Row(NamedTuple):
     """Where the estimate is made of numbers on the same scale, these: one per run."""
     errors: Sequence[float] = ()
     """The standard errors of measuring them."""
-    published: float | None = None
 
 
 def draw_intervals(
@@ -95,8 +92,6 @@ def _draw_row(axes: Axes, place: float, row: Row) -> None:
         [found.value], [place], marker="s", markersize=6, color=colour(0),
         mfc=colour(0) if known else "white",
     )  # fmt: skip
-    if row.published is not None:
-        axes.plot([row.published], [place], zorder=4, linestyle="", **PUBLISHED)
 
 
 def _keys(rows: Mapping[str, Row], threshold: float | None) -> list[Artist]:
@@ -111,7 +106,6 @@ def _keys(rows: Mapping[str, Row], threshold: float | None) -> list[Artist]:
         keys.append(Line2D([], [], linestyle="", mfc="white", label="no interval", **square))
     keys += [key_run("0.55")] if any(row.runs for row in every) else []
     keys += [key_error()] if any(row.errors for row in every) else []
-    keys += [key_published()] if any(row.published is not None for row in every) else []
     if threshold is not None:
         keys.append(
             Line2D([], [], color="black", linewidth=0.8, linestyle=(0, (4, 3)), label="threshold")
