@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
 
-Runs STUDY (loss-functions) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
+Runs STUDY (warm-start) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
 KILLS (10) kills, of a worker or of the study itself, each at a random moment; a
 killed study is begun again. With ray, workers are on two nodes on this machine, to which files
 travel, and a node is killed in a worker's place. Fails where a table of the two reports differs.
@@ -103,7 +103,7 @@ def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> li
 
 def main(
     folder: str, kills: str = "10", seed: str = "0", where: str = "local",
-    name: str = "loss-functions", scale: Scale = "smoke",
+    name: str = "warm-start", scale: Scale = "smoke",
 ) -> None:  # fmt: skip
     """Run both and compare."""
     random.seed(int(seed))
@@ -119,7 +119,7 @@ def main(
             process = _SPAWN.Process(target=work, args=(name, scale, killed, address))
             process.start()
             starts += 1
-            done = disturb(process, left, 0.5 * seconds, nodes)
+            done = disturb(process, left, 1.5 * seconds, nodes)
             left -= len(done)
             process.join()
             view = planned(name, scale, killed).view()
