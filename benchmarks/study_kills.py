@@ -119,7 +119,7 @@ def main(
             process = _SPAWN.Process(target=work, args=(name, scale, killed, address))
             process.start()
             starts += 1
-            done = disturb(process, left, 1.5 * seconds, nodes)
+            done = disturb(process, left, seconds, nodes)
             left -= len(done)
             process.join()
             view = planned(name, scale, killed).view()
