@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from zerolab.cli import study
 from zerolab.cli.main import main
+from zerolab.core.errors import UserError
 from zerolab.store.folder import exclusive
 from zerolab.studies.engine.layout import STUDY
 from zerolab.studies.interface import registered_studies
@@ -92,6 +94,21 @@ def test_one_process_at_a_time(capsys):
     with exclusive(path):
         assert main(["study", "table-5.1"]) == 2
     assert "another process is at work" in capsys.readouterr().err
+
+
+def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch):
+    def failing(*arguments):
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(study, "_work", lambda *arguments: {"a: a run": ["it is broken"]})
+    monkeypatch.setattr(study, "show_report", failing)
+    assert main(["study", "table-5.1"]) == 2
+    told = capsys.readouterr().err
+    assert "a: a run failed:\n  it is broken" in told
+    assert "the disk is full" in told
+    monkeypatch.setattr(study, "show_report", lambda *arguments: None)
+    assert main(["study", "table-5.1"]) == 2
+    assert "1 of the tasks failed, as listed above" in capsys.readouterr().err
 
 
 def test_the_status_of_a_study_that_was_not_begun(capsys):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,15 @@ def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
+def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-20])
+    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    assert list(small.work(Here(), lambda view: None)) == ["a: sum/seed=0"]
+
+
 def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     class Halves(Tiny):
         def design(self, scale):
@@ -271,10 +281,20 @@ def test_a_damaged_tournament_is_listed(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Here(), lambda view: None) == {}
     store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE games SET result = -result")
+    results = small.results()
+    assert not results.tournaments
+    assert [str(store) in message for message in results.damaged] == [True]
     store.write_bytes(b"not a database at all")
+    assert small.view().is_unfinished
     assert small.view().finished_runs == 2
     failures = small.work(Here(), lambda view: None)
     assert list(failures) == ["a: games"]
+    assert small.results().missing() == "tournaments not finished: a"
+    store.unlink()
+    assert small.work(Here(), lambda view: None) == {}
+    assert not small.results().missing()
 
 
 def test_a_damaged_result_of_a_computation_is_listed(tmp_path):

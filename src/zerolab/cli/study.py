@@ -89,8 +89,14 @@ def _command(study: Study, again: str) -> Callable[..., None]:
             _show_status(study_work, json)
             return
         failures = _work(study_work, workers, ray, again)
+        for title, lines in failures.items():
+            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
         show_report(study_work, study_work.folder.report, json)
-        _require_success(failures, again)
+        if failures:
+            raise UserError(
+                f"{len(failures)} of the tasks failed, as listed above; the report is on what is"
+                f" finished, and the same command tries the others again: {again}"
+            )
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
     return command
@@ -126,17 +132,6 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
         progress_bar(study_work.folder.path.name, round(before.seconds), "s of work") as update,
     ):
         return study_work.work(chosen, lambda view: update(*_progress(view, before)))
-
-
-def _require_success(failures: Failures, again: str) -> None:
-    """Show what has failed, if anything did, and raise UserError."""
-    if failures:
-        for title, lines in failures.items():
-            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
-        raise UserError(
-            f"{len(failures)} of the tasks failed, as shown above; the report is on what is"
-            f" finished, and the same command tries the others again: {again}"
-        )
 
 
 def _workers(count: int | None, ray: str) -> Workers:
@@ -209,7 +204,10 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     from zerolab.studies.report.save import save
     from zerolab.studies.report.terminal import show
 
-    document = study_work.document()
+    results = study_work.results()
+    for message in results.damaged:
+        print(f"left out of the report: {message}", file=sys.stderr)
+    document = study_work.study.document(results)
     save(document, output)
     if json:
         print_json(document.as_dict())

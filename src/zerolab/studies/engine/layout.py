@@ -134,13 +134,6 @@ class StudyFolder:
             check_schema(path, table["schema_version"], SCHEMA)
             return {str(name): float(value) for name, value in table["result"].items()}
 
-    def readable_computed(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the result of a computation if there is one that is not damaged."""
-        try:
-            return self.computed(computation)
-        except UserError:
-            return None
-
     def save_computed(self, computation: PlannedComputation, result: Mapping[str, float]) -> None:
         """Keep the result of a computation."""
         path = self._computed_path(computation)

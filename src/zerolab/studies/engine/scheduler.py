@@ -80,6 +80,8 @@ class Scheduler:
         self._games_pace = Pace()
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
         """Of this call."""
+        for each in self._tournaments:
+            self._failures |= each.failures
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do everything that is left; return what has failed."""
