@@ -161,11 +161,13 @@ class _Here:
         if not copy.is_at(known):
             _trim(cache_folder)
             copy.fetch()
-            shutil.rmtree(known, ignore_errors=True)
-            with suppress(OSError):  # another process was faster
-                copy.folder.rename(known)
+            with FileLock(f"{cache_folder}.lock"):
+                if not copy.is_at(known):  # no other process, which may be using it, was faster
+                    shutil.rmtree(known, ignore_errors=True)
+                    copy.folder.rename(known)
             shutil.rmtree(copy.folder, ignore_errors=True)
-        os.utime(known)
+        with suppress(OSError):  # another process trims
+            os.utime(known)
         return known
 
 
