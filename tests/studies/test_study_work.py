@@ -28,8 +28,8 @@ from zerolab.studies.design import (
 from zerolab.studies.engine import study_work
 from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.engine.layout import StudyFolder
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.tasks import Outcome, TrainTask
+from zerolab.studies.engine.study_work import StudyWork, as_dict
+from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
 from zerolab.studies.interface import Study
 
@@ -273,8 +273,61 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     halves = study_work_in(tmp_path, Halves())
     listed = {name for name in halves.folder.failures() if "kernels" not in name}
     assert listed == {"a: sum/seed=0", "b: value/seed=0"}
+    status = as_dict(halves)
+    assert status["failures"] == halves.folder.failures()
+    assert status["failed"] == len(status["failures"])
+    assert [part["failed"] for part in status["parts"]] == [
+        sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
+    ]
     assert halves.work(Here(), lambda view: None) == {}
     assert halves.folder.failures() == {}
+
+
+def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
+    class Uncompiled(Here):
+        """Compiles nothing, which runs do then."""
+
+        def submit(self, task):
+            if isinstance(task, CompileTask):
+                self.done.append(Outcome(task, failure=["broken"]))
+            else:
+                super().submit(task)
+
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Uncompiled(), lambda view: None)
+    assert small.folder.failures()
+    assert not small.view().is_unfinished
+    small.forget_failures()
+    assert small.folder.failures() == {}
+
+
+def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    small.begin()
+    (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
+    assert as_dict(small)["failures"] == {}
+    assert small.work(Here(), lambda view: None) == {}
+    assert (small.folder.path / "failures.json").read_text() == "{}\n"
+
+
+def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path):
+    class Halves(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
+
+    class Two(Here):
+        count = 2
+
+        def finished(self, seconds):
+            seen.append(tuple(scheduler.view(part).active for part in "ab"))
+            return super().finished(seconds)
+
+    seen = []
+    halves = study_work_in(tmp_path, Halves())
+    scheduler = halves.scheduler()
+    with halves.folder.locked(halves.design):
+        scheduler.work(Two(), lambda view: None)
+    assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in seen
 
 
 def test_a_damaged_tournament_is_listed(tmp_path):

@@ -122,6 +122,7 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
             soft_wrap=True,
         )
     if not before.is_unfinished:
+        study_work.forget_failures()
         return {}
     study_work.require_room()
     chosen = _workers(workers, ray)
