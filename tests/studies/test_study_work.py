@@ -25,9 +25,10 @@ from zerolab.studies.design import (
     planned_run,
     run_key,
 )
-from zerolab.studies.engine import study_work
+from zerolab.studies.engine import scheduler, study_work
 from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.engine.layout import StudyFolder
+from zerolab.studies.engine.runs import Runs
 from zerolab.studies.engine.study_work import StudyWork, as_dict
 from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
@@ -259,6 +260,38 @@ def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
     assert list(small.work(Here(), lambda view: None)) == ["a: sum/seed=0"]
 
 
+def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+
+    class Damaging(Here):
+        def submit(self, task):
+            super().submit(task)
+            if isinstance(task, TrainTask) and task.key == small.design.runs[0].key:
+                metrics.write_bytes(b"")
+
+    failures = small.work(Damaging(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "is damaged" in failures["a: sum/seed=0"][0]
+
+
+def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
+    small = study_work_in(tmp_path, Small())
+    looks, watched = [], []
+    look = Runs.look
+    monkeypatch.setattr(Runs, "look", lambda self, key: looks.append(key) or look(self, key))
+    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 1000.0)
+
+    class Slow(Here):
+        """Has an outcome only every other time that it is asked."""
+
+        def finished(self, seconds):
+            return super().finished(seconds) if len(watched) % 2 else []
+
+    assert small.work(Slow(), watched.append) == {}
+    assert len(looks) <= 1 < len(watched)
+
+
 def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     class Halves(Tiny):
         def design(self, scale):
@@ -310,7 +343,9 @@ def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
 
 
-def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path):
+def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 0.0)
+
     class Halves(Tiny):
         def design(self, scale):
             return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
@@ -319,14 +354,14 @@ def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path):
         count = 2
 
         def finished(self, seconds):
-            seen.append(tuple(scheduler.view(part).active for part in "ab"))
+            seen.append(tuple(shown.view(part).active for part in "ab"))
             return super().finished(seconds)
 
     seen = []
     halves = study_work_in(tmp_path, Halves())
-    scheduler = halves.scheduler()
+    shown = halves.scheduler()
     with halves.folder.locked(halves.design):
-        scheduler.work(Two(), lambda view: None)
+        shown.work(Two(), lambda view: None)
     assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in seen
 
 
@@ -384,17 +419,19 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
     small = study_work_in(tmp_path, Small())
     run = small.design.runs[0]
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
-    seen = []
+    seen, waiting = [], []
     with ExitStack() as stack:
         stack.enter_context(opened.locked())
 
         def watch(view):
             seen.append(view.finished_runs)
+            waiting.extend(view.active)
             if view.finished_runs == 1:
                 stack.close()  # the other study lets go of the run
 
         assert small.work(Here(), watch) == {}
     assert 1 in seen
+    assert "waiting for a: sum/seed=0 (another process)" in waiting
     assert small.view().finished_runs == 2
     assert small.view().finished_games == small.view().games
 

@@ -44,7 +44,7 @@ class View(NamedTuple):
     """What else is computed."""
     finished_computations: int
     active: list[str]
-    """What workers do: the titles of tasks, runs with their iteration."""
+    """What workers do: the titles of tasks, runs with their iteration; then runs waited for."""
     failed: int
     seconds: float
     """About how many seconds of work, on one core, there are in all."""
@@ -78,6 +78,9 @@ class Scheduler:
         """Players whose runs are in parts that are not worked on."""
         self._computations = Computations(folder, design)
         self._games_pace = Pace()
+        self._iterations: dict[str, str] = {}
+        """Of runs under way by title, when it was last looked."""
+        self._look_due = 0.0
         self._former = folder.failures()
         """Those of former calls."""
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
@@ -97,7 +100,7 @@ class Scheduler:
                 if self._active:
                     for outcome in workers.finished(_LOOK_SECONDS):
                         self._finish(outcome)
-                elif self._runs.waits:
+                elif self._runs.awaited:
                     time.sleep(_LOOK_SECONDS)
                 else:
                     return self._failures
@@ -185,6 +188,7 @@ class Scheduler:
 
     def view(self, part: str | None = None) -> View:
         """Return how far the study, or a part of it, has come."""
+        self._look()
         keys = self._runs.keys_of(part)
         played = [each for each in self._tournaments if part in (None, each.planned.part)]
         computations, uncomputed = self._computations.count(part)
@@ -207,11 +211,27 @@ class Scheduler:
         )
 
     def _describe_active(self, part: str | None) -> Iterator[str]:
-        """Say what workers do, and look how far their runs have come."""
-        for title, (task, _) in self._active.items():
-            if part not in (None, _part_of(title)):
-                continue
-            yield f"{title} ({self._runs.look(task.key)})" if isinstance(task, TrainTask) else title
+        """Say what workers do, and which runs are waited for."""
+        for title in self._active:
+            if part in (None, _part_of(title)):
+                iteration = self._iterations.get(title)
+                yield f"{title} ({iteration})" if iteration else title
+        for title in self._runs.awaited:
+            if part in (None, _part_of(title)):
+                yield f"waiting for {title} (another process)"
+
+    def _look(self) -> None:
+        """Look how far the runs under way have come, unless that was done a moment ago.
+
+        With many runs, the outcomes of others would come in faster than all can be looked at.
+        """
+        if time.monotonic() >= self._look_due:
+            self._iterations = {
+                title: self._runs.look(task.key)
+                for title, (task, _) in self._active.items()
+                if isinstance(task, TrainTask)
+            }
+            self._look_due = time.monotonic() + _LOOK_SECONDS
 
 
 def _part_of(title: str) -> str:
