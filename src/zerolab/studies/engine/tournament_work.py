@@ -96,5 +96,4 @@ class TournamentWork:
     def record(self, games: list[GameRecord]) -> None:
         """Store the games of a slice."""
         assert self._tournament is not None
-        self._tournament.record(games)
-        self.games_left = self._tournament.games_left()
+        self.games_left -= self._tournament.record(games)
