@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from zerolab.play.schedule import ScheduledGame
 from zerolab.store.folder import exclusive
@@ -154,6 +156,42 @@ def test_players_that_were_used_last_are_kept(tmp_path, monkeypatch):
     node.os.utime(tmp_path / "2", (2e9, 2e9))
     node._trim(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2"]
+
+
+def test_a_process_that_shares_a_core_takes_the_first_that_becomes_free(
+    tmp_path, source, monkeypatch
+):
+    allowed = {4, 5}
+
+    def pin(process, cores):
+        allowed.clear()
+        allowed.update(cores)
+
+    monkeypatch.setattr(node, "_held", [])
+    monkeypatch.setattr(node, "_cores", [])
+    monkeypatch.setattr(node.os, "sched_getaffinity", lambda process: set(allowed))
+    monkeypatch.setattr(node.os, "sched_setaffinity", pin)
+    monkeypatch.setattr(node.os, "getpid", lambda: 4)
+    folder = made(tmp_path / "zerolab-cores-here")
+    others = [FileLock(folder / str(core)) for core in (4, 5)]
+    for lock in others:
+        lock.acquire()
+    node.take_core("here")
+    assert allowed == {4}
+    others[1].release()
+    node.take_core("here")
+    assert allowed == {5}
+    others[0].release()
+    node.take_core("here")
+    assert allowed == {5}
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows numbers no users")
+def test_users_need_no_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(node.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(node.os, "getuid", lambda: 123456)
+    assert node._own_folder("cores") == tmp_path / "cores-123456"
+    assert (tmp_path / "cores-123456").is_dir()
 
 
 def test_errors_name_the_folder_of_the_study(tmp_path, source, local):
