@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from zerolab.cli import study
 from zerolab.cli.main import main
+from zerolab.core.errors import UserError
 from zerolab.store.folder import exclusive
 from zerolab.studies.engine.layout import STUDY
+from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.interface import registered_studies
 
 OPTIONS = ("scale", "only", "workers", "ray", "status", "folder", "json")
@@ -94,6 +97,34 @@ def test_one_process_at_a_time(capsys):
     assert "another process is at work" in capsys.readouterr().err
 
 
+def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch):
+    def failing(*arguments):
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(study, "_work", lambda *arguments: {"a: a run": ["it is broken"]})
+    monkeypatch.setattr(study, "show_report", failing)
+    assert main(["study", "table-5.1"]) == 2
+    told = capsys.readouterr().err
+    assert "a: a run failed:\n  it is broken" in told
+    assert "the disk is full" in told
+    monkeypatch.setattr(study, "show_report", lambda *arguments: None)
+    assert main(["study", "table-5.1"]) == 2
+    assert "1 of the tasks failed, as listed above" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "expected"),
+    [
+        ("defects", 1, " games to play, 6 of 6 computations to do with 1 worker; about"),
+        ("table-5.1", 2, "mini: 15,000 of 15,000 games to play with 2 workers; about"),
+    ],
+)
+def test_what_is_to_be_done_is_announced(name, workers, expected, tmp_path, capsys):
+    planned = StudyWork.of(registered_studies()[name], "mini", tmp_path)
+    study._announce(planned, planned.view(), workers)
+    assert expected in capsys.readouterr().err
+
+
 def test_the_status_of_a_study_that_was_not_begun(capsys):
     assert main(["study", "table-5.1", "--scale", "paper", "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
@@ -107,6 +138,8 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
     told = capsys.readouterr().out
     assert "0/5,000" in told
     assert "gobang" not in told
+    assert main(["study", "defects", "--status"]) == 0
+    assert "0/6" in capsys.readouterr().out
     assert not Path("studies").exists()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from zerolab.play.schedule import ScheduledGame
 from zerolab.store.folder import exclusive
@@ -14,7 +16,7 @@ from zerolab.studies.design import planned_run
 from zerolab.studies.engine import node, travel
 from zerolab.studies.engine.node import Job, LostError, code_digest, perform_on_node, shares_folder
 from zerolab.studies.engine.tasks import Entrant, SliceTask, TrainTask
-from zerolab.studies.engine.travel import Keeper
+from zerolab.studies.engine.travel import FolderCopy, Keeper
 
 GAME = "gobang:3x3:3"
 RUN = planned_run("a", GAME, "smoke", {}, {})
@@ -96,16 +98,21 @@ def test_a_run_that_is_lost_goes_on_from_what_came_back(tmp_path, source, local)
     )
 
 
-def test_players_travel_once(tmp_path, source, local):
-    source.lend("token", str(local), is_for_training=False)
+def slice_job(source, run):
+    """Return the job of a slice between two networks of a run, which is lent."""
+    source.lend("token", str(run), is_for_training=False)
     games = [ScheduledGame(number, "a", "b", 0) for number in range(2)]
-    entrants = [Entrant("a", str(local)), Entrant("b", str(local), after=0)]
+    entrants = [Entrant("a", str(run)), Entrant("b", str(run), after=0)]
     task = SliceTask("a slice", "t", GAME, entrants, games, 0, 0)
-    job = Job(task, code_digest(), "no probe", {str(local): "token"})
+    return Job(task, code_digest(), "no probe", {str(run): "token"})
+
+
+def test_players_travel_once(tmp_path, source, local):
+    job = slice_job(source, local)
     first = perform_on_node(job, source)
     assert first.failure is None
-    assert first.result == task.run()
-    assert first.task is task
+    assert first.result == job.task.run()
+    assert first.task is job.task
     networks = {name for name in source.read_names if name.startswith("checkpoints")}
     assert "checkpoints/0000.safetensors" in networks
     source.read_names.clear()
@@ -118,6 +125,29 @@ def test_players_travel_once(tmp_path, source, local):
     assert networks <= set(source.read_names)
 
 
+def test_players_that_another_process_has_put_there_first_stay(
+    tmp_path, source, local, monkeypatch
+):
+    class Slower(FolderCopy):
+        """Looks for the first time before the other process is done."""
+
+        looked = False
+
+        def is_at(self, folder):
+            before, self.looked = self.looked, True
+            return before and super().is_at(folder)
+
+    def players():
+        return {path: path.stat().st_ino for path in (tmp_path / "zerolab-players").iterdir()}
+
+    job = slice_job(source, local)
+    first = perform_on_node(job, source)
+    theirs = players()
+    monkeypatch.setattr(node, "FolderCopy", Slower)
+    assert perform_on_node(job, source).result == first.result
+    assert players() == theirs
+
+
 def test_players_that_were_used_last_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(node, "_CACHE_FOLDERS", 2)
     for number in range(4):
@@ -126,6 +156,42 @@ def test_players_that_were_used_last_are_kept(tmp_path, monkeypatch):
     node.os.utime(tmp_path / "2", (2e9, 2e9))
     node._trim(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2"]
+
+
+def test_a_process_that_shares_a_core_takes_the_first_that_becomes_free(
+    tmp_path, source, monkeypatch
+):
+    allowed = {4, 5}
+
+    def pin(process, cores):
+        allowed.clear()
+        allowed.update(cores)
+
+    monkeypatch.setattr(node, "_held", [])
+    monkeypatch.setattr(node, "_cores", [])
+    monkeypatch.setattr(node.os, "sched_getaffinity", lambda process: set(allowed))
+    monkeypatch.setattr(node.os, "sched_setaffinity", pin)
+    monkeypatch.setattr(node.os, "getpid", lambda: 4)
+    folder = made(tmp_path / "zerolab-cores-here")
+    others = [FileLock(folder / str(core)) for core in (4, 5)]
+    for lock in others:
+        lock.acquire()
+    node.take_core("here")
+    assert allowed == {4}
+    others[1].release()
+    node.take_core("here")
+    assert allowed == {5}
+    others[0].release()
+    node.take_core("here")
+    assert allowed == {5}
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows numbers no users")
+def test_users_need_no_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(node.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(node.os, "getuid", lambda: 123456)
+    assert node._own_folder("cores") == tmp_path / "cores-123456"
+    assert (tmp_path / "cores-123456").is_dir()
 
 
 def test_errors_name_the_folder_of_the_study(tmp_path, source, local):

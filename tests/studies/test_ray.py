@@ -229,6 +229,14 @@ def test_ray_that_is_not_installed(monkeypatch):
         importlib.import_module("zerolab.studies.engine.ray_cluster")
 
 
+def test_ray_that_does_not_fit(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._private.worker", None)
+    monkeypatch.delattr("ray._private.worker")
+    monkeypatch.delitem(sys.modules, "zerolab.studies.engine.ray_cluster")
+    with pytest.raises(UserError, match=r"does not work with Ray \d+\.\d+"):
+        importlib.import_module("zerolab.studies.engine.ray_cluster")
+
+
 def test_every_worker_finds_room_on_a_gpu():
     assert gpu_share(0, 8) == 0.0
     assert gpu_share(2, 1) == gpu_share(2, 2) == 1.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ from zerolab.studies.design import (
     planned_run,
     run_key,
 )
-from zerolab.studies.engine import study_work
+from zerolab.studies.engine import scheduler, study_work
 from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.engine.layout import StudyFolder
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.tasks import Outcome, TrainTask
+from zerolab.studies.engine.runs import Runs
+from zerolab.studies.engine.study_work import StudyWork, as_dict
+from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
 from zerolab.studies.interface import Study
 
@@ -269,6 +271,47 @@ def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
+def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-20])
+    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    assert list(small.work(Here(), lambda view: None)) == ["a: sum/seed=0"]
+
+
+def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+
+    class Damaging(Here):
+        def submit(self, task):
+            super().submit(task)
+            if isinstance(task, TrainTask) and task.key == small.design.runs[0].key:
+                metrics.write_bytes(b"")
+
+    failures = small.work(Damaging(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "is damaged" in failures["a: sum/seed=0"][0]
+
+
+def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
+    small = study_work_in(tmp_path, Small())
+    looks, watched = [], []
+    look = Runs.look
+    monkeypatch.setattr(Runs, "look", lambda self, key: looks.append(key) or look(self, key))
+    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 1000.0)
+
+    class Slow(Here):
+        """Has an outcome only every other time that it is asked."""
+
+        def finished(self, seconds):
+            return super().finished(seconds) if len(watched) % 2 else []
+
+    assert small.work(Slow(), watched.append) == {}
+    assert len(looks) <= 1 < len(watched)
+
+
 def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     class Halves(Tiny):
         def design(self, scale):
@@ -283,18 +326,83 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     halves = study_work_in(tmp_path, Halves())
     listed = {name for name in halves.folder.failures() if "kernels" not in name}
     assert listed == {"a: sum/seed=0", "b: value/seed=0"}
+    status = as_dict(halves)
+    assert status["failures"] == halves.folder.failures()
+    assert status["failed"] == len(status["failures"])
+    assert [part["failed"] for part in status["parts"]] == [
+        sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
+    ]
     assert halves.work(Here(), lambda view: None) == {}
     assert halves.folder.failures() == {}
+
+
+def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
+    class Uncompiled(Here):
+        """Compiles nothing, which runs do then."""
+
+        def submit(self, task):
+            if isinstance(task, CompileTask):
+                self.done.append(Outcome(task, failure=["broken"]))
+            else:
+                super().submit(task)
+
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Uncompiled(), lambda view: None)
+    assert small.folder.failures()
+    assert not small.view().is_unfinished
+    small.forget_failures()
+    assert small.folder.failures() == {}
+
+
+def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    small.begin()
+    (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
+    assert as_dict(small)["failures"] == {}
+    assert small.work(Here(), lambda view: None) == {}
+    assert (small.folder.path / "failures.json").read_text() == "{}\n"
+
+
+def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 0.0)
+
+    class Halves(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
+
+    class Two(Here):
+        count = 2
+
+        def finished(self, seconds):
+            seen.append(tuple(shown.view(part).active for part in "ab"))
+            return super().finished(seconds)
+
+    seen = []
+    halves = study_work_in(tmp_path, Halves())
+    shown = halves.scheduler()
+    with halves.folder.locked(halves.design):
+        shown.work(Two(), lambda view: None)
+    assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in seen
 
 
 def test_a_damaged_tournament_is_listed(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Here(), lambda view: None) == {}
     store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE games SET result = -result")
+    results = small.results()
+    assert not results.tournaments
+    assert [str(store) in message for message in results.damaged] == [True]
     store.write_bytes(b"not a database at all")
+    assert small.view().is_unfinished
     assert small.view().finished_runs == 2
     failures = small.work(Here(), lambda view: None)
     assert list(failures) == ["a: games"]
+    assert small.results().missing() == "tournaments not finished: a"
+    store.unlink()
+    assert small.work(Here(), lambda view: None) == {}
+    assert not small.results().missing()
 
 
 def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
@@ -331,17 +439,19 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
     small = study_work_in(tmp_path, Small())
     run = small.design.runs[0]
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
-    seen = []
+    seen, waiting = [], []
     with ExitStack() as stack:
         stack.enter_context(opened.locked())
 
         def watch(view):
             seen.append(view.finished_runs)
+            waiting.extend(view.active)
             if view.finished_runs == 1:
                 stack.close()  # the other study lets go of the run
 
         assert small.work(Here(), watch) == {}
     assert 1 in seen
+    assert "waiting for a: sum/seed=0 (another process)" in waiting
     assert small.view().finished_runs == 2
     assert small.view().finished_games == small.view().games
 

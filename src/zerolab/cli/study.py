@@ -89,8 +89,14 @@ def _command(study: Study, again: str) -> Callable[..., None]:
             _show_status(study_work, json)
             return
         failures = _work(study_work, workers, ray, again)
+        for title, lines in failures.items():
+            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
         show_report(study_work, study_work.folder.report, json)
-        _require_success(failures, again)
+        if failures:
+            raise UserError(
+                f"{len(failures)} of the tasks failed, as listed above; the report is on what is"
+                f" finished, and the same command tries the others again: {again}"
+            )
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
     return command
@@ -116,6 +122,7 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
             soft_wrap=True,
         )
     if not before.is_unfinished:
+        study_work.forget_failures()
         return {}
     study_work.require_room()
     chosen = _workers(workers, ray)
@@ -126,17 +133,6 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
         progress_bar(study_work.folder.path.name, round(before.seconds), "s of work") as update,
     ):
         return study_work.work(chosen, lambda view: update(*_progress(view, before)))
-
-
-def _require_success(failures: Failures, again: str) -> None:
-    """Show what has failed, if anything did, and raise UserError."""
-    if failures:
-        for title, lines in failures.items():
-            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
-        raise UserError(
-            f"{len(failures)} of the tasks failed, as shown above; the report is on what is"
-            f" finished, and the same command tries the others again: {again}"
-        )
 
 
 def _workers(count: int | None, ray: str) -> Workers:
@@ -154,12 +150,16 @@ def _workers(count: int | None, ray: str) -> Workers:
 
 def _announce(study_work: StudyWork, view: View, workers: int) -> None:
     """Say what is to be done, how long it will take and how much disk it needs."""
-    runs, games = view.runs - view.finished_runs, view.games - view.finished_games
+    work = (
+        (view.runs - view.finished_runs, view.runs, "runs to train"),
+        (view.games - view.finished_games, view.games, "games to play"),
+        (view.computations - view.finished_computations, view.computations, "computations to do"),
+    )
+    told = ", ".join(f"{left:,} of {every:,} {what}" for left, every, what in work if every)
     seconds = (view.seconds - view.done_seconds) / workers
     message = (
-        f"{study_work.folder.path.name}: {runs} of {view.runs} runs to train and {games:,} of"
-        f" {view.games:,} games to play with {workers} workers; about {duration(seconds)} and"
-        f" {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
+        f"{study_work.folder.path.name}: {told} with {workers} worker{'s' if workers > 1 else ''};"
+        f" about {duration(seconds)} and {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
     )
     Console(stderr=True).print(message, soft_wrap=True)
 
@@ -168,10 +168,13 @@ def _progress(view: View, before: View) -> tuple[int, str]:
     """Return the seconds of work that are done, of those that there were, and what is going on."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
     failed = f", {view.failed} failed" if view.failed else ""
-    note = (
-        f"{view.finished_runs}/{view.runs} runs, {view.finished_games:,}/{view.games:,} games"
-        f"{failed}; {', '.join(view.active)}"
+    work = (
+        (view.finished_runs, view.runs, "runs"),
+        (view.finished_games, view.games, "games"),
+        (view.finished_computations, view.computations, "computations"),
     )
+    told = ", ".join(f"{done:,}/{every:,} {what}" for done, every, what in work if every)
+    note = f"{told}{failed}; {', '.join(view.active)}"
     return round(share * before.seconds), note
 
 
@@ -183,7 +186,7 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
         print_json(found)
         return
     table = Table(box=None, header_style="bold")
-    for heading in ("part", "runs", "games", "core hours left"):
+    for heading in ("part", "runs", "games", "computations", "core hours left"):
         table.add_column(heading, justify="left" if heading == "part" else "right")
     for part in found["parts"]:
         left = (part["seconds"] - part["done_seconds"]) / 3600
@@ -191,6 +194,7 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
             Text(part["part"]),
             f"{part['finished_runs']}/{part['runs']}",
             f"{part['finished_games']:,}/{part['games']:,}",
+            f"{part['finished_computations']}/{part['computations']}",
             f"{left:.2f}",
         )
     console = Console(width=WIDTH, soft_wrap=True)
@@ -209,7 +213,10 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     from zerolab.studies.report.save import save
     from zerolab.studies.report.terminal import show
 
-    document = study_work.document()
+    results = study_work.results()
+    for message in results.damaged:
+        print(f"left out of the report: {message}", file=sys.stderr)
+    document = study_work.study.document(results)
     save(document, output)
     if json:
         print_json(document.as_dict())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 
@@ -127,14 +127,23 @@ class Tournament:
             if any(_block_of(game) in left for game in games)
         ]
 
-    def record(self, games: Sequence[GameRecord]) -> None:
-        """Store the games of a slice; those of blocks that are stored already are left out."""
-        left = set(self.blocks_left())
+    def record(self, games: Sequence[GameRecord]) -> int:
+        """Store the games of a slice and return how many of them were still to be played.
+
+        Those of blocks that are stored already are left out.
+        """
         blocks: dict[Block, list[GameRecord]] = {}
         for game in games:
-            if (block := _block_of(game)) in left:
+            if (block := _block_of(game)) in self._unrecorded:
                 blocks.setdefault(block, []).append(game)
         self.store.record_all([(block.part, block.stage, met) for block, met in blocks.items()])
+        self._unrecorded.difference_update(blocks)
+        return sum(map(len, blocks.values()))
+
+    @cached_property
+    def _unrecorded(self) -> set[Block]:
+        """The blocks that `record` has to store: whoever calls it holds the lock."""
+        return set(self.blocks_left())
 
     def games_left(self) -> int:
         """Return how many games are still to be played."""

@@ -128,6 +128,10 @@ class RunFolder:
         """The latest iteration whose examples are committed; 0 for none."""
         return self._files.examples
 
+    def latest_progress(self) -> RunProgress:
+        """Return how far the run is by now, whoever works on it; raise UserError if damaged."""
+        return read_state(self.path / "state.json").progress
+
     def save_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
         self.config = RUN.write_settings(self.path, config)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 TIMES = (
-    "Times were taken while other runs shared the machine, without a GPU: compare their ratios,"
-    " not the times themselves with published ones."
+    "Times are those of runs that went on beside others of the study where it had several workers,"
+    " on the machine that the last line names: compare their ratios, not the times themselves with"
+    " published ones."
 )
 """For studies that report times, after `limits`."""
 

@@ -6,14 +6,15 @@ whatever is there can be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from zerolab.core.errors import UserError
 from zerolab.networks.inference import best_device
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
@@ -29,6 +30,9 @@ from zerolab.training.records import (
     SelfPlayRecord,
     read_records,
 )
+
+_Planned = TypeVar("_Planned")
+_Read = TypeVar("_Read")
 
 STAGES = ("selfplay", "learn", "gate")
 """Those whose time adds up to that of training [Wang2020a, eq. 2]."""
@@ -129,6 +133,8 @@ class Results:
     """By their keys."""
     computed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The results of computations by ``part: label``."""
+    damaged: Sequence[str] = ()
+    """Messages on what cannot be read, and therefore does not count as finished."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -174,29 +180,50 @@ class Results:
 
 
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Read what is finished of a study; runs and computations that are damaged are not.
-
-    Raises UserError for other files that are damaged.
-    """
-    runs = [
-        TrainedRun(run, folder.run_path(run), read_records(RunFolder.open(folder.run_path(run))))
-        for run in design.runs
-        if folder.is_readable_and_finished(run)
-    ]
-    computed = {
-        each.title: result
-        for each in design.computations
-        if (result := folder.readable_computed(each)) is not None
-    }
-    return Results(scale, design, runs, dict(_played(folder, design)), computed)
+    """Read what is finished of a study; what is damaged does not count as finished."""
+    damaged: list[str] = []
+    runs = _readable(partial(_trained, folder), design.runs, damaged)
+    tournaments = _readable(partial(_played, folder), design.tournaments, damaged)
+    computed = _readable(folder.computed, design.computations, damaged)
+    return Results(
+        scale,
+        design,
+        [run for _, run in runs],
+        {planned.key: played for planned, played in tournaments},
+        {planned.title: result for planned, result in computed},
+        damaged,
+    )
 
 
-def _played(folder: StudyFolder, design: Design) -> Iterator[tuple[str, PlayedTournament]]:
-    for planned in design.tournaments:
-        path = folder.tournament_path(planned)
-        saved = Tournament.saved(path) if path.is_dir() else None
-        if saved is not None and not saved.blocks_left():
-            yield planned.key, PlayedTournament(planned, saved.games())
+def _readable(
+    read: Callable[[_Planned], _Read | None], planned: Iterable[_Planned], damaged: list[str]
+) -> Iterator[tuple[_Planned, _Read]]:
+    """Yield what is there, beside what was planned; add messages on the rest to `damaged`."""
+    for each in planned:
+        try:
+            found = read(each)
+        except UserError as error:
+            damaged.append(str(error))
+        else:
+            if found is not None:
+                yield each, found
+
+
+def _trained(folder: StudyFolder, planned: PlannedRun) -> TrainedRun | None:
+    """Return a run if it is finished; raise UserError if it is damaged."""
+    opened = folder.open_run(planned)
+    if opened is None or not opened.progress.finished:
+        return None
+    return TrainedRun(planned, opened.path, read_records(opened))
+
+
+def _played(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament | None:
+    """Return a tournament if it is finished; raise UserError if it is damaged."""
+    path = folder.tournament_path(planned)
+    saved = Tournament.saved(path) if path.is_dir() else None
+    if saved is None or saved.blocks_left():
+        return None
+    return PlayedTournament(planned, saved.games())
 
 
 def provenance(results: Results) -> Provenance:

@@ -134,13 +134,6 @@ class StudyFolder:
             check_schema(path, table["schema_version"], SCHEMA)
             return {str(name): float(value) for name, value in table["result"].items()}
 
-    def readable_computed(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the result of a computation if there is one that is not damaged."""
-        try:
-            return self.computed(computation)
-        except UserError:
-            return None
-
     def save_computed(self, computation: PlannedComputation, result: Mapping[str, float]) -> None:
         """Keep the result of a computation."""
         path = self._computed_path(computation)
@@ -161,13 +154,14 @@ class StudyFolder:
         return self.path / "failures.json"
 
     def failures(self) -> Failures:
-        """Return what has failed and not succeeded since."""
-        if not self._failures_path.exists():
+        """Return what has failed and not succeeded since; nothing from a list that is damaged."""
+        try:
+            content = read_bytes(self._failures_path, _LARGEST)
+            with reading(self._failures_path):
+                table = dict(json.loads(content))
+                return {str(task): [str(line) for line in lines] for task, lines in table.items()}
+        except UserError:
             return {}
-        content = read_bytes(self._failures_path, _LARGEST)
-        with reading(self._failures_path):
-            table = dict(json.loads(content))
-            return {str(task): [str(line) for line in lines] for task, lines in table.items()}
 
     def save_failures(self, failures: Failures) -> None:
         """Replace the list of what has failed."""

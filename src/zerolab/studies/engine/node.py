@@ -161,11 +161,13 @@ class _Here:
         if not copy.is_at(known):
             _trim(cache_folder)
             copy.fetch()
-            shutil.rmtree(known, ignore_errors=True)
-            with suppress(OSError):  # another process was faster
-                copy.folder.rename(known)
+            with FileLock(f"{cache_folder}.lock"):
+                if not copy.is_at(known):  # no other process, which may be using it, was faster
+                    shutil.rmtree(known, ignore_errors=True)
+                    copy.folder.rename(known)
             shutil.rmtree(copy.folder, ignore_errors=True)
-        os.utime(known)
+        with suppress(OSError):  # another process trims
+            os.utime(known)
         return known
 
 
@@ -183,7 +185,9 @@ def _cache_folder() -> Path:
 
 def _own_folder(name: str) -> Path:
     """Return a folder of this user for temporary files that processes share."""
-    folder = Path(tempfile.gettempdir()) / f"{name}-{getpass.getuser()}"
+    # Containers run as users without a name; Windows numbers none.
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    folder = Path(tempfile.gettempdir()) / f"{name}-{user}"
     make_folder(folder)
     return folder
 
@@ -225,22 +229,26 @@ def _try_to_share(probe: str, source: Source) -> bool:
 
 
 _held: list[FileLock] = []
+_cores: list[int] = []
+"""Those that this process might use before it was pinned."""
 
 
 def take_core(node: str) -> None:
-    """Pin this process, for good, to a core of the node that is free.
+    """Pin this process to a core of the node that is free, and keep that for good.
 
-    Where none is, because idle processes of another study have them, it shares one. Learning on
-    another number of cores would change the last bits of the weights.
+    Where none is, because idle processes of another study have them, it shares one until it is
+    called again. Learning on another number of cores would change the last bits of the weights.
     """
     if _held or not hasattr(os, "sched_setaffinity"):
         return
-    folder, cores = _own_folder(f"zerolab-cores-{node}"), sorted(os.sched_getaffinity(0))
-    for core in cores:
+    folder = _own_folder(f"zerolab-cores-{node}")
+    if not _cores:
+        _cores.extend(sorted(os.sched_getaffinity(0)))
+    for core in _cores:
         lock = FileLock(folder / str(core), thread_local=False)
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _held.append(lock)
             os.sched_setaffinity(0, [core])
             return
-    os.sched_setaffinity(0, [cores[os.getpid() % len(cores)]])
+    os.sched_setaffinity(0, [_cores[os.getpid() % len(_cores)]])

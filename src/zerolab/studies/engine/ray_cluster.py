@@ -21,11 +21,17 @@ from zerolab.core.threads import available_cores
 
 try:
     import ray
-    from ray._private import ray_constants, worker
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError:
     raise UserError(
         "--ray needs Ray, which is not installed: pip install 'zerolab[cluster]'"
+    ) from None
+try:
+    from ray._private import ray_constants, worker
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    raise UserError(
+        f"--ray does not work with Ray {ray.__version__} ({one_line(error)}): expected a version"
+        " that pip install 'zerolab[cluster]' chooses"
     ) from None
 
 __all__ = ["Cluster", "ray"]

@@ -8,6 +8,8 @@ from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.store.folder import is_locked
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import RunProgress
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.engine.estimate import Pace, run_seconds
 from zerolab.studies.engine.layout import Failures, StudyFolder
@@ -21,13 +23,13 @@ class Runs:
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self.failures: Failures = {}
-        """By title, runs whose folders are damaged or another's."""
+        """By title, runs whose folders were damaged or another's at the beginning."""
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
         self._seconds = {key: run_seconds(run.settings) for key, run in self._planned.items()}
         self._pace = Pace()
-        self._shares = {key: self._share(run) for key, run in self._planned.items()}
+        self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
         """How much of each run is done; of those under way, when it was last looked."""
         left = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
@@ -35,16 +37,21 @@ class Runs:
         )
         self._elsewhere: list[PlannedRun] = []
         """Runs that another study was training when a worker wanted to."""
+        self._opened: dict[str, RunFolder] = {}
+        """Runs under way, whose settings have been checked."""
         self._kernels = {run.key: kernels(run.settings) for run in self._queue}
         self._uncompiled = set(self._kernels.values())
         self._compiling: set[str] = set()
 
     def _share(self, run: PlannedRun) -> float:
+        if self._folder.is_finished(run):
+            self._pace.add(self._seconds[run.key], self._folder.run_seconds(run))
+            return 1.0
+        return self._folder.share_done(run)
+
+    def _readable_share(self, run: PlannedRun) -> float:
         try:
-            if self._folder.is_finished(run):
-                self._pace.add(self._seconds[run.key], self._folder.run_seconds(run))
-                return 1.0
-            return self._folder.share_done(run)
+            return self._share(run)
         except UserError as error:
             self.failures[title_of(run)] = str(error).splitlines()
             return 0.0
@@ -68,7 +75,7 @@ class Runs:
             if kind in self._compiling:
                 continue
             self._queue.remove(run)
-            if self._share(run) < 1:  # otherwise another study has trained it meanwhile
+            if self._readable_share(run) < 1:  # otherwise another study has trained it meanwhile
                 settings = run.settings.model_dump(mode="json")
                 path = str(self._folder.run_path(run))
                 return TrainTask(title_of(run), run.key, path, settings)
@@ -80,7 +87,8 @@ class Runs:
         self._compiling.remove(task.kernels)
 
     def finished(self, key: str) -> None:
-        """Take note of a run that has been trained."""
+        """Take note of a run that has been trained; raise UserError if it cannot be read."""
+        self._opened.pop(key, None)
         self._shares[key] = self._share(self._planned[key])
 
     def trained_elsewhere(self, key: str) -> None:
@@ -88,9 +96,9 @@ class Runs:
         self._elsewhere.append(self._planned[key])
 
     @property
-    def waits(self) -> bool:
-        """Whether another process is training a run."""
-        return bool(self._elsewhere)
+    def awaited(self) -> list[str]:
+        """The titles of runs that another process is training."""
+        return [title_of(run) for run in self._elsewhere]
 
     def look_elsewhere(self) -> None:
         """Queue the runs again that nobody else is training any more."""
@@ -100,13 +108,23 @@ class Runs:
 
     def look(self, key: str) -> str:
         """Look how far a run under way has come; return its iteration of how many."""
-        run = self._planned[key]
+        run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:
-            iteration = self._folder.iteration(run)
+            iteration = min(iterations, self._progress(run).iteration)
         except UserError:  # whoever trains it will say so
             return "?"
-        self._shares[key] = (iteration - 1) / run.settings.iterations
-        return f"{iteration}/{run.settings.iterations}"
+        self._shares[key] = (iteration - 1) / iterations
+        return f"{iteration}/{iterations}"
+
+    def _progress(self, run: PlannedRun) -> RunProgress:
+        """Return how far a run under way has come; its settings are read once."""
+        if run.key in self._opened:
+            return self._opened[run.key].latest_progress()
+        opened = self._folder.open_run(run)
+        if opened is None:
+            return RunProgress()
+        self._opened[run.key] = opened
+        return opened.progress
 
     def is_trained(self, key: str) -> bool:
         """Return whether a run of the design is finished."""

@@ -44,7 +44,7 @@ class View(NamedTuple):
     """What else is computed."""
     finished_computations: int
     active: list[str]
-    """What workers do: the titles of tasks, runs with their iteration."""
+    """What workers do: the titles of tasks, runs with their iteration; then runs waited for."""
     failed: int
     seconds: float
     """About how many seconds of work, on one core, there are in all."""
@@ -78,12 +78,19 @@ class Scheduler:
         """Players whose runs are in parts that are not worked on."""
         self._computations = Computations(folder, design)
         self._games_pace = Pace()
+        self._iterations: dict[str, str] = {}
+        """Of runs under way by title, when it was last looked."""
+        self._look_due = 0.0
+        self._former = folder.failures()
+        """Those of former calls."""
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
         """Of this call."""
+        for each in self._tournaments:
+            self._failures |= each.failures
 
     def work(self, workers: Workers, watch: Callable[[View], None]) -> Failures:
         """Do everything that is left; return what has failed."""
-        self._save_failures()
+        self.forget_failures()
         with self._stack:
             while True:
                 self._runs.look_elsewhere()
@@ -93,7 +100,7 @@ class Scheduler:
                 if self._active:
                     for outcome in workers.finished(_LOOK_SECONDS):
                         self._finish(outcome)
-                elif self._runs.waits:
+                elif self._runs.awaited:
                     time.sleep(_LOOK_SECONDS)
                 else:
                     return self._failures
@@ -162,18 +169,27 @@ class Scheduler:
         self._failures[title] = lines
         self._save_failures()
 
+    def forget_failures(self) -> None:
+        """Forget the failures of former calls, but for those of parts that are not worked on."""
+        parts = self._design.parts
+        self._former = {
+            title: lines for title, lines in self._former.items() if _part_of(title) not in parts
+        }
+        self._save_failures()
+
     def _save_failures(self) -> None:
-        """Keep the failures of this call beside former ones of parts that are not worked on."""
-        former = {
-            title: lines for title, lines in self._folder.failures().items()
-            if title.partition(":")[0] not in self._design.parts
-        }  # fmt: skip
-        self._folder.save_failures({**former, **self._failures})
+        self._folder.save_failures({**self._former, **self._failures})
+
+    def failures(self, part: str | None = None) -> Failures:
+        """Return what has failed and not succeeded since: of a part, or of all worked on."""
+        parts = self._design.parts if part is None else [part]
+        listed = {**self._former, **self._failures}
+        return {title: lines for title, lines in listed.items() if _part_of(title) in parts}
 
     def view(self, part: str | None = None) -> View:
         """Return how far the study, or a part of it, has come."""
+        self._look()
         keys = self._runs.keys_of(part)
-        active = list(self._describe_active())
         played = [each for each in self._tournaments if part in (None, each.planned.part)]
         computations, uncomputed = self._computations.count(part)
         total, left = self._runs.seconds(keys)
@@ -188,13 +204,36 @@ class Scheduler:
             finished_games=sum(each.games - each.games_left for each in played),
             computations=computations,
             finished_computations=computations - uncomputed,
-            active=active,
-            failed=len(self._failures),
+            active=list(self._describe_active(part)),
+            failed=len(self.failures(part)),
             seconds=total + computing,
             done_seconds=total + computing - left - computing_left,
         )
 
-    def _describe_active(self) -> Iterator[str]:
-        """Say what workers do, and look how far their runs have come."""
-        for title, (task, _) in self._active.items():
-            yield f"{title} ({self._runs.look(task.key)})" if isinstance(task, TrainTask) else title
+    def _describe_active(self, part: str | None) -> Iterator[str]:
+        """Say what workers do, and which runs are waited for."""
+        for title in self._active:
+            if part in (None, _part_of(title)):
+                iteration = self._iterations.get(title)
+                yield f"{title} ({iteration})" if iteration else title
+        for title in self._runs.awaited:
+            if part in (None, _part_of(title)):
+                yield f"waiting for {title} (another process)"
+
+    def _look(self) -> None:
+        """Look how far the runs under way have come, unless that was done a moment ago.
+
+        With many runs, the outcomes of others would come in faster than all can be looked at.
+        """
+        if time.monotonic() >= self._look_due:
+            self._iterations = {
+                title: self._runs.look(task.key)
+                for title, (task, _) in self._active.items()
+                if isinstance(task, TrainTask)
+            }
+            self._look_due = time.monotonic() + _LOOK_SECONDS
+
+
+def _part_of(title: str) -> str:
+    """Return the part that a task belongs to."""
+    return title.partition(":")[0]

@@ -47,14 +47,9 @@ class StudyWork:
 
     def view(self) -> View:
         """Return how far the study has come, whoever works on it."""
-        return self._scheduler().view()
+        return self.scheduler().view()
 
-    def views(self) -> dict[str, View]:
-        """Return how far its parts have come."""
-        scheduler = self._scheduler()
-        return {part: scheduler.view(part) for part in self.chosen.parts}
-
-    def _scheduler(self) -> Scheduler:
+    def scheduler(self) -> Scheduler:
         """Return the scheduler; raise UserError if the folder is another study's or a file."""
         if self.folder.root.exists() and not self.folder.root.is_dir():
             raise UserError(f"{quoted(self.folder.root)} is no folder: choose another --folder")
@@ -86,6 +81,11 @@ class StudyWork:
         """Make the study's folder if it is missing; raise UserError where `work` would at once."""
         with self.folder.locked(self.design):
             pass
+
+    def forget_failures(self) -> None:
+        """Forget the failures of former calls where nothing is left; see `begin` for errors."""
+        with self.folder.locked(self.design):
+            self.scheduler().forget_failures()
 
     def results(self) -> Results:
         """Return everything that is finished; raise UserError where nothing has been begun."""
@@ -128,11 +128,13 @@ def _gib(size: float) -> str:
 
 def as_dict(study_work: StudyWork) -> dict[str, Any]:
     """Return how far a study has come, for programs."""
+    scheduler = study_work.scheduler()
+    parts = study_work.chosen.parts
     return {
         "study": study_work.study.name,
         "scale": study_work.scale,
         "folder": str(study_work.folder.path),
-        **study_work.view()._asdict(),
-        "parts": [{"part": part, **view._asdict()} for part, view in study_work.views().items()],
-        "failures": study_work.folder.failures() if study_work.folder.exists else {},
+        **scheduler.view()._asdict(),
+        "parts": [{"part": part, **scheduler.view(part)._asdict()} for part in parts],
+        "failures": scheduler.failures(),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -11,7 +11,7 @@ from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.store.games import GameRecord
 from zerolab.studies.design import PlannedTournament
 from zerolab.studies.engine.estimate import tournament_seconds
-from zerolab.studies.engine.layout import StudyFolder
+from zerolab.studies.engine.layout import Failures, StudyFolder
 from zerolab.studies.engine.tasks import Entrant, SliceTask, entrant_agent
 
 _SEED = 0
@@ -34,12 +34,13 @@ class TournamentWork:
         self._stack = stack
         self._tournament: Tournament | None = None
         self._slices: list[tuple[int, list[ScheduledGame]]] = []
-        with suppress(UserError):  # what is damaged is told when the tournament is to go on
-            if saved := self._saved():
+        self.failures: Failures = {}
+        """By title, if what is stored of it is damaged."""
+        try:
+            if saved := Tournament.saved(self._path) if self._path.is_dir() else None:
                 self.games_left = saved.games_left()
-
-    def _saved(self) -> Tournament | None:
-        return Tournament.saved(self._path) if self._path.is_dir() else None
+        except UserError as error:
+            self.failures[self.title] = str(error).splitlines()
 
     @property
     def title(self) -> str:
@@ -95,5 +96,4 @@ class TournamentWork:
     def record(self, games: list[GameRecord]) -> None:
         """Store the games of a slice."""
         assert self._tournament is not None
-        self._tournament.record(games)
-        self.games_left = self._tournament.games_left()
+        self.games_left -= self._tournament.record(games)
