@@ -98,6 +98,14 @@ def test_a_run_that_is_lost_goes_on_from_what_came_back(tmp_path, source, local)
     )
 
 
+def test_every_iteration_comes_back(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(travel, "_TIMES_SENDING", 1e9)
+    folder = tmp_path / RUN.key
+    source.last_commit = 2  # the first stage, then an iteration
+    assert train(source, folder) is None
+    assert RunFolder.open(folder).progress.iteration == 2
+
+
 def slice_job(source, run):
     """Return the job of a slice between two networks of a run, which is lent."""
     source.lend("token", str(run), is_for_training=False)

@@ -198,7 +198,9 @@ def test_who_was_given_up_changes_nothing(tmp_path, keeper):
     assert content(tmp_path / "home") == {}
 
 
-def test_sending_takes_no_more_than_its_share_of_the_time(tmp_path, keeper, monkeypatch):
+def test_sending_within_an_iteration_takes_no_more_than_its_share_of_the_time(
+    tmp_path, keeper, monkeypatch
+):
     now = 100.0
     monkeypatch.setattr(travel.time, "monotonic", lambda: now)
     copy = begun(keeper, tmp_path / "home", tmp_path / "away")
@@ -213,6 +215,9 @@ def test_sending_takes_no_more_than_its_share_of_the_time(tmp_path, keeper, monk
     for age in (0.0, 5.0, 14.9, 20.1):  # the first takes from 100 to 102, so 122 is when it is due
         now = max(now, 102.0 + age) if age else now
         (tmp_path / "away" / "file").write_text(str(age))
-        copy.send_if_due()
+        copy.send_after_stage(False)
         (sent,) = content(tmp_path / "home").values()
         assert sent == (b"0.0" if age < 20 else b"20.1")
+    (tmp_path / "away" / "file").write_text("the end of an iteration")
+    copy.send_after_stage(True)
+    assert content(tmp_path / "home") == content(tmp_path / "away")

@@ -136,7 +136,7 @@ class _Here:
             copy.begin()
             copy.fetch()
             try:
-                replace(task, folder=str(path)).run(copy.send_if_due)
+                replace(task, folder=str(path)).run(copy.send_after_stage)
             except UserError as error:
                 raise UserError(str(error).replace(str(path), task.folder)) from None
             copy.send()

@@ -31,15 +31,15 @@ from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import best_after, read_records
+from zerolab.training.records import Record, best_after, read_records
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
 
 _LAST_LINES = 12  # of a traceback that is shown
 
-OnCommit = Callable[[], None]
-"""Is called after every stage of a run that is saved."""
+OnCommit = Callable[[bool], None]
+"""Is called after every stage of a run that is saved: whether an iteration ends with it."""
 
 
 class Task(Protocol):
@@ -77,7 +77,7 @@ class TrainTask:
     folder: str
     settings: Mapping[str, Any]
 
-    def run(self, on_commit: OnCommit = lambda: None) -> None:
+    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
         settings = validate(TrainSettings, self.settings)
@@ -87,8 +87,12 @@ class TrainTask:
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)
         settings = saved_settings(run)
+
+        def saved(record: Record) -> None:
+            on_commit(run.progress.iteration > record.iteration)
+
         with run.locked():
-            Trainer(run, with_threads(settings), on_record=lambda _: on_commit()).train()
+            Trainer(run, with_threads(settings), on_record=saved).train()
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:
@@ -123,7 +127,7 @@ class SliceTask:
     openings: int
     seed: int
 
-    def run(self, on_commit: OnCommit = lambda: None) -> list[GameRecord]:
+    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> list[GameRecord]:
         """See `Task.run`."""
         agents = [entrant_agent(each, self.game) for each in self.entrants]
         return play_slice(agents, self.games, self.openings, self.seed)
@@ -155,7 +159,7 @@ class ComputeTask:
     function: str
     arguments: Mapping[str, Any]
 
-    def run(self, on_commit: OnCommit = lambda: None) -> dict[str, float]:
+    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> dict[str, float]:
         """See `Task.run`."""
         module, _, name = self.function.partition(":")
         result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
@@ -171,7 +175,7 @@ class CompileTask:
     """See `engine.runs.kernels`."""
     settings: Mapping[str, Any]
 
-    def run(self, on_commit: OnCommit = lambda: None) -> None:
+    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         settings = validate(TrainSettings, self.settings)
         game = parse_game(settings.game)
@@ -183,7 +187,7 @@ class CompileTask:
             play_episodes(game, play, search, evaluator, seed=0, iteration=1)
 
 
-def perform(task: Task, on_commit: OnCommit = lambda: None) -> Outcome:
+def perform(task: Task, on_commit: OnCommit = lambda ends_iteration: None) -> Outcome:
     """Run a task; an error becomes part of the outcome, so that the worker serves on."""
     try:
         return Outcome(task, task.run(on_commit))

@@ -32,7 +32,7 @@ _STATE = "state.json"
 _PLAYER_FILES = RUN.settings_file, _STATE, "metrics.jsonl"
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/){0,2}[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TIMES_SENDING = 10.0
-"""How much longer a run goes on before it sends again than sending has taken."""
+"""How much longer than sending has taken a run goes on before it sends within an iteration."""
 _SETTLED_SECONDS = 1.0
 """A file that was written more recently may be written again within the clock's resolution."""
 
@@ -331,12 +331,13 @@ class FolderCopy:
         self._keeper.commit(self._token, changed, removed, batch)
         self._sent = found
 
-    def send_if_due(self) -> None:
-        """Send what has changed unless that has taken more than its share of the time so far.
+    def send_after_stage(self, ends_iteration: bool) -> None:
+        """Send what has changed at the end of an iteration, so that no more than one can be lost.
 
-        So runs with short stages, or very many runs at once, do not spend their time waiting.
+        After other stages, do so unless sending has taken more than its share of the time so far:
+        runs with short stages, or very many runs at once, need not wait for more than they must.
         """
-        if time.monotonic() >= self._due:
+        if ends_iteration or time.monotonic() >= self._due:
             begin = time.monotonic()
             self.send()
             end = time.monotonic()
