@@ -194,6 +194,16 @@ def test_a_process_that_shares_a_core_takes_the_first_that_becomes_free(
     assert allowed == {5}
 
 
+def test_the_first_difference_between_nodes_is_told():
+    facts = node.node_facts()
+    assert set(facts.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
+    assert facts.hardware["precision"] in ("float32", "bfloat16")
+    assert node.difference(facts.installed, facts.installed) == ""
+    other = {**facts.installed, "torch": "0.1", "numba": "0.1"}
+    told = node.difference(other, facts.installed)
+    assert told == f"torch 0.1 instead of {facts.installed['torch']}"
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows numbers no users")
 def test_users_need_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr(node.tempfile, "gettempdir", lambda: str(tmp_path))

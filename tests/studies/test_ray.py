@@ -27,7 +27,7 @@ from zerolab.studies.design import Design, PlannedTournament, planned_run
 from zerolab.studies.engine import node, ray_cluster
 from zerolab.studies.engine import ray as engine
 from zerolab.studies.engine.ray import RayWorkers
-from zerolab.studies.engine.ray_cluster import gpu_share
+from zerolab.studies.engine.ray_cluster import gpu_share, gpus_of
 from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
@@ -185,12 +185,28 @@ def is_alive(process):
 
 
 def test_nodes_with_another_version_are_named(cluster, monkeypatch):
-    monkeypatch.setattr(node, "code_digest", lambda: "0123456789")
+    for name, changed in ("code_digest", "0123456789"), ("current_versions", {"torch": "0.1"}):
+        with monkeypatch.context() as patch:
+            patch.setattr(node, name, lambda changed=changed: changed)
+            expected = r"node [\d.]+ has (code|zerolab) \S+ instead of (01234567|None) as on this"
+            with pytest.raises(UserError, match=expected), RayWorkers(cluster.address):
+                pass
+
+
+def test_nodes_with_other_hardware_are_named(cluster, monkeypatch):
+    kinds = iter(["A100", "H100"])
+    monkeypatch.setattr(engine, "gpus_of", lambda node: next(kinds))
     with (
-        pytest.raises(UserError, match=r"node [\d.]+ .*zerolab .* this machine .* with 01234567"),
+        pytest.raises(UserError, match=r"node [\d.]+ has GPU H100 instead of A100 as the first"),
         RayWorkers(cluster.address),
     ):
         pass
+
+
+def test_kinds_of_gpus_are_those_of_ray():
+    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
+    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
+    assert gpus_of({"Resources": {"CPU": 1.0}}) == ""
 
 
 def test_a_cluster_with_too_few_cpus_is_refused(cluster):

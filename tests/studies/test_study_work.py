@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -33,6 +34,8 @@ from zerolab.studies.engine.study_work import StudyWork, as_dict
 from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.engine.workers import LocalWorkers, shares_of_cores
 from zerolab.studies.interface import Study
+from zerolab.studies.results import provenance
+from zerolab.training.environment import current_versions, processor_model
 
 GAME = "gobang:3x3:3"
 
@@ -96,6 +99,25 @@ def test_everything_is_done_and_found_again(undisturbed):
     assert rated.player == "value/seed=0"
     assert len(results.where(loss="value")) == 2
     assert results.levels("loss") == ["sum", "value"]
+
+
+def test_provenance_is_that_of_what_trained_the_runs(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    here = provenance(small.results())
+    assert here.versions == current_versions()
+    assert here.machine.startswith(f"{processor_model()}, ")
+    assert here.machine.endswith(" per run")
+    path = small.folder.run_path(small.design.runs[0]) / "environment.json"
+    (environment,) = json.loads(path.read_text())["environments"]
+    other = {**environment, "torch": "0.1", "device": "GPU Y", "processor": "Z", "threads": 3,
+             "precision": "float16"}  # fmt: skip
+    path.write_text(json.dumps({"schema_version": 1, "environments": [other]}))
+    both = provenance(small.results())
+    assert both.versions == {**current_versions(), "torch": f"0.1 and {environment['torch']}"}
+    assert both.machine == f"Z, GPU Y, float16, 3 cores per run and {here.machine}"
+    path.write_text("damaged")
+    assert provenance(small.results()).machine == here.machine
 
 
 def test_a_finished_study_has_nothing_left_to_do(undisturbed):

@@ -213,6 +213,10 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
     assert [each["iteration"] for each in content["environments"]] == [1, 4]
     resume(5)
     assert len(messages) == 1
+    del content["environments"][-1]["processor"]  # as earlier versions wrote it
+    (tmp_path / "run" / "environment.json").write_text(json.dumps(content))
+    resume(6)
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("name", ["wang2019", "wang2020a", "wang2020b"])

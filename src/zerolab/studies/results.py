@@ -22,7 +22,8 @@ from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
-from zerolab.studies.report.provenance import Provenance, current_versions, this_machine
+from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
+from zerolab.training.environment import Environment, current_versions, environments
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
@@ -227,14 +228,18 @@ def _played(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament
 
 
 def provenance(results: Results) -> Provenance:
-    """Return where the results of a study come from."""
+    """Return where results come from: from what trained the runs, or this process without any."""
     runs = {run.planned.key: run for run in results.runs}
+    trained_in = [each for run in runs.values() for each in _environments(run.path)]
     return Provenance(
         runs=len(runs),
         digests=[f"{key} {_network_digest(run.path)}" for key, run in runs.items()],
-        versions=current_versions(),
+        versions={
+            name: distinct(getattr(each, name) for each in trained_in) or number
+            for name, number in current_versions().items()
+        },
         seeds=[run.planned.settings.seed for run in runs.values()],
-        machine=this_machine(_gpu()),
+        machine=distinct(map(machine_of, trained_in)) or this_machine(_gpu()),
         hours=results.seconds / 3600,
     )
 
@@ -244,7 +249,15 @@ def _network_digest(path: Path) -> str:
     return run.weights_digest(run.progress.best)
 
 
+def _environments(path: Path) -> list[Environment]:
+    """Return the environments that worked on a run; none where they are damaged."""
+    try:
+        return environments(RunFolder.open(path))
+    except UserError:
+        return []
+
+
 def _gpu() -> str:
-    """Return the name of the GPU that runs are trained on, if there is one."""
+    """Return the name of the GPU that this process would use, if there is one."""
     device = best_device()
     return torch.cuda.get_device_name(device) if device.type == "cuda" else ""

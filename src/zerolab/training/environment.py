@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from zerolab.training.learner import Learner
 SCHEMA = 1
 _NAME = "environment.json"
 _LARGEST = 1 << 20
+_LIBRARIES = "torch", "numpy", "numba"
 
 
 class Environment(Settings):
@@ -34,6 +36,8 @@ class Environment(Settings):
     """The first iteration that was trained, at least in part, in this environment."""
     device: str
     """The processor's architecture, or the name of the GPU."""
+    processor: str = ""
+    """The processor's model; empty in the files of earlier versions."""
     precision: str
     """In which layers compute: float32 or bfloat16."""
     threads: int
@@ -53,12 +57,27 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
     return Environment(
         iteration=iteration,
         device=device,
+        processor=processor_model(),
         precision=str(learner.precision).removeprefix("torch."),
         threads=available_cores(),
-        python=platform.python_version(),
-        zerolab=__version__,
-        **{name: version(name) for name in ("torch", "numba", "numpy")},
+        **current_versions(),
     )
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions of zerolab, Python and the libraries that results may depend on."""
+    libraries = {name: version(name) for name in _LIBRARIES}
+    return {"zerolab": __version__, "python": platform.python_version(), **libraries}
+
+
+def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor's model where Linux tells it, its architecture elsewhere."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(filter(None, models), platform.machine())
 
 
 def remember_environment(run: RunFolder, learner: Learner) -> str:
@@ -67,35 +86,36 @@ def remember_environment(run: RunFolder, learner: Learner) -> str:
     Returns a line for people that says what differs from the environment before, if anything does.
     Raises UserError where the file is damaged or cannot be written.
     """
-    known = _read(run)
+    known = environments(run)
     now = current_environment(run.progress.iteration, learner)
     if known and not _differences(known[-1], now):
         return ""
-    environments = [each.model_dump() for each in (*known, now)]
-    content = {"schema_version": SCHEMA, "environments": environments}
+    every = [each.model_dump() for each in (*known, now)]
+    content = {"schema_version": SCHEMA, "environments": every}
     write_text(run.path / _NAME, json.dumps(content, indent=1) + "\n")
     return _message(known[-1], now) if known else ""
 
 
-def _read(run: RunFolder) -> list[Environment]:
+def environments(run: RunFolder) -> list[Environment]:
+    """Return the environments that worked on a run, in order; raise UserError if damaged."""
     path = run.path / _NAME
     if not path.exists():
         return []
     content = read_bytes(path, _LARGEST)
     with reading(path):
         table: Any = json.loads(content.decode())
-        schema, environments = table["schema_version"], list(table["environments"])
+        schema, found = table["schema_version"], list(table["environments"])
     check_schema(path, schema, SCHEMA)
-    if not all(isinstance(each, dict) for each in environments):
+    if not all(isinstance(each, dict) for each in found):
         raise damaged(path, "an environment is a table")
-    return [validate(Environment, each, source=str(path)) for each in environments]
+    return [validate(Environment, each, source=str(path)) for each in found]
 
 
 def _differences(former: Environment, now: Environment) -> list[str]:
     return [
         name
         for name in Environment.model_fields
-        if name != "iteration" and getattr(former, name) != getattr(now, name)
+        if name != "iteration" and getattr(former, name) not in ("", getattr(now, name))
     ]
 
 

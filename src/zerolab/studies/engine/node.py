@@ -21,11 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from filelock import FileLock, Timeout
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
-from zerolab.core.version import __version__
+from zerolab.networks.inference import best_precision
 from zerolab.store.checks import digest
 from zerolab.store.folder import is_locked
 from zerolab.store.run_folder import RunFolder
@@ -40,10 +41,12 @@ from zerolab.studies.engine.tasks import (
     perform,
 )
 from zerolab.studies.engine.travel import FolderCopy, Lender
+from zerolab.training.environment import current_versions
 
 _CACHE_FOLDERS = 256
 """Networks of players that a node keeps; the ones used least recently are removed."""
 _SECONDS_TO_END = 30.0
+_DIGITS = 8  # of the code's digest that people are shown
 
 
 class LostError(BaseException):
@@ -73,15 +76,29 @@ class Job(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What must be the same on all nodes."""
+    """What must be the same on all nodes, because results depend on it."""
 
-    version: str
-    code: str
+    installed: Mapping[str, str]
+    """Versions and the digest of zerolab's code, by name; the study's machine has the same."""
+    hardware: Mapping[str, str]
+    """The kind of processor and what it computes in; those of the study's machine do not count."""
 
 
 def node_facts() -> NodeFacts:
-    """Return the facts of this machine."""
-    return NodeFacts(__version__, code_digest())
+    """Return the facts of this machine; see `training.environment`."""
+    precision = str(best_precision(torch.device("cpu"))).removeprefix("torch.")
+    return NodeFacts(
+        {**current_versions(), "code": code_digest()[:_DIGITS]},
+        {"processor": platform.machine(), "precision": precision},
+    )
+
+
+def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    """Return the first thing in which facts differ, as ``torch 2.12.0 instead of 2.13.0``."""
+    for name, value in one.items():
+        if other.get(name) != value:
+            return f"{name} {value} instead of {other.get(name)}"
+    return ""
 
 
 @cache

@@ -24,11 +24,12 @@ from zerolab.studies.engine.node import (
     LostError,
     NodeFacts,
     code_digest,
+    difference,
     node_facts,
     perform_on_node,
     take_core,
 )
-from zerolab.studies.engine.ray_cluster import Cluster, ray
+from zerolab.studies.engine.ray_cluster import Cluster, gpus_of, ray
 from zerolab.studies.engine.tasks import CompileTask, Outcome, SliceTask, Task, TrainTask
 from zerolab.studies.engine.travel import Keeper, Piece, Summaries
 
@@ -66,7 +67,7 @@ class RayWorkers:
         self._probes: dict[Path, str] = {}
 
     def __enter__(self) -> Self:
-        """See `Workers`; raise UserError if a node has another version of zerolab."""
+        """See `Workers`; raise UserError if a node differs from others; see `NodeFacts`."""
         self._stack.callback(self.cluster.leave)
         with self._stack:
             self._do = ray.remote(_do)
@@ -84,24 +85,24 @@ class RayWorkers:
         return self
 
     def _check_nodes(self) -> None:
-        """Raise UserError, naming the first node that differs, unless all have the same zerolab."""
-        asked = {
-            self._at(node["NodeID"], ray.remote(node_facts)).remote(): node["NodeManagerAddress"]
+        """Raise UserError, naming the first node that differs and in what, unless all are equal."""
+        asked = [
+            (self._at(node["NodeID"], ray.remote(node_facts)).remote(), node)
             for node in self.cluster.nodes()
-        }
-        here = node_facts()
-        for answer, node in asked.items():
-            try:
-                facts: NodeFacts = ray.get(answer, timeout=_SECONDS_TO_ANSWER)
-            except ray.exceptions.RayError as error:
+        ]
+        here, hardware = node_facts(), []
+        for answer, each in asked:
+            node, gpus = each["NodeManagerAddress"], gpus_of(each)
+            facts = _facts(answer, node, here)
+            if told := difference(facts.installed, here.installed):
                 raise UserError(
-                    f"node {node} cannot run zerolab {here.version}: expected it to be installed"
-                    f" there as it is here ({one_line(_last_line(error))})"
-                ) from None
-            if facts != here:
+                    f"node {node} has {told} as on this machine: install the same on all nodes"
+                )
+            hardware.append({"GPU": gpus} if gpus else facts.hardware)
+            if told := difference(hardware[-1], hardware[0]):
                 raise UserError(
-                    f"node {node} has zerolab {facts.version} with code {facts.code[:8]}, this"
-                    f" machine {here.version} with {here.code[:8]}: install the same on all nodes"
+                    f"node {node} has {told} as the first node: results would depend on where runs"
+                    " are trained, so use nodes that are equal"
                 )
 
     def __exit__(
@@ -254,6 +255,18 @@ def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
     except ray.exceptions.RayError as error:
         return None, one_line(error)
     return outcome, "the machine of the study did not answer"
+
+
+def _facts(answer: Any, node: str, here: NodeFacts) -> NodeFacts:
+    """Return the facts of a node; raise UserError where zerolab does not work there."""
+    try:
+        facts: NodeFacts = ray.get(answer, timeout=_SECONDS_TO_ANSWER)
+    except ray.exceptions.RayError as error:
+        raise UserError(
+            f"node {node} cannot run zerolab {here.installed['zerolab']}: expected it to be"
+            f" installed there as it is here ({one_line(_last_line(error))})"
+        ) from None
+    return facts
 
 
 def _last_line(error: Exception) -> str:

@@ -38,6 +38,7 @@ __all__ = ["Cluster", "ray"]
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
+_GPU_KIND = "accelerator_type:"
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 60.0
 _LOCAL_STORE = 256 << 20
@@ -119,6 +120,13 @@ def working_nodes() -> list[dict[str, Any]]:
     """Return the nodes with CPUs; only those with GPUs if there are any, so that all are equal."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     return [node for node in alive if node["Resources"].get("GPU")] or alive
+
+
+def gpus_of(node: dict[str, Any]) -> str:
+    """Return the kinds of GPUs of a node, as Ray names them; nothing where it has none."""
+    resources = node["Resources"]
+    kinds = [name.removeprefix(_GPU_KIND) for name in resources if name.startswith(_GPU_KIND)]
+    return ", ".join(sorted(kinds)) or ("unknown" if resources.get("GPU") else "")
 
 
 def gpu_share(gpus: int, workers: int) -> float:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from zerolab.core.threads import available_cores
-from zerolab.core.version import __version__
+from zerolab.training.environment import Environment, processor_model
 
-_LIBRARIES = ("torch", "numpy", "numba")
 _RANGES = 4  # of seeds: more are not listed
 _DIGITS = 16  # of a digest
 
@@ -26,10 +22,10 @@ class Provenance:
     digests: Sequence[str]
     """One per run, of whatever decides its outcome and what came of it."""
     versions: Mapping[str, str]
-    """Of zerolab, Python and libraries."""
+    """Of zerolab, Python and libraries; where runs differ in one, all of them."""
     seeds: Sequence[int]
     machine: str
-    """Such as ``AMD EPYC 9654, 2 cores``."""
+    """Such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``; all where runs differ."""
     hours: float
     """Of training, of all runs together; games of tournaments are not counted."""
 
@@ -62,27 +58,28 @@ class Provenance:
         }
 
 
-def current_versions() -> dict[str, str]:
-    """Return the versions of zerolab, Python and the libraries that results may depend on."""
-    libraries = {name: version(name) for name in _LIBRARIES}
-    return {"zerolab": __version__, "python": platform.python_version(), **libraries}
-
-
 def this_machine(gpu: str = "") -> str:
     """Return the model of this machine's processor, the cores there are, and the GPU if any."""
-    cores = available_cores()
-    parts = [_processor(), f"{cores} core" if cores == 1 else f"{cores} cores", gpu]
-    return ", ".join(part for part in parts if part)
+    return _joined(processor_model(), _cores(available_cores()), gpu)
 
 
-def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's model where Linux tells it, its architecture elsewhere."""
-    try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(filter(None, models), platform.machine())
+def machine_of(environment: Environment) -> str:
+    """Return on what a run was trained; the device is the architecture or the GPU."""
+    machine = _joined(environment.processor, environment.device, environment.precision)
+    return f"{machine}, {_cores(environment.threads)} per run"
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(dict.fromkeys(filter(None, parts)))
+
+
+def _cores(count: int) -> str:
+    return f"{count} core" if count == 1 else f"{count} cores"
+
+
+def distinct(texts: Iterable[str]) -> str:
+    """Return different texts, each once, as ``2.12.0 and 2.13.0``."""
+    return " and ".join(dict.fromkeys(texts))
 
 
 def _ranges(numbers: Iterable[int]) -> str:
