@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,7 +93,9 @@ class RayWorkers:
         here, hardware = node_facts(), []
         for answer, each in asked:
             node, gpus = each["NodeManagerAddress"], gpus_of(each)
-            facts = _facts(answer, node, here)
+            facts = self._facts(answer, each, here)
+            if facts is None:
+                continue
             if told := difference(facts.installed, here.installed):
                 raise UserError(
                     f"node {node} has {told} as on this machine: install the same on all nodes"
@@ -104,6 +106,23 @@ class RayWorkers:
                     f"node {node} has {told} as the first node: results would depend on where runs"
                     " are trained, so use nodes that are equal"
                 )
+
+    def _facts(self, answer: Any, node: Mapping[str, Any], here: NodeFacts) -> NodeFacts | None:
+        """Return the facts of a node, None of one that is gone by now.
+
+        Raises UserError where zerolab does not work there.
+        """
+        try:
+            facts: NodeFacts = ray.get(answer, timeout=_SECONDS_TO_ANSWER)
+        except ray.exceptions.RayError as error:
+            if node["NodeID"] not in {each["NodeID"] for each in self.cluster.nodes()}:
+                return None
+            raise UserError(
+                f"node {node['NodeManagerAddress']} cannot run zerolab"
+                f" {here.installed['zerolab']}: expected it to be installed there as it is here"
+                f" ({one_line(_last_line(error))})"
+            ) from None
+        return facts
 
     def __exit__(
         self,
@@ -255,18 +274,6 @@ def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
     except ray.exceptions.RayError as error:
         return None, one_line(error)
     return outcome, "the machine of the study did not answer"
-
-
-def _facts(answer: Any, node: str, here: NodeFacts) -> NodeFacts:
-    """Return the facts of a node; raise UserError where zerolab does not work there."""
-    try:
-        facts: NodeFacts = ray.get(answer, timeout=_SECONDS_TO_ANSWER)
-    except ray.exceptions.RayError as error:
-        raise UserError(
-            f"node {node} cannot run zerolab {here.installed['zerolab']}: expected it to be"
-            f" installed there as it is here ({one_line(_last_line(error))})"
-        ) from None
-    return facts
 
 
 def _last_line(error: Exception) -> str:
