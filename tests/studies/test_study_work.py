@@ -202,13 +202,13 @@ def test_a_worker_that_is_killed_before_it_begins_is_replaced(tmp_path, undistur
 
     killer = threading.Thread(target=kill_the_first)
     killer.start()
-    failures = tiny.work(LocalWorkers(1), lambda view: None)
+    failures = tiny.work(LocalWorkers(2), lambda view: None)
     killer.join()
     assert [lines[-1] for lines in failures.values()] == [
         "its worker ended unexpectedly: before it began"
     ]
     assert tiny.view().finished_runs == 4
-    assert tiny.work(LocalWorkers(1), lambda view: None) == {}
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
     assert digests(tiny) == digests(undisturbed)
 
 

@@ -21,6 +21,8 @@ from zerolab.core.processes import serve_parent
 from zerolab.core.threads import available_cores
 from zerolab.studies.engine.tasks import Outcome, Task, perform
 
+_NOT_BEGUN = "its worker ended unexpectedly: before it began"
+
 
 class Workers(Protocol):
     """Does tasks, `count` at a time. It is a context: leaving it ends all work at once."""
@@ -84,6 +86,10 @@ class LocalWorkers:
         self._stop_pool()
         shutil.rmtree(self._locks, ignore_errors=True)
 
+    def _replace_pool(self) -> None:
+        self._stop_pool()
+        self._pool = self._new_pool()
+
     def _stop_pool(self) -> None:
         self._pool.stop()  # type: ignore[no-untyped-call]
         self._pool.join()
@@ -93,15 +99,22 @@ class LocalWorkers:
         try:
             future = self._pool.schedule(perform, args=[task])
         except RuntimeError:  # pebble gives up where a process dies while none has begun a task
-            self._stop_pool()
-            self._pool = self._new_pool()
+            self._replace_pool()
             future = self._pool.schedule(perform, args=[task])
         self._running[future] = task
 
     def finished(self, seconds: float) -> list[Outcome]:
         """See `Workers`."""
         done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
+        if not done and not self._pool.active:
+            return self._lose_all()
         return [self._outcome(future) for future in done]
+
+    def _lose_all(self) -> list[Outcome]:
+        """End a pool that pebble has given up, some of whose tasks will never have an outcome."""
+        self._replace_pool()
+        lost, self._running = list(self._running.values()), {}
+        return [Outcome(task, failure=[_NOT_BEGUN]) for task in lost]
 
     def _outcome(self, future: Future[Outcome]) -> Outcome:
         task = self._running.pop(future)
@@ -110,7 +123,7 @@ class LocalWorkers:
         except ProcessExpired as error:
             return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
         except BrokenProcessPool:
-            return Outcome(task, failure=["its worker ended unexpectedly: before it began"])
+            return Outcome(task, failure=[_NOT_BEGUN])
         except Exception as error:  # such as a result that could not travel
             return Outcome(task, failure=[f"{type(error).__name__}: {one_line(error)}"])
 
