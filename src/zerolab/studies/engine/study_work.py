@@ -84,8 +84,9 @@ class StudyWork:
 
     def forget_failures(self) -> None:
         """Forget the failures of former calls where nothing is left; see `begin` for errors."""
-        with self.folder.locked(self.design):
-            self.scheduler().forget_failures()
+        if self.folder.failures():
+            with self.folder.locked(self.design):
+                self.scheduler().forget_failures()
 
     def results(self) -> Results:
         """Return everything that is finished; raise UserError where nothing has been begun."""

@@ -1,0 +1,179 @@
+"""Runs, tournaments and computations that fail or are damaged: listed, and the others count."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from in_process import Here
+from tiny_studies import Small, Tiny, planned, study_work_in
+
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import (
+    Design,
+    PlannedComputation,
+)
+from zerolab.studies.engine.study_work import StudyWork, as_dict
+from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
+
+
+def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    path = small.folder.run_path(small.design.runs[0])
+    path.mkdir(parents=True)
+    (path / "letter").write_text("mine")
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "not a run and not empty" in failures["a: sum/seed=0"][0]
+    results = small.results()
+    assert [run.planned.label for run in results] == ["value/seed=0"]
+    assert results.missing() == "1 of 2 runs are not finished; tournaments not finished: a"
+    (path / "letter").unlink()
+    assert small.work(Here(), lambda view: None) == {}
+    assert not small.results().missing()
+
+
+def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    one, other = small.design.runs
+    RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
+    failures = small.work(Here(), lambda view: None)
+    assert "has other settings than its name says" in failures["a: sum/seed=0"][0]
+    assert small.view().finished_runs == 1
+
+
+def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    state = small.folder.run_path(small.design.runs[0]) / "state.json"
+    state.write_text(state.read_text()[:50])
+    assert small.view().finished_runs == 1
+    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "is damaged" in failures["a: sum/seed=0"][0]
+
+
+def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-20])
+    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    assert list(small.work(Here(), lambda view: None)) == ["a: sum/seed=0"]
+
+
+def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
+
+    class Damaging(Here):
+        def submit(self, task):
+            super().submit(task)
+            if isinstance(task, TrainTask) and task.key == small.design.runs[0].key:
+                metrics.write_bytes(b"")
+
+    failures = small.work(Damaging(), lambda view: None)
+    assert list(failures) == ["a: sum/seed=0"]
+    assert "is damaged" in failures["a: sum/seed=0"][0]
+
+
+def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
+    class Halves(Tiny):
+        def design(self, scale):
+            return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
+
+    class Broken(Here):
+        def submit(self, task):
+            self.done.append(Outcome(task, failure=["broken"]))
+
+    for part in ("a", "b"):
+        StudyWork.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
+    halves = study_work_in(tmp_path, Halves())
+    listed = {name for name in halves.folder.failures() if "kernels" not in name}
+    assert listed == {"a: sum/seed=0", "b: value/seed=0"}
+    status = as_dict(halves)
+    assert status["failures"] == halves.folder.failures()
+    assert status["failed"] == len(status["failures"])
+    assert [part["failed"] for part in status["parts"]] == [
+        sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
+    ]
+    assert halves.work(Here(), lambda view: None) == {}
+    assert halves.folder.failures() == {}
+
+
+def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
+    class Uncompiled(Here):
+        """Compiles nothing, which runs do then."""
+
+        def submit(self, task):
+            if isinstance(task, CompileTask):
+                self.done.append(Outcome(task, failure=["broken"]))
+            else:
+                super().submit(task)
+
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Uncompiled(), lambda view: None)
+    assert small.folder.failures()
+    assert not small.view().is_unfinished
+    small.forget_failures()
+    assert small.folder.failures() == {}
+
+
+def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    small.begin()
+    (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
+    assert as_dict(small)["failures"] == {}
+    assert small.work(Here(), lambda view: None) == {}
+    assert (small.folder.path / "failures.json").read_text() == "{}\n"
+
+
+def test_a_damaged_tournament_is_listed(tmp_path):
+    small = study_work_in(tmp_path, Small())
+    assert small.work(Here(), lambda view: None) == {}
+    store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE games SET result = -result")
+    results = small.results()
+    assert not results.tournaments
+    assert [str(store) in message for message in results.damaged] == [True]
+    store.write_bytes(b"not a database at all")
+    assert small.view().is_unfinished
+    assert small.view().finished_runs == 2
+    failures = small.work(Here(), lambda view: None)
+    assert list(failures) == ["a: games"]
+    assert small.results().missing() == "tournaments not finished: a"
+    store.unlink()
+    assert small.work(Here(), lambda view: None) == {}
+    assert not small.results().missing()
+
+
+def table(value):
+    return {"value": value}
+
+
+def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
+    function = f"{table.__module__}:{table.__name__}"
+    planned = [
+        PlannedComputation("a", label, function, {"value": value}, seconds=1.0)
+        for value, label in enumerate("xy", start=1)
+    ]
+
+    class Computing(Tiny):
+        def design(self, scale):
+            return Design([], computations=planned)
+
+    done = study_work_in(tmp_path, Computing())
+    assert done.work(Here(), lambda view: None) == {}
+    assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
+    damaged = tmp_path / "computed" / f"{planned[0].key}.json"
+    damaged.write_text(damaged.read_text()[:30])
+    assert done.view().finished_computations == 1
+    assert list(done.results().computed) == ["a: y"]
+    failures = done.work(Here(), lambda view: None)
+    assert list(failures) == ["a: x"]
+    assert "is damaged" in failures["a: x"][0]
+    damaged.unlink()
+    assert done.work(Here(), lambda view: None) == {}
+    assert done.results().computed["a: x"] == {"value": 1.0}

@@ -1,0 +1,83 @@
+"""Workers and studies that are killed: the rest goes on, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from tiny_studies import digests, study_work_in
+
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.engine.workers import LocalWorkers
+
+
+def kill_a_worker_once(root: Path):
+    """Kill one of the processes of a study as soon as a run has finished an iteration."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(path.stat().st_size for path in root.glob("runs/*/metrics.jsonl")):
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            return
+        time.sleep(0.01)
+
+
+def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
+    tiny = study_work_in(tmp_path)
+    killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
+    killer.start()
+    failures = tiny.work(LocalWorkers(2), lambda view: None)
+    killer.join()
+    assert len(failures) <= 1  # none if it was between two tasks
+    for lines in failures.values():
+        assert "its worker ended unexpectedly: killed by signal 9" in lines[-1]
+    assert tiny.folder.failures() == failures
+    assert tiny.view().finished_runs >= 3
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert tiny.folder.failures() == {}
+    assert digests(tiny) == digests(undisturbed)
+
+
+def test_a_worker_that_is_killed_before_it_begins_is_replaced(tmp_path, undisturbed):
+    tiny = study_work_in(tmp_path)
+
+    def kill_the_first():
+        while not (workers := multiprocessing.active_children()):
+            time.sleep(0.001)
+        workers[0].kill()
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    failures = tiny.work(LocalWorkers(2), lambda view: None)
+    killer.join()
+    assert [lines[-1] for lines in failures.values()] == [
+        "its worker ended unexpectedly: before it began"
+    ]
+    assert tiny.view().finished_runs == 4
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert digests(tiny) == digests(undisturbed)
+
+
+def _work(root):
+    study_work_in(root).work(LocalWorkers(2), lambda view: None)
+
+
+def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=[tmp_path])
+    process.start()
+    while process.is_alive() and not any(
+        "gate" in path.read_text() for path in tmp_path.glob("runs/*/metrics.jsonl")
+    ):
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    tiny = study_work_in(tmp_path)
+    deadline = time.monotonic() + 20
+    while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
+        assert time.monotonic() < deadline, "a worker outlives the study"
+        time.sleep(0.1)
+    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert digests(tiny) == digests(undisturbed)

@@ -1,0 +1,56 @@
+"""Studies of seconds, for tests of the engine."""
+
+from __future__ import annotations
+
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import (
+    Design,
+    PlannedTournament,
+    planned_run,
+)
+from zerolab.studies.engine.study_work import StudyWork
+from zerolab.studies.interface import Study
+
+GAME = "gobang:3x3:3"
+
+
+def planned(loss, seed, part="a", **changes):
+    return planned_run(part, GAME, "smoke", {"loss": loss}, {"learn.loss": loss, **changes}, seed)
+
+
+class Tiny(Study):
+    """Two losses, two seeds, a tournament."""
+
+    name = "tiny"
+
+    def design(self, scale):
+        runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
+        entrants = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, entrants, games=4, openings=2)])
+
+    def document(self, results):
+        raise NotImplementedError
+
+
+class Small(Tiny):
+    """Two runs and their tournament."""
+
+    def design(self, scale):
+        runs = [planned(loss, 0) for loss in ("sum", "value")]
+        entrants = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, entrants, games=2)])
+
+
+def study_work_in(root, study=None):
+    return StudyWork.of(study or Tiny(), "smoke", root)
+
+
+def digests(done):
+    """Return what identifies everything that a study has trained and played."""
+    folder = done.folder
+    found = {}
+    for run in done.design.runs:
+        opened = RunFolder.open(folder.run_path(run))
+        networks = [opened.weights_digest(each) for each in opened.networks()]
+        found[run.label] = networks, opened._files.metrics_digest
+    return found, list(done.results().tournaments["a"].games)
