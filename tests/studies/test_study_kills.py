@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tiny_studies import digests, study_work_in
 
+from zerolab.core.processes import forked_after_import
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.engine.workers import LocalWorkers
 
@@ -66,7 +67,7 @@ def _work(root):
 
 
 def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
-    process = multiprocessing.get_context("spawn").Process(target=_work, args=[tmp_path])
+    process = forked_after_import(_work.__module__).Process(target=_work, args=[tmp_path])
     process.start()
     while process.is_alive() and not any(
         "gate" in path.read_text() for path in tmp_path.glob("runs/*/metrics.jsonl")

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeVar
 
 from zerolab.core.errors import UserError
-from zerolab.core.processes import serve_parent
+from zerolab.core.processes import forked_after_import, serve_parent
 
 _AHEAD = 4  # items in hand for each process, so that none waits for the slowest
 
@@ -32,7 +32,7 @@ def in_order(
         yield map(function, items)
         return
     others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
+    context = forked_after_import(function.__module__)
     pool = ProcessPoolExecutor(processes, context, initializer=serve_parent)
     try:
         yield _results(pool, function, items, _AHEAD * processes)

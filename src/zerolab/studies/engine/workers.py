@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import tempfile
@@ -17,9 +16,12 @@ from filelock import FileLock, Timeout
 from pebble import ProcessExpired, ProcessPool
 
 from zerolab.core.errors import one_line
-from zerolab.core.processes import serve_parent
+from zerolab.core.processes import forked_after_import, serve_parent
 from zerolab.core.threads import available_cores
 from zerolab.studies.engine.tasks import Outcome, Task, perform
+
+_IMPORTS = perform.__module__, "torch._dynamo"
+"""What workers need that takes long to import; optimizers import the last."""
 
 _NOT_BEGUN = "its worker ended unexpectedly: before it began"
 
@@ -73,7 +75,7 @@ class LocalWorkers:
             self.count,
             initializer=_start_worker,
             initargs=(str(self._locks), shares_of_cores(self.count)),
-            context=multiprocessing.get_context("spawn"),
+            context=forked_after_import(*_IMPORTS),
         )
 
     def __exit__(
