@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from zerolab.core.errors import UserError
 from zerolab.play.schedule import ScheduledGame
 from zerolab.store.folder import exclusive
 from zerolab.store.run_folder import RunFolder
@@ -194,14 +196,22 @@ def test_a_process_that_shares_a_core_takes_the_first_that_becomes_free(
     assert allowed == {5}
 
 
-def test_the_first_difference_between_nodes_is_told():
-    facts = node.node_facts()
-    assert set(facts.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
-    assert facts.hardware["precision"] in ("float32", "bfloat16")
-    assert node.difference(facts.installed, facts.installed) == ""
-    other = {**facts.installed, "torch": "0.1", "numba": "0.1"}
-    told = node.difference(other, facts.installed)
-    assert told == f"torch 0.1 instead of {facts.installed['torch']}"
+def test_the_first_node_that_differs_is_named():
+    here = node.node_facts()
+    assert set(here.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
+    assert here.hardware["precision"] in ("float32", "bfloat16")
+    other = here._replace(installed={**here.installed, "torch": "0.1", "numba": "0.1"})
+    told = f"node b has torch 0.1 instead of {here.installed['torch']} as on this machine"
+    with pytest.raises(UserError, match=re.escape(told)):
+        node.require_equal([("a", here), ("b", other), ("c", other)], here)
+
+
+def test_nodes_need_equal_hardware_but_not_that_of_the_study():
+    here = node.node_facts()
+    one, other = (here._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
+    node.require_equal([("a", one), ("b", one)], here)
+    with pytest.raises(UserError, match="node c has GPU H100 instead of A100 as the first node"):
+        node.require_equal([("a", one), ("b", one), ("c", other)], here)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows numbers no users")

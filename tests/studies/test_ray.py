@@ -33,7 +33,7 @@ from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
 
 GAME = "gobang:3x3:3"
-ITERATIONS = 10
+ITERATIONS = 6
 _WORKING = b"ray::_do", b"ray::Keeper", b"/raylet/raylet", b"/gcs_server"
 
 
@@ -185,21 +185,9 @@ def is_alive(process):
 
 
 def test_nodes_with_another_version_are_named(cluster, monkeypatch):
-    for name, changed in ("code_digest", "0123456789"), ("current_versions", {"torch": "0.1"}):
-        with monkeypatch.context() as patch:
-            patch.setattr(node, name, lambda changed=changed: changed)
-            expected = r"node [\d.]+ has (code|zerolab) \S+ instead of (01234567|None) as on this"
-            with pytest.raises(UserError, match=expected), RayWorkers(cluster.address):
-                pass
-
-
-def test_nodes_with_other_hardware_are_named(cluster, monkeypatch):
-    kinds = iter(["A100", "H100"])
-    monkeypatch.setattr(engine, "gpus_of", lambda node: next(kinds))
-    with (
-        pytest.raises(UserError, match=r"node [\d.]+ has GPU H100 instead of A100 as the first"),
-        RayWorkers(cluster.address),
-    ):
+    monkeypatch.setattr(node, "code_digest", lambda: "0123456789")
+    expected = r"node [\d.]+ has code \S+ instead of 01234567 as on this machine"
+    with pytest.raises(UserError, match=expected), RayWorkers(cluster.address):
         pass
 
 

@@ -13,7 +13,12 @@ from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
-GAME = "othello:6x6"
+_BOARD: Mapping[Scale, str] = {
+    "smoke": "othello:4x4",
+    "mini": "othello:6x6",
+    "small": "othello:6x6",
+    "paper": "othello:6x6",
+}
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
@@ -43,7 +48,13 @@ class HyperparameterCorrelation(Study):
             part = f"seed-{seed}"
             trained = [
                 planned_run(
-                    part, GAME, "wang2020a", chosen, _changes(scale, chosen), seed, group=number
+                    part,
+                    _BOARD[scale],
+                    "wang2020a",
+                    chosen,
+                    _changes(scale, chosen),
+                    seed,
+                    group=number,
                 )
                 for number, chosen in enumerate(full_product(LEVELS[scale]))
             ]
@@ -51,7 +62,7 @@ class HyperparameterCorrelation(Study):
             tournaments.append(
                 PlannedTournament(
                     part,
-                    GAME,
+                    _BOARD[scale],
                     {run.label: run for run in trained},
                     games=_GAMES[scale],
                     openings=OPENINGS[scale],

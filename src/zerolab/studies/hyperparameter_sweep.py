@@ -21,7 +21,12 @@ from zerolab.studies.report.document import Document
 from zerolab.studies.results import Results
 from zerolab.studies.small_runs import CHANGES, OPENINGS
 
-GAME = "othello:6x6"
+_BOARD: Mapping[Scale, str] = {
+    "smoke": "othello:4x4",
+    "mini": "othello:6x6",
+    "small": "othello:6x6",
+    "paper": "othello:6x6",
+}
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
@@ -54,7 +59,7 @@ class HyperparameterSweep(Study):
         ]
         tournament = PlannedTournament(
             TOURNAMENT,
-            GAME,
+            _BOARD[scale],
             {run.label: run for run in runs},
             games=_GAMES[scale],
             openings=OPENINGS[scale],
@@ -71,7 +76,9 @@ def _run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int) -> Pl
     """Return a run, in the part that is called by what it changes."""
     name = _changed(scale, chosen)
     part, changes = name.partition("=")[0], _changes(scale, chosen)
-    return planned_run(part, GAME, "wang2020a", {"changed": name}, changes, seed, group=group)
+    return planned_run(
+        part, _BOARD[scale], "wang2020a", {"changed": name}, changes, seed, group=group
+    )
 
 
 def _changed(scale: Scale, chosen: Mapping[str, Level]) -> str:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -93,7 +93,24 @@ def node_facts() -> NodeFacts:
     )
 
 
-def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+def require_equal(nodes: Sequence[tuple[str, NodeFacts]], here: NodeFacts) -> None:
+    """Raise UserError, naming the first node that differs and in what, unless all are equal.
+
+    What is installed must be as `here`, the hardware as that of the first node.
+    """
+    for node, facts in nodes:
+        if told := _difference(facts.installed, here.installed):
+            raise UserError(
+                f"node {node} has {told} as on this machine: install the same on all nodes"
+            )
+        if told := _difference(facts.hardware, nodes[0][1].hardware):
+            raise UserError(
+                f"node {node} has {told} as the first node: results would depend on where runs"
+                " are trained, so use nodes that are equal"
+            )
+
+
+def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     """Return the first thing in which facts differ, as ``torch 2.12.0 instead of 2.13.0``."""
     for name, value in one.items():
         if other.get(name) != value:

@@ -24,9 +24,9 @@ from zerolab.studies.engine.node import (
     LostError,
     NodeFacts,
     code_digest,
-    difference,
     node_facts,
     perform_on_node,
+    require_equal,
     take_core,
 )
 from zerolab.studies.engine.ray_cluster import Cluster, gpus_of, ray
@@ -90,22 +90,14 @@ class RayWorkers:
             (self._at(node["NodeID"], ray.remote(node_facts)).remote(), node)
             for node in self.cluster.nodes()
         ]
-        here, hardware = node_facts(), []
-        for answer, each in asked:
-            node, gpus = each["NodeManagerAddress"], gpus_of(each)
-            facts = self._facts(answer, each, here)
-            if facts is None:
-                continue
-            if told := difference(facts.installed, here.installed):
-                raise UserError(
-                    f"node {node} has {told} as on this machine: install the same on all nodes"
-                )
-            hardware.append({"GPU": gpus} if gpus else facts.hardware)
-            if told := difference(hardware[-1], hardware[0]):
-                raise UserError(
-                    f"node {node} has {told} as the first node: results would depend on where runs"
-                    " are trained, so use nodes that are equal"
-                )
+        here, found = node_facts(), []
+        for answer, node in asked:
+            facts = self._facts(answer, node, here)
+            if facts is not None:
+                gpus = gpus_of(node)
+                facts = facts._replace(hardware={"GPU": gpus}) if gpus else facts
+                found.append((node["NodeManagerAddress"], facts))
+        require_equal(found, here)
 
     def _facts(self, answer: Any, node: Mapping[str, Any], here: NodeFacts) -> NodeFacts | None:
         """Return the facts of a node, None of one that is gone by now.
