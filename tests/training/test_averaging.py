@@ -120,7 +120,8 @@ def learn_lines(run):
 
 
 def test_metrics_say_how_the_network_was_trained(tmp_path):
-    run = train(tmp_path / "run", assignments=[*LEARNING, "learn.learning_rate=0.1"])
+    settings = [*LEARNING, "learn.learning_rate=0.1", "learn.symmetries=all"]
+    run = train(tmp_path / "run", assignments=settings)
     for line in learn_lines(run):
         assert len(line["epoch_losses"]) == 2
         assert line["epoch_losses"][1] == line["loss"]

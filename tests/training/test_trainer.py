@@ -114,7 +114,8 @@ def test_accepted_candidates_keep_their_optimiser(tmp_path):
 
 
 def test_training_elo_adds_up_over_accepted_candidates(tmp_path, second_is_rejected):
-    run = train(tmp_path / "run", "iterations=3", "gate.games=20", "gate.openings=2")
+    settings = "iterations=3", "learn.symmetries=all", "gate.games=20", "gate.openings=2"
+    run = train(tmp_path / "run", *settings)
     gates = of_kind(run, GateRecord)
     gained = []
     for iteration in (1, 2, 3):
