@@ -68,7 +68,7 @@ def means(tree, b, evaluator, discount):
 def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving, discount):
     positions = some_positions(NAME, 3, plies=10)
     saved = {"cache": 1000} if saving else {"deduplicate": False}
-    chosen = settings(leaves, fpu="parent", discount=discount, **saved)
+    chosen = settings(leaves, discount=discount, **saved)
     made = run(positions[0].game, chosen, HashEvaluator(5), positions)
     assert (made.visits(np.arange(3)).sum(axis=1) == 90).all()
     tree = made._tree

@@ -17,6 +17,7 @@ from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import TupleModel
+from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
 
@@ -38,6 +39,8 @@ class _FragmentLowering(NativeLowering):  # type: ignore[misc]
     _name = "fragment_lowering"
 
     def run_pass(self, state: Any) -> bool:
+        if not _makes_arrays(state):
+            state.targetctx = _without_reference_counts(state.targetctx)
         state.library = _Fragment(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
@@ -48,6 +51,38 @@ class _FragmentLowering(NativeLowering):  # type: ignore[misc]
         state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=entry)
         return True
+
+
+def _makes_arrays(state: Any) -> bool:
+    """Return whether a helper returns arrays, or gets some that are not parts of others.
+
+    It need not count references otherwise: whoever passes it an array holds on to that meanwhile.
+    """
+    if _has_arrays(state.return_type):
+        return True
+    return any(
+        _has_arrays(signature.return_type)
+        for expression, signature in state.calltypes.items()
+        if signature is not None and not _is_part(expression, signature)
+    )
+
+
+def _is_part(expression: Any, signature: Any) -> bool:
+    """Return whether an expression picks an item or a slice, not what a mask or a list picks."""
+    return getattr(expression, "op", "") in ("getitem", "static_getitem") and not any(
+        _has_arrays(kind) for kind in signature.args[1:]
+    )
+
+
+def _has_arrays(kind: Any) -> bool:
+    manager = cpu_target.target_context.data_model_manager
+    return bool(manager[kind].contains_nrt_meminfo())
+
+
+def _without_reference_counts(context: Any) -> Any:
+    changed = context.subtarget(enable_nrt=False)
+    vars(changed).pop("nrt", None)  # made on demand, for the other context
+    return changed
 
 
 class FragmentCompiler(Compiler):  # type: ignore[misc]
