@@ -153,6 +153,33 @@ def test_one_position_per_game(tmp_path):
     assert len(manifest["by_ply"]) > 3
 
 
+def test_one_position_per_game_is_any_of_its_positions():
+    oracle, numbers = Counting(), range(600)
+    every = collect(GAME, oracle, DatasetSettings(perfect=0.3), numbers).positions
+    solved_all, oracle.solved = oracle.solved, 0
+    settings = DatasetSettings(perfect=0.3, one_per_game=True)
+    some = collect(GAME, oracle, settings, numbers).positions
+    assert oracle.solved < 0.8 * solved_all
+    assert some.games.tolist() == np.unique(every.games).tolist()
+    ranks = []
+    for game, ply in zip(some.games, some.plies, strict=True):
+        plies = every.plies[every.games == game].tolist()
+        ranks.append((plies.index(ply) + 0.5) / len(plies))
+    error = np.sqrt(1 / 12 / len(ranks))
+    assert abs(np.mean(ranks) - 0.5) < 4 * error
+
+
+class Counting:
+    """The exhaustive oracle, which counts what it solves."""
+
+    def __init__(self):
+        self.solved = 0
+
+    def action_values(self, states):
+        self.solved += len(states)
+        return exhaustive(GAME).action_values(states)
+
+
 def test_perfect_play_is_perfect_and_other_play_is_not():
     oracle = exhaustive(GAME)
 

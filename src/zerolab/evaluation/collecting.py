@@ -26,6 +26,7 @@ from zerolab.rules.interface import actions as actions_of
 from zerolab.search.search import choose_actions
 
 _PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
+_LOW_BITS = np.uint64(0xFFFFFFFF)  # of a key; those that decide on a best move are the others
 
 
 class DatasetSettings(Settings):
@@ -69,7 +70,7 @@ class CollectionCounts(NamedTuple):
 
     games: int = 0
     all_optimal: int = 0
-    """Left out because every move is a best one."""
+    """Left out because every move is a best one, of those that were looked at."""
     unsolved: int = 0
     """Left out because the oracle's budget was spent."""
 
@@ -97,9 +98,9 @@ def collect(game: Game, oracle: Oracle, settings: DatasetSettings, numbers: rang
         for number in numbers
     ]
     setup = Setup(game, [agent], settings.seed, 0, 1, len(schedule), (streams.DATASET_MOVE,))
-    found = _Collector(settings.first_ply)
+    found = _Collector()
     play_schedule(setup, [schedule] if schedule else [], moves=[found])
-    rows = _one_per_game(found.rows, settings.seed) if settings.one_per_game else found.rows
+    rows = _last_of_games(found.rows) if settings.one_per_game else found.rows
     positions = _as_positions(game, sorted(rows, key=lambda row: (row.game, len(row.line))))
     counts = CollectionCounts(len(numbers), found.all_optimal, found.unsolved)
     return Collection(positions, counts)
@@ -131,39 +132,52 @@ class _Solver(StatelessPlayer):
     def start(self, games: int) -> None:
         """See `Player.start`."""
         self._plies = np.zeros(games, np.int64)
+        self._picked = np.full(games, -1, np.int64)
 
     def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
         self._plies[slots] = 0
+        self._picked[slots] = -1
 
     def advance(self, slots: Slots, actions: Actions) -> None:
         """See `Player.advance`."""
         self._plies[slots] += 1
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`; nothing is solved before the first ply of the settings."""
+        """See `Player.choose`.
+
+        What is solved: where a best move is to be played, and what may be kept. Of one position per
+        game, that is what has a larger random number than those before, so that the last one
+        found is uniformly random among all that would do.
+        """
         legal = legal_masks(self._game, states)
         self.values = np.full(legal.shape, ILLEGAL, np.int32)
-        self.is_solved = self._plies[slots] >= self._settings.first_ply
+        may_solve = self._plies[slots] >= self._settings.first_ply
+        perfect = may_solve & (_uniform(keys) < self._settings.perfect)
+        picks = (keys & _LOW_BITS).astype(np.int64)
+        if self._settings.one_per_game:
+            self.is_candidate = may_solve & (picks > self._picked[slots])
+        else:
+            self.is_candidate = may_solve
+        self.is_solved = perfect | self.is_candidate
         asked = np.flatnonzero(self.is_solved)
         if asked.size:
             solutions = solve(self._game, self._oracle, states[asked])
             self.values[asked], self.is_solved[asked] = solutions
         best = self.values == self.values.max(axis=1, keepdims=True)
-        self.is_informative = self.is_solved & (best != legal).any(axis=1)
-        perfect = self.is_solved & (_uniform(keys) < self._settings.perfect)
-        weights = np.where(perfect[:, None], best, legal).astype(np.int32)
+        self.is_kept = self.is_candidate & self.is_solved & (best != legal).any(axis=1)
+        self._picked[slots] = np.where(self.is_kept, picks, self._picked[slots])
+        weights = np.where((perfect & self.is_solved)[:, None], best, legal).astype(np.int32)
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
 
 class _Collector:
-    """Keeps the informative positions, and counts the others; a `MoveObserver`."""
+    """Keeps the positions that may be kept, and counts the others; a `MoveObserver`."""
 
-    def __init__(self, first_ply: int) -> None:
+    def __init__(self) -> None:
         self.rows: list[_SolvedPosition] = []
         self.all_optimal = 0
         self.unsolved = 0
-        self._first_ply = first_ply
 
     def decided(self, moves: Moves) -> None:
         """See `MoveObserver.decided`."""
@@ -174,10 +188,11 @@ class _Collector:
                 int(moves.numbers[at]), tuple(moves.histories[int(at)]), moves.states[at],
                 player.values[at],
             )
-            for at in np.flatnonzero(player.is_informative)
+            for at in np.flatnonzero(player.is_kept)
         ]  # fmt: skip
-        self.all_optimal += int((player.is_solved & ~player.is_informative).sum())
-        self.unsolved += int(((moves.plies >= self._first_ply) & ~player.is_solved).sum())
+        refused = player.is_candidate & ~player.is_kept
+        self.all_optimal += int((refused & player.is_solved).sum())
+        self.unsolved += int((refused & ~player.is_solved).sum())
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -185,16 +200,8 @@ def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _one_per_game(rows: list[_SolvedPosition], seed: int) -> list[_SolvedPosition]:
-    """Keep one position of each game, that of the largest random number."""
-    games = np.array([row.game for row in rows], np.int64)
-    plies = np.array([len(row.line) for row in rows], np.int64)
-    draws = streams.streams(seed, 0, games, plies, streams.DATASET_PICK).tolist()
-    chosen: dict[int, tuple[int, _SolvedPosition]] = {}
-    for draw, row in zip(draws, rows, strict=True):
-        if row.game not in chosen or draw > chosen[row.game][0]:
-            chosen[row.game] = draw, row
-    return [row for _, row in chosen.values()]
+def _last_of_games(rows: list[_SolvedPosition]) -> list[_SolvedPosition]:
+    return list({row.game: row for row in rows}.values())
 
 
 def _as_positions(game: Game, rows: list[_SolvedPosition]) -> Positions:
