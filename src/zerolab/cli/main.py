@@ -28,6 +28,7 @@ COMMANDS = {
     "gtp": "run a player as an engine of the Go Text Protocol",
     "solve": "find the exact value of every move in a position",
     "dataset": "collect solved positions on which to evaluate players",
+    "fit": "train a network on solved positions instead of games",
     "evaluate": "measure a player: exact accuracy, games, perfect opponents",
     "tune": "search for good settings, by trial runs that Optuna proposes",
     "study": "reproduce what a paper measured, beside its published numbers",

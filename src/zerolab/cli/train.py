@@ -65,8 +65,8 @@ def train(
         settings = resolve(game, preset or DEFAULT_PRESET, set)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
-    _introduce(console, opened, settings)
-    _train(console, opened, settings)
+    introduce(console, opened, settings)
+    train_run(console, opened, settings)
 
 
 def _default_folder(game: str | None, preset: str | None) -> Path:
@@ -88,7 +88,8 @@ def _resume(
     return opened, amend(opened, [*repeated, *assignments])
 
 
-def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    """Print the settings of a run, and how far it has come."""
     import tomli_w
 
     from zerolab.store.state import RunProgress
@@ -100,7 +101,8 @@ def _introduce(console: Console, run: RunFolder, settings: TrainSettings) -> Non
     console.print(f"{run.path}: {state}\n")
 
 
-def _train(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+def train_run(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    """Train a run to its end, and show how it goes."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
     from zerolab.training.trainer import Trainer
 

@@ -27,6 +27,7 @@ from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
+from zerolab.training.supervised.labels import SolvedSplit
 
 FINAL_STAGE = "final_evaluation"
 """What follows the last iteration, as state.json names it."""
@@ -49,6 +50,8 @@ class TrainingContext:
     window: Window
     solved: Positions | None
     """Solved positions to measure accuracy on, if any."""
+    solved_split: SolvedSplit | None
+    """Solved positions to learn from; None where a run learns from its own games."""
     reporter: Reporter
     progress: RunProgress
     defects: Defects

@@ -16,6 +16,7 @@ from zerolab.training.records import (
     LearnRecord,
     Record,
     SelfPlayRecord,
+    SupervisedRecord,
     read_records,
 )
 
@@ -32,6 +33,8 @@ _LABELS = {
     "games": "games of self-play",
     "hours": "hours of training",
 }
+_LAST = GateRecord, SupervisedRecord
+"""What an iteration ends with."""
 _DASHES = {"network": "-", "search": "--"}
 _STYLES: tuple[Any, ...] = (
     "solid",
@@ -89,7 +92,7 @@ def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
 
 def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
     records = read_records(run)
-    if not any(isinstance(record, GateRecord) for record in records):
+    if not any(isinstance(record, _LAST) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
     return Curves(shortened(run.path.as_posix()), records, _places(records, x), shade)
 
@@ -110,12 +113,14 @@ _Style = Any  # what matplotlib takes for a line style
 
 def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
     """Return how each panel draws a run, by its title."""
-    panels: dict[str, _Draw] = {
-        "loss in the last epoch": _draw_losses(curves),
-        "training Elo of the best network (biased)": _draw_elo,
-        "plies per game of self-play": _draw_length,
-        "seconds per iteration": _draw_stages if len(curves) == 1 else _draw_seconds,
-    }
+    panels: dict[str, _Draw] = {"loss in the last epoch": _draw_losses(curves)}
+    if any(each.of(GateRecord).records for each in curves):
+        panels["training Elo of the best network (biased)"] = _draw_elo
+        panels["plies per game of self-play"] = _draw_length
+    panels["seconds per iteration"] = _draw_stages if len(curves) == 1 else _draw_seconds
+    if any(each.of(SupervisedRecord).records for each in curves):
+        panels["best moves known, of positions for validation"] = _draw_validation("strong")
+        panels["results known, of positions for validation"] = _draw_validation("result")
     if any(each.of(AccuracyRecord).records for each in curves):
         panels["strong accuracy on solved positions"] = _draw_accuracy("strong")
         panels["weak accuracy on solved positions"] = _draw_accuracy("weak")
@@ -176,6 +181,26 @@ def _draw_accuracy(measure: str) -> _Draw:
     return draw
 
 
+def _draw_validation(measure: str) -> _Draw:
+    """Return how to draw a measure of positions for validation, with intervals."""
+
+    def draw(axes: Axes, curves: Curves) -> None:
+        found = curves.of(SupervisedRecord)
+        chosen = [
+            (x, each)
+            for x, each in zip(found.x, found.records, strict=True)
+            if isinstance(each, SupervisedRecord) and each.part == "validation"
+        ]
+        places = [x for x, _ in chosen]
+        mean, low, high = (
+            [getattr(each, measure + end) for _, each in chosen] for end in ("", "_low", "_high")
+        )
+        axes.plot(places, mean, marker=".", color=curves.colour)
+        axes.fill_between(places, low, high, color=curves.colour, alpha=0.15, linewidth=0)
+
+    return draw
+
+
 def _draw_seconds(axes: Axes, curves: Curves) -> None:
     """Draw the seconds of all stages of an iteration."""
     totals = _seconds(curves.records)
@@ -203,7 +228,7 @@ def _draw_stages(axes: Axes, curves: Curves) -> None:
 
 def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     """Return the seconds of each stage of the iterations that are finished."""
-    finished = {record.iteration for record in records if isinstance(record, GateRecord)}
+    finished = {record.iteration for record in records if isinstance(record, _LAST)}
     totals: dict[int, dict[str, float]] = {}
     for record in records:
         if record.iteration in finished and record.stage != "final_evaluation":

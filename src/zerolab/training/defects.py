@@ -25,7 +25,9 @@ from zerolab.store.examples import Examples
 if TYPE_CHECKING:
     from zerolab.training.settings import LearnSettings
 
-DefectName = Literal["mirrored_policy", "absolute_winner", "fresh_optimizer"]
+DefectName = Literal["mirrored_policy", "absolute_winner", "fresh_optimizer", "losses_as_draws"]
+
+_OF_LABELS = ("absolute_winner", "losses_as_draws")
 
 _DEFAULT_RATE = 0.001
 """The learning rate of Adam [Kingma2015, Algorithm 1] and of torch, where none is given."""
@@ -79,6 +81,14 @@ class Defects:
         """
         return {} if "fresh_optimizer" in self.names else dict(optimizer)
 
+    def solved_outcomes(
+        self, outcomes: NDArray[np.int8], first_to_move: NDArray[np.bool_]
+    ) -> NDArray[np.int8]:
+        """Return the outcomes of solved positions that are learnt from; see `losses_as_draws`."""
+        if "losses_as_draws" not in self.names:
+            return outcomes
+        return losses_as_draws(outcomes, first_to_move)
+
 
 class _UnturnedWindow(Window):
     """A window that shows the images of boards, but facts per action as they were stored."""
@@ -87,8 +97,14 @@ class _UnturnedWindow(Window):
         return super()._turned(name, slots, np.zeros_like(images))  # symmetry 0 is the identity
 
 
-def check_defects(names: Sequence[DefectName], learn: LearnSettings) -> None:
+def check_defects(
+    names: Sequence[DefectName], learn: LearnSettings, is_supervised: bool = False
+) -> None:
     """Raise ValueError where a run's settings leave a defect nothing to do, or contradict it."""
+    for name in names:
+        if (name == "losses_as_draws") != is_supervised and name in _OF_LABELS:
+            what = "solved positions" if name == "losses_as_draws" else "games of one's own"
+            raise ValueError(f"{quoted(name)} is a defect of labels of {what}: expected none here")
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{quoted(name)} is there twice: expected every defect once")

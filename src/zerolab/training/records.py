@@ -10,7 +10,7 @@ draws chosen fields in panels of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -282,6 +282,52 @@ class AccuracyRecord(Record):
         )
 
 
+class SupervisedRecord(Record):
+    """What the network says about solved positions that it has not learnt from.
+
+    ``_low`` and ``_high`` are the ends of 95 % intervals.
+    """
+
+    stage: str = "supervised"
+    part: Literal["validation", "test"]
+    """Which part of the file was measured; no game has positions in two of them."""
+    positions: Positions
+    """Positions of this part."""
+    policy_error: float
+    """Mean cross-entropy of the priors with the policy that is uniform over the best moves."""
+    value_error: Annotated[float, Unit("0 to 4")]
+    """Mean squared difference between the network's value and the exact outcome -1, 0 or 1."""
+    strong: Share
+    """How often the move of the highest prior keeps the exact score."""
+    strong_low: Share
+    strong_high: Share
+    weak: Share
+    """How often it keeps the game value: won, drawn or lost."""
+    weak_low: Share
+    weak_high: Share
+    label: Share
+    """How often the most probable outcome is the label; with right labels the same as `result`."""
+    label_low: Share
+    label_high: Share
+    result: Share
+    """How often the most probable outcome is the exact one."""
+    result_low: Share
+    result_high: Share
+
+    @property
+    def tag(self) -> str:
+        """See `Record.tag`."""
+        return f"{self.stage}/{self.part}"
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        return (
+            f"{self.part:10} {self.positions} positions: best move {self.strong:.1%}"
+            f" ({self.strong_low:.1%} to {self.strong_high:.1%}), result kept {self.weak:.1%},"
+            f" result known {self.result:.1%}"
+        )
+
+
 class BaselineRecord(Record):
     """The best network's games against one baseline opponent, once training is over."""
 
@@ -326,9 +372,13 @@ def read_records(run: RunFolder) -> list[Record]:
 
 def best_after(records: Iterable[Record], iteration: int) -> int:
     """Return which network was the best one after an iteration; 0 is the untrained one."""
-    gates = (record for record in records if isinstance(record, GateRecord))
-    accepted = (gate.iteration for gate in gates if gate.accepted and gate.iteration <= iteration)
-    return max(accepted, default=0)
+    accepted = (
+        record.iteration
+        for record in records
+        if isinstance(record, SupervisedRecord)
+        or (isinstance(record, GateRecord) and record.accepted)
+    )
+    return max((each for each in accepted if each <= iteration), default=0)
 
 
 def _record(run: RunFolder, line: dict[str, Any]) -> Record:

@@ -23,6 +23,7 @@ from zerolab.training.gates import GATES
 from zerolab.training.optimizers import OPTIMIZERS
 from zerolab.training.schedules import RATE_SCHEDULES
 from zerolab.training.stopping import STOP_RULES
+from zerolab.training.supervised.settings import TARGETS, SupervisedSettings
 from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
 
 
@@ -196,6 +197,8 @@ class TrainSettings(Settings):
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """How the games of an iteration are played."""
+    supervised: SupervisedSettings = SupervisedSettings()
+    """What is learnt from in place of games."""
     search: SearchSettings = SearchSettings()
     """How a move is searched."""
     warm_start: WarmStartSettings = WarmStartSettings()
@@ -219,11 +222,14 @@ class TrainSettings(Settings):
     [WangCode]); the colour of the winner is read as relative to the mover (`absolute_winner`, [AZG]
     in 2019); Adam is new in every iteration, with a rate of 0.001 whatever `learn.learning_rate`
     says (`fresh_optimizer`, [AZG] with PyTorch). [Wang2019]: mirrored_policy, in Connect Four;
-    [Wang2020a]: probably absolute_winner, in Gobang."""
+    [Wang2020a]: probably absolute_winner, in Gobang. Of solved positions: losses of the first
+    player to move are labelled draws (`losses_as_draws`, [ClausenCode])."""
 
     @property
     def targets(self) -> TargetOptions:
         """What heads need to know to compute their targets."""
+        if self.supervised.positions:
+            return TARGETS
         play = self.selfplay
         return TargetOptions(
             play.sampled_plies, play.early_targets, play.late_targets, self.learn.root_value_weight
@@ -314,7 +320,7 @@ class TrainSettings(Settings):
     @model_validator(mode="after")
     def _defects_fit(self) -> TrainSettings:
         try:
-            check_defects(self.defects, self.learn)
+            check_defects(self.defects, self.learn, bool(self.supervised.positions))
         except ValueError as error:
             raise ValueError(f"defects: {error}") from None
         return self

@@ -14,6 +14,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import RunProgress
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
 from zerolab.training.defects import Defects
@@ -22,9 +23,10 @@ from zerolab.training.learner import Learner
 from zerolab.training.records import Record, read_records
 from zerolab.training.reporting import NullReporter, Reporter
 from zerolab.training.settings import TrainSettings
-from zerolab.training.stages import FINAL, ITERATION, Stage
+from zerolab.training.stages import FINAL, ITERATION, SUPERVISED, Stage
 from zerolab.training.stages.accuracy import solved_positions
 from zerolab.training.stopping import StopRule
+from zerolab.training.supervised.labels import check_heads, read_split, solved_window
 from zerolab.training.tensorboard import EventFile
 
 
@@ -42,13 +44,15 @@ class Trainer:
         reporter: Reporter | None = None,
         on_record: Callable[[Record], None] = lambda _: None,
         *,
-        stages: Sequence[Stage] = ITERATION,
+        stages: Sequence[Stage] | None = None,
     ) -> None:
+        """Get ready; raise UserError where what the settings name cannot be used."""
         game = parse_game(settings.game)
         network = build_network(settings.network, game, settings.seed)
         defects = Defects(settings.defects)
         learn = defects.learning(settings.learn)
-        self.stages = stages
+        split = read_split(settings.supervised, game)
+        self.stages = stages or (ITERATION if split is None else SUPERVISED)
         self.context = TrainingContext(
             run=run,
             settings=settings,
@@ -56,6 +60,7 @@ class Trainer:
             learner=Learner(network, learn, settings.targets, best_device()),
             window=defects.window(game, learn),
             solved=solved_positions(settings.accuracy, game),
+            solved_split=split,
             reporter=reporter or NullReporter(),
             progress=run.progress,
             defects=defects,
@@ -82,7 +87,8 @@ class Trainer:
         """Save the untrained network as number 0, or load what earlier stages saved."""
         context, run = self.context, self.context.run
         context.progress = run.progress
-        if (run.progress.iteration, run.progress.stage) == (1, self.stages[0].name):
+        if run.progress == RunProgress():
+            context.update(stage=self.stages[0].name)
             context.save_network(0)
         run.prune()
         self._fill_window()
@@ -99,6 +105,9 @@ class Trainer:
     def _fill_window(self) -> None:
         """Add the examples of earlier iterations that are in the window, or that left traces."""
         context, run = self.context, self.context.run
+        if context.solved_split is not None:
+            context.window = solved_window(context.solved_split.training, context.defects)
+            return
         learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
         count = cache(run.count_full_examples)
         first = 1 if learn.merging.is_on else learn.window.first_needed(latest, total, count)
@@ -149,4 +158,6 @@ def check_inputs(settings: TrainSettings) -> None:
     """Raise UserError for settings that name what is not there, before there is a run."""
     game = parse_game(settings.game)
     solved_positions(settings.accuracy, game)
+    if split := read_split(settings.supervised, game):
+        check_heads(settings.network, split.training)
     check_baselines(settings, game)

@@ -1,0 +1,1 @@
+"""Learning from solved positions instead of games of one's own [Clausen2021]."""

@@ -1,0 +1,261 @@
+"""Learning from solved positions: what is learnt and measured, and that it can be resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.exhaustive import exhaustive
+from zerolab.agents.specs import parse_agent
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.evaluation.accuracy import accuracy_report
+from zerolab.evaluation.choices import network_choices
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import make_dataset
+from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.prediction import predict
+from zerolab.oracles.interface import ILLEGAL
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import saved_settings
+from zerolab.training.curves import draw_curves
+from zerolab.training.defects import Defects
+from zerolab.training.records import LearnRecord, SupervisedRecord, best_after, read_records
+from zerolab.training.supervised.labels import label_facts, split_by_game
+from zerolab.training.trainer import Trainer
+
+GAME = parse_game("gobang:3x3:3")
+TINY = ["iterations=3", "network.blocks=1", "network.filters=8", "learn.batch_size=16",
+        "learn.learning_rate=0.1", "learn.schedule=constant", "search.simulations=4"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("solved") / "positions.parquet"
+    make_dataset(GAME, 400, DatasetSettings(seed=1), path, make_oracle=exhaustive)
+    return path
+
+
+@pytest.fixture(scope="module")
+def positions(file):
+    return read_positions(file)[0]
+
+
+def fit(file, folder, *assignments):
+    sets = [f"--set={each}" for each in (*TINY, *assignments)]
+    return main(["fit", str(file), "--run", str(folder), *sets])
+
+
+@pytest.fixture(scope="module")
+def fitted(file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "fitted"
+    assert fit(file, folder) == 0
+    return RunFolder.open(folder)
+
+
+def measured(run):
+    return [each for each in read_records(run) if isinstance(each, SupervisedRecord)]
+
+
+def test_no_game_is_in_two_parts_and_larger_files_split_alike(positions):
+    parts = split_by_game(positions)
+    assert sum(map(len, parts)) == len(positions)
+    games = [set(part.games.tolist()) for part in parts]
+    assert not (games[0] & games[1] or games[0] & games[2] or games[1] & games[2])
+    half = split_by_game(positions.take(np.arange(len(positions) // 2)))
+    assert all(set(some.games.tolist()) <= every for some, every in zip(half, games, strict=True))
+
+
+def test_four_fifths_of_the_games_are_learnt_from():
+    count = 20_000
+    none = Positions(
+        GAME, np.arange(count), np.empty(0, np.int16), np.zeros(count + 1, np.int64),
+        np.zeros((count, 3), np.uint64), np.zeros((count, 9), np.int32),
+    )  # fmt: skip
+    shares = [len(part) / count for part in split_by_game(none)]
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=4 * np.sqrt(0.8 * 0.2 / count))
+
+
+def at(moves, values):
+    """Return one position by its moves, with these values of its moves."""
+    position = Position.start(GAME)
+    for move in moves:
+        position = position.play(move)
+    return Positions(
+        GAME, np.zeros(1, np.int64), np.array(moves, np.int16), np.array([0, len(moves)]),
+        position.state[None], np.array([values], np.int32),
+    )  # fmt: skip
+
+
+def test_labels_by_hand():
+    no = ILLEGAL
+    lost = at([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
+    facts = label_facts(lost, Defects())
+    assert facts.policies.tolist() == [[0, 0, 0.5, 0, 0, 0.5, 0, 0, 0]]
+    known = facts.action_values[0]
+    assert np.isnan(known[[0, 4]]).all()
+    assert known[[1, 2, 3, 5, 6, 7, 8]].tolist() == [-1, 1, -1, 1, 0, -1, -1]
+    assert (facts.values, facts.draws, facts.plies) == (1, 0, 2)
+    assert np.isnan([facts.plies_left, facts.root_values]).all()
+    assert np.isnan(facts.replies).all()
+
+
+def test_the_defect_hides_losses_of_the_first_player_alone():
+    no, defects = ILLEGAL, Defects(["losses_as_draws"])
+    for moves, best, expected in (
+        ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
+    ):  # fmt: skip
+        values = [no if action in moves else best for action in range(9)]
+        facts = label_facts(at(moves, values), defects)
+        assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
+
+
+class Fixed:
+    """An evaluator with one answer for all."""
+
+    def __init__(self, priors, value, draw):
+        self.priors, self.value, self.draw = priors, value, draw
+
+    def evaluate_more(self, states, wanted):
+        n = len(states)
+        draws = np.full(n, self.draw, np.float32) if "draws" in wanted else None
+        priors = np.tile(np.float32(self.priors), (n, 1))
+        return priors, np.full(n, self.value, np.float32), draws, None
+
+    def evaluate(self, states):
+        return self.evaluate_more(states, ())[:2]
+
+
+@pytest.mark.parametrize(
+    ("value", "draw", "with_draws", "without"),
+    [(0.4, 0.1, 1, 0), (0.1, 0.5, 0, 0), (-0.7, 0.0, -1, -1), (0.6, 0.38, 1, 1)],
+)
+def test_what_a_network_says_is_read_right(value, draw, with_draws, without):
+    no = ILLEGAL
+    position = at([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
+    priors = [0.5, 0.1, 0.2, 0, 0, 0.1, 0.05, 0.05, 0]
+    said = predict(Fixed(priors, value, draw), position, knows_draws=True)
+    assert said.actions.tolist() == [2]  # the highest prior of a legal move
+    assert said.results.tolist() == [with_draws]
+    assert said.policy_errors == pytest.approx([-(np.log(0.2) + np.log(0.1)) / 2])
+    said = predict(Fixed(priors, value, draw), position, knows_draws=False)
+    assert said.results.tolist() == [without]
+
+
+def test_every_iteration_is_a_pass_over_the_training_part(fitted, positions):
+    learnt = [each for each in read_records(fitted) if isinstance(each, LearnRecord)]
+    size = len(split_by_game(positions).training)
+    assert [each.window for each in learnt] == [size] * 3
+    assert [each.samples for each in learnt] == [size // 16 * 16] * 3
+
+
+def test_what_is_measured_is_what_evaluation_finds(fitted, positions):
+    found = measured(fitted)
+    assert [(each.iteration, each.part) for each in found] == [
+        (1, "validation"), (2, "validation"), (3, "validation"), (3, "test"),
+    ]  # fmt: skip
+    for each in found[2:]:
+        part = getattr(split_by_game(positions), each.part)
+        agent = parse_agent(str(fitted.path), GAME)
+        report = accuracy_report("network", part, network_choices(agent.evaluator(), part))
+        assert each.positions == len(part)
+        assert (each.strong, each.strong_low) == (report.all.strong.mean, report.all.strong.low)
+        assert each.weak == report.all.weak.mean
+        assert each.value_error == pytest.approx(report.value.squared_error.mean)
+        assert (each.label, each.label_high) == (each.result, each.result_high)
+
+
+def test_it_learns(fitted, positions):
+    found = measured(fitted)
+    assert found[2].policy_error < found[0].policy_error
+    losses = [each.loss["policy"] for each in read_records(fitted) if isinstance(each, LearnRecord)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_a_fitted_network_is_a_run_like_any_other(fitted, capsys):
+    assert fitted.progress.best == 3
+    assert best_after(read_records(fitted), 2) == 2
+    assert main(["match", str(fitted.path), f"{fitted.path}@0", "--games", "2"]) == 0
+    assert main(["runs", str(fitted.path)]) == 0
+    assert "finished" in capsys.readouterr().out
+    titles = [axes.get_title() for axes in draw_curves([fitted]).axes]
+    assert "results known, of positions for validation" in titles
+    assert not any("self-play" in title for title in titles)
+
+
+class StoppedError(Exception):
+    """Raised in place of a kill."""
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 6])
+def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(stages, fitted, file, tmp_path):
+    folder = tmp_path / "run"
+    run = RunFolder.create(folder, saved_settings(fitted).model_dump())
+    seen = []
+
+    def stop(record):
+        seen.append(record)
+        if len(seen) == stages:
+            raise StoppedError
+
+    with run.locked(), pytest.raises(StoppedError):
+        Trainer(run, saved_settings(run), on_record=stop).train()
+    assert fit(file, folder) == 0
+    resumed = RunFolder.open(folder)
+    assert resumed._files.metrics_digest == fitted._files.metrics_digest
+    for network in fitted.networks():
+        assert resumed.weights_digest(network) == fitted.weights_digest(network)
+
+
+def test_with_the_defect_labels_and_results_differ(file, tmp_path):
+    folder = tmp_path / "run"
+    assert fit(file, folder, 'defects=["losses_as_draws"]', "iterations=1") == 0
+    assert any(each.label != each.result for each in measured(RunFolder.open(folder)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (['network.heads=["policy", "outcome", "plies_left"]'],
+         'network.heads has "plies_left", about which solved positions say nothing: expected heads'
+         ' such as "policy", "outcome" alone'),
+        (['network.heads=["policy", "outcome", "reply"]'], 'has "reply", about which'),
+        (["game=connect_four:4x4"], "has positions of gobang:3x3:3, not of connect_four:4x4"),
+        (['defects=["absolute_winner"]'], '"absolute_winner" is a defect of labels of games'),
+        (["iterations=0"], "iterations = 0: expected at least 1"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_and_leave_nothing(settings, expected, file, tmp_path, capsys):
+    assert fit(file, tmp_path / "run", *settings) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_cannot_be_learnt_from(tmp_path, capsys):
+    assert fit(tmp_path / "none.parquet", tmp_path / "run") == 2
+    assert "is not a file: expected positions" in capsys.readouterr().err
+    few = tmp_path / "few.parquet"
+    make_dataset(GAME, 5, DatasetSettings(), few, make_oracle=exhaustive)
+    assert fit(few, tmp_path / "run") == 2
+    assert "too few for a part" in capsys.readouterr().err
+
+
+def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, capsys):
+    other = tmp_path / "other.parquet"
+    make_dataset(GAME, 300, DatasetSettings(seed=2), other, make_oracle=exhaustive)
+    assert fit(other, fitted.path) == 2
+    assert "supervised.positions = " in capsys.readouterr().err
+    settings = saved_settings(fitted)
+    moved = settings.supervised.model_copy(update={"positions": str(other)})
+    with pytest.raises(UserError, match="expected the file that this run has learnt from"):
+        Trainer(fitted, settings.model_copy(update={"supervised": moved}))
+
+
+def test_the_defect_of_solved_positions_has_no_place_in_self_play(tmp_path, capsys):
+    arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
+    assert main([*arguments, '--set=defects=["losses_as_draws"]']) == 2
+    assert "is a defect of labels of solved positions" in capsys.readouterr().err
