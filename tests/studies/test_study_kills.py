@@ -42,22 +42,28 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
     assert digests(tiny) == digests(undisturbed)
 
 
-def test_a_worker_that_is_killed_before_it_begins_is_replaced(tmp_path, undisturbed):
-    tiny = study_work_in(tmp_path)
+def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path, undisturbed):
+    """Before their first task, or just in it: milliseconds decide."""
+    tiny, killed = study_work_in(tmp_path), set()
 
-    def kill_the_first():
-        while not (workers := multiprocessing.active_children()):
+    def kill_the_first_three():
+        while len(killed) < 3:
+            for worker in multiprocessing.active_children():
+                if worker.pid not in killed and len(killed) < 3:
+                    killed.add(worker.pid)
+                    worker.kill()
             time.sleep(0.001)
-        workers[0].kill()
 
-    killer = threading.Thread(target=kill_the_first)
+    killer = threading.Thread(target=kill_the_first_three)
     killer.start()
     failures = tiny.work(LocalWorkers(2), lambda view: None)
     killer.join()
-    assert [lines[-1] for lines in failures.values()] == [
-        "its worker ended unexpectedly: before it began"
-    ]
-    assert tiny.view().finished_runs == 4
+    assert {lines[-1] for lines in failures.values()} <= {
+        "its worker ended unexpectedly: before it began",
+        "its worker ended unexpectedly: killed by signal 9",
+    }
+    assert len(failures) <= 3
+    assert tiny.folder.failures() == failures
     assert tiny.work(LocalWorkers(2), lambda view: None) == {}
     assert digests(tiny) == digests(undisturbed)
 

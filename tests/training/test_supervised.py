@@ -181,7 +181,7 @@ def test_a_fitted_network_is_a_run_like_any_other(fitted, capsys):
     assert main(["runs", str(fitted.path)]) == 0
     assert "finished" in capsys.readouterr().out
     titles = [axes.get_title() for axes in draw_curves([fitted]).axes]
-    assert "results known, of positions for validation" in titles
+    assert "result known (validation)" in titles
     assert not any("self-play" in title for title in titles)
 
 

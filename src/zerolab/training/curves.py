@@ -119,8 +119,8 @@ def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
         panels["plies per game of self-play"] = _draw_length
     panels["seconds per iteration"] = _draw_stages if len(curves) == 1 else _draw_seconds
     if any(each.of(SupervisedRecord).records for each in curves):
-        panels["best moves known, of positions for validation"] = _draw_validation("strong")
-        panels["results known, of positions for validation"] = _draw_validation("result")
+        panels["best move found (validation)"] = _draw_validation("strong")
+        panels["result known (validation)"] = _draw_validation("result")
     if any(each.of(AccuracyRecord).records for each in curves):
         panels["strong accuracy on solved positions"] = _draw_accuracy("strong")
         panels["weak accuracy on solved positions"] = _draw_accuracy("weak")
