@@ -70,7 +70,7 @@ def test_listed_defaults_do_not_depend_on_the_machine():
 def test_a_list_of_names_says_which(capsys):
     assert main(["settings", "defects"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
-    names = "mirrored_policy | absolute_winner | fresh_optimizer"
+    names = "mirrored_policy | absolute_winner | fresh_optimizer | losses_as_draws"
     assert first == f"defects: list of {names}; default empty"
 
 

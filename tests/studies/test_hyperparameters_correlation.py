@@ -188,12 +188,12 @@ def test_time_that_is_nothing_but_iterations_tells_nothing(results):
 
 
 def test_noise_of_measured_times_moves_no_claim(results):
-    """Fits with noisy times come near those without time; counted work shows what there is."""
+    """Counted work shows what there is, within a tenth, where times are wrong by a factor of 4."""
     exact = fit(read_grid(results))
     noisy = fit(read_grid(made_up_results("mini", results.design, badly_measured, strength)))
     for symbol in SYMBOLS:
         expected = exact.equal_work[symbol].value
-        assert noisy.equal_work[symbol].value == pytest.approx(expected, abs=0.5)
+        assert noisy.equal_work[symbol].value == pytest.approx(expected, rel=0.1)
         nearer = abs(noisy.equal_time[symbol].value - WORTH[symbol])
         assert nearer < 0.5 * abs(expected - WORTH[symbol]), symbol
 

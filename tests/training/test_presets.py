@@ -18,6 +18,7 @@ NAMES = [
     "small",
     "smoke",
     "strong",
+    "supervised",
     "wang2019",
     "wang2020a",
     "wang2020b",

@@ -201,9 +201,10 @@ class GameStore:
 
     def _is_begun(self, connection: sqlite3.Connection) -> bool:
         """Tell whether there are tables; raise UserError if they are not ours or newer."""
+        # Tables first: another process may be about to commit them, together with the numbers.
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables == 0 and application == 0:
             return False
         if application != _APPLICATION:
