@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.oracles import kernels
 from zerolab.oracles import solver as solver_module
 from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError, best_of
 from zerolab.oracles.solver import Budget, Solver
 from zerolab.rules import encoding, host
 from zerolab.rules.position import Position
@@ -105,6 +105,7 @@ def test_late_positions_have_the_scores_of_bitbully():
     states = [random_position("connect_four:6x7", random, left).state for left in range(6, 24)]
     expected = bitbully.action_values(np.array(states))
     assert np.array_equal(solver.action_values(np.array(states)), expected)
+    assert (bitbully.best_actions(np.array(states)) == best_of(expected)).all()
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
 
