@@ -19,11 +19,11 @@ from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import resolve, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.defects import Defects
 from zerolab.training.records import LearnRecord, SupervisedRecord, best_after, read_records
-from zerolab.training.supervised.labels import label_facts, split_by_game
+from zerolab.training.supervised.labels import label_facts, solved_window, split_by_game
 from zerolab.training.trainer import Trainer
 
 GAME = parse_game("gobang:3x3:3")
@@ -110,6 +110,20 @@ def test_the_defect_hides_losses_of_the_first_player_alone():
         values = [no if action in moves else best for action in range(9)]
         facts = label_facts(at(moves, values), defects)
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
+
+
+def test_the_window_has_all_positions_and_the_defects_of_windows():
+    """Even where self-play would merge them; images come with the policy of their own board."""
+    no = ILLEGAL
+    lost = at([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
+    two = lost.take(np.array([0, 0]))
+    learn = resolve(None, "smoke", ["learn.merging=newest"]).learn
+    for names, corners in (((), 4), (("mirrored_policy",), 1)):
+        window = solved_window(two, Defects(names), learn, ("policies",))
+        assert len(window) == 2
+        (batch,) = window.batches(np.random.default_rng(0), 16, 1, "all")
+        assert len({policy.tobytes() for policy in batch.facts.policies}) == corners
+        assert batch.facts.action_values.shape == (16, 0)
 
 
 class Fixed:

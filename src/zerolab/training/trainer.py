@@ -106,7 +106,12 @@ class Trainer:
         """Add the examples of earlier iterations that are in the window, or that left traces."""
         context, run = self.context, self.context.run
         if context.solved_split is not None:
-            context.window = solved_window(context.solved_split.training, context.defects)
+            context.window = solved_window(
+                context.solved_split.training,
+                context.defects,
+                context.settings.learn,
+                context.learner.columns,
+            )
             return
         learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
         count = cache(run.count_full_examples)

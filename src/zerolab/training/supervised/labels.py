@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,17 @@ from zerolab.evaluation.positions import Positions, content_digest, read_positio
 from zerolab.networks.heads.interface import Head
 from zerolab.networks.settings import NetworkSettings
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.replay.facts import Facts
+from zerolab.replay.facts import PER_ACTION, Facts
+from zerolab.replay.merging import NoMerging
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.training.defects import Defects
 from zerolab.training.supervised.settings import TARGETS, SupervisedSettings
+
+if TYPE_CHECKING:
+    from zerolab.training.settings import LearnSettings
 
 _TRAINING, _VALIDATION = 0.8, 0.1
 
@@ -110,10 +115,18 @@ def label_facts(positions: Positions, defects: Defects) -> Facts:
     )
 
 
-def solved_window(positions: Positions, defects: Defects) -> Window:
-    """Return a window of all these positions."""
-    window = Window(positions.game, Iterations(iterations=1))
-    window.add(positions.states, label_facts(positions, defects))
+def solved_window(
+    positions: Positions, defects: Defects, learn: LearnSettings, columns: Container[str]
+) -> Window:
+    """Return a window of all these positions, whatever `learn` says about its size and merging.
+
+    Of the facts with an entry per action, those not among `columns` are left empty.
+    """
+    whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
+    window = defects.window(positions.game, learn.model_copy(update=whole))
+    nothing = np.empty((len(positions), 0), np.float16)
+    unneeded = {name: nothing for name in PER_ACTION if name not in columns}
+    window.add(positions.states, label_facts(positions, defects)._replace(**unneeded))
     return window
 
 
