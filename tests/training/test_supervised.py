@@ -203,15 +203,15 @@ class StoppedError(Exception):
     """Raised in place of a kill."""
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3, 6])
-def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(stages, fitted, file, tmp_path):
+@pytest.mark.parametrize("records", [1, 2, 6, 7])
+def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(records, fitted, file, tmp_path):
     folder = tmp_path / "run"
     run = RunFolder.create(folder, saved_settings(fitted).model_dump())
     seen = []
 
     def stop(record):
         seen.append(record)
-        if len(seen) == stages:
+        if len(seen) == records:
             raise StoppedError
 
     with run.locked(), pytest.raises(StoppedError):
@@ -267,6 +267,18 @@ def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, ca
     moved = settings.supervised.model_copy(update={"positions": str(other)})
     with pytest.raises(UserError, match="expected the file that this run has learnt from"):
         Trainer(fitted, settings.model_copy(update={"supervised": moved}))
+
+
+def test_accuracy_is_measured_and_may_end_the_run_before_its_test(file, tmp_path):
+    accuracy = ["accuracy.every=1", f"accuracy.positions={file}"]
+    stop = 'stop={name="no_gain", iterations=1, accuracy="network_weak"}'
+    assert fit(file, tmp_path / "run", *accuracy, stop, "learn.learning_rate=1e-9") == 0
+    records = read_records(RunFolder.open(tmp_path / "run"))
+    assert [(each.stage, each.iteration) for each in records] == [
+        *((stage, i) for i in (1, 2) for stage in ("learn", "supervised", "accuracy")),
+        ("supervised", 2),
+    ]  # fmt: skip
+    assert records[-1].part == "test"
 
 
 def test_the_defect_of_solved_positions_has_no_place_in_self_play(tmp_path, capsys):
