@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -204,7 +206,9 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("records", [1, 2, 6, 7])
-def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(records, fitted, file, tmp_path):
+def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(
+    records, fitted, file, tmp_path
+):
     folder = tmp_path / "run"
     run = RunFolder.create(folder, saved_settings(fitted).model_dump())
     seen = []
@@ -262,11 +266,26 @@ def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, ca
     other = tmp_path / "other.parquet"
     make_dataset(GAME, 300, DatasetSettings(seed=2), other, make_oracle=exhaustive)
     assert fit(other, fitted.path) == 2
-    assert "supervised.positions = " in capsys.readouterr().err
+    assert "supervised.digest = " in capsys.readouterr().err
     settings = saved_settings(fitted)
     moved = settings.supervised.model_copy(update={"positions": str(other)})
     with pytest.raises(UserError, match="expected the file that this run has learnt from"):
         Trainer(fitted, settings.model_copy(update={"supervised": moved}))
+
+
+def test_a_file_that_has_moved_is_the_same_file(fitted, file, tmp_path):
+    folder, moved = tmp_path / "run", tmp_path / "1.5e3"  # a number, were it not a name
+    shutil.copytree(fitted.path, folder)
+    shutil.copy(file, moved)
+    assert fit(moved, folder) == 0
+    assert saved_settings(RunFolder.open(folder)).supervised.positions == str(moved)
+    assert measured(RunFolder.open(folder)) == measured(fitted)
+
+
+def test_positions_without_their_digest_are_refused(file, tmp_path, capsys):
+    arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
+    assert main([*arguments, f"--set=supervised.positions={file}"]) == 2
+    assert "expected positions and digest together: zerolab fit FILE" in capsys.readouterr().err
 
 
 def test_accuracy_is_measured_and_may_end_the_run_before_its_test(file, tmp_path):

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 _TRAINING, _VALIDATION = 0.8, 0.1
 
 
-def file_assignments(path: Path) -> list[str]:
-    """Return what a run that learns from a file sets, as ``KEY=VALUE``.
+def file_settings(path: Path) -> dict[str, str]:
+    """Return what a run that learns from a file sets, by dotted keys.
 
     Raises UserError for a file that cannot be used.
     """
     positions, about = read_positions(path)
-    return [
-        f"game={game_name(positions.game)}",
-        f"supervised.positions={path}",
-        f"supervised.digest={content_digest(positions, about)}",
-    ]
+    return {
+        "game": game_name(positions.game),
+        "supervised.positions": str(path),
+        "supervised.digest": content_digest(positions, about),
+    }
 
 
 class SolvedSplit(NamedTuple):
@@ -60,7 +60,7 @@ def read_split(settings: SupervisedSettings, game: Game) -> SolvedSplit | None:
         return None
     positions, about = read_positions(Path(settings.positions), game)
     found = content_digest(positions, about)
-    if settings.digest not in ("", found):
+    if settings.digest != found:
         raise UserError(
             f"{quoted(settings.positions)} has the digest {found}, not {settings.digest}: expected"
             " the file that this run has learnt from"
@@ -124,9 +124,11 @@ def solved_window(
     """
     whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
     window = defects.window(positions.game, learn.model_copy(update=whole))
-    nothing = np.empty((len(positions), 0), np.float16)
-    unneeded = {name: nothing for name in PER_ACTION if name not in columns}
-    window.add(positions.states, label_facts(positions, defects)._replace(**unneeded))
+    facts = label_facts(positions, defects)._asdict()
+    for name in PER_ACTION:
+        if name not in columns:
+            facts[name] = np.empty((len(positions), 0), np.float16)
+    window.add(positions.states, Facts(**facts))
     return window
 
 
