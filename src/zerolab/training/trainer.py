@@ -51,7 +51,7 @@ class Trainer:
         network = build_network(settings.network, game, settings.seed)
         defects = Defects(settings.defects)
         learn = defects.learning(settings.learn)
-        split = read_split(settings.supervised, game)
+        split = read_split(settings.supervised, game, run.positions_path)
         self.stages = stages or (ITERATION if split is None else SUPERVISED)
         self.context = TrainingContext(
             run=run,
@@ -59,7 +59,7 @@ class Trainer:
             game=game,
             learner=Learner(network, learn, settings.targets, best_device()),
             window=defects.window(game, learn),
-            solved=solved_positions(settings.accuracy, game),
+            solved=solved_positions(settings.accuracy, game, run.positions_path),
             solved_split=split,
             reporter=reporter or NullReporter(),
             progress=run.progress,

@@ -66,6 +66,8 @@ class Runs:
         The first run of a combination of game and search waits until its kernels are compiled.
         """
         for run in [each for each in self._queue if each.part in parts]:
+            if not all(map(self._folder.has_positions, run.positions)):
+                continue
             kind = self._kernels[run.key]
             if kind in self._uncompiled:
                 self._uncompiled.remove(kind)
@@ -78,7 +80,9 @@ class Runs:
             if self._readable_share(run) < 1:  # otherwise another study has trained it meanwhile
                 settings = run.settings.model_dump(mode="json")
                 path = str(self._folder.run_path(run))
-                return TrainTask(title_of(run), run.key, path, settings)
+                return TrainTask(
+                    title_of(run), run.key, path, settings, self._folder.read_positions(run)
+                )
             self._shares[run.key] = 1.0
         return None
 

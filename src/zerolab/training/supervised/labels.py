@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,14 +51,17 @@ class SolvedSplit(NamedTuple):
     test: Positions
 
 
-def read_split(settings: SupervisedSettings, game: Game) -> SolvedSplit | None:
+def read_split(
+    settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
+) -> SolvedSplit | None:
     """Return the positions to learn from; None where a run learns from its own games.
 
-    Raises UserError for a file that cannot be used, or is not that of the digest.
+    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
+    that cannot be used, or is not that of the digest.
     """
     if not settings.positions:
         return None
-    positions, about = read_positions(Path(settings.positions), game)
+    positions, about = read_positions(locate(settings.positions), game)
     found = content_digest(positions, about)
     if settings.digest != found:
         raise UserError(
