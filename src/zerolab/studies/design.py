@@ -78,6 +78,12 @@ class PlannedRun:
             for name, level in self.factors.items()
         )
 
+    @property
+    def learnt_positions(self) -> int:
+        """How many solved positions a run learns from, some of them for validation and test."""
+        file = self.settings.supervised.positions
+        return next((each.count for each in self.positions if each.file == file), 0)
+
     @cached_property
     def key(self) -> str:
         """What the run is known by; see `run_key`."""

@@ -27,7 +27,10 @@ class Runs:
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
-        self._seconds = {key: run_seconds(run.settings) for key, run in self._planned.items()}
+        self._seconds = {
+            key: run_seconds(run.settings, run.learnt_positions)
+            for key, run in self._planned.items()
+        }
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
         """How much of each run is done; of those under way, when it was last looked."""
