@@ -8,7 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.studies.analyses.efficiency.document import document
 from zerolab.studies.analyses.efficiency.variants import (
+    BASELINE,
     BASELINE_PRESET,
+    EXTENDED,
     SUPERVISED,
     TRAINING,
     VARIANTS,
@@ -36,6 +38,9 @@ _MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "pap
 """Positions on which training is measured after every iteration."""
 _SECONDS = {False: 0.015, True: 0.045}
 """Of solving: a position of games that give all of theirs, and of games that give one."""
+
+_VARIANTS: Mapping[Scale, tuple[str, ...]] = {"smoke": (BASELINE, EXTENDED, "no-merging")}
+"""Ways to train, where they are not all."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
@@ -102,7 +107,7 @@ _PUBLISHED: Mapping[str, Any] = {
 """Of the baseline, what stands in for what is left out of the extended version."""
 
 _LENGTHS: Mapping[Scale, _Length] = {
-    "smoke": _Length(2, 10, (1, 2), (1, 2), 2),
+    "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
     "mini": _Length(12, 40, (4, 8), (3, 9), 11),
     "small": _Length(24, 80, (7, 14), (5, 15), 20),
 }
@@ -173,7 +178,8 @@ def _fitted(scale: Scale) -> Iterator[PlannedRun]:
 def _trained(scale: Scale) -> Iterator[PlannedRun]:
     """Yield the runs that train by self-play."""
     hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
-    for name, variant in VARIANTS.items():
+    for name in _VARIANTS.get(scale, VARIANTS):
+        variant = VARIANTS[name]
         for seed in range(_SEEDS[scale]):
             yield planned_run(
                 TRAINING,

@@ -90,7 +90,10 @@ def found(results: Results) -> dict[Claim, Estimate | Missing]:
         return dict.fromkeys(every, Missing(missing))
     runs = _steps(results)
     compared: dict[Claim, Estimate | Missing] = {
-        claim: _difference(runs[EXTENDED], runs[other]) for claim, other in claims.items()
+        claim: _difference(runs[EXTENDED], runs[other])
+        if other in runs
+        else Missing(f"{VARIANTS[other].title} is not studied at this scale")
+        for claim, other in claims.items()
     }
     compared[PEAK_CLAIM] = paired_difference(
         *([peak(each) for each in runs[name]] for name in (EXTENDED, BASELINE))
