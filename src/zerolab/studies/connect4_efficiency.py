@@ -34,7 +34,7 @@ _SOLVED: Mapping[Scale, int] = {
     "paper": 1_000_000,
 }
 """Positions of each set to learn from."""
-_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
+_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 500, "small": 2000, "paper": 10_000}
 """Positions on which training is measured after every iteration."""
 _SECONDS = {False: 0.015, True: 0.045}
 """Of solving: a position of games that give all of theirs, and of games that give one."""
@@ -74,7 +74,7 @@ _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "mini": {
         "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
-        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 128,
+        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 64,
     },
     "small": {
         "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
