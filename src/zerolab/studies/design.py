@@ -25,6 +25,9 @@ Level = str | int | float
 
 _KEY_LENGTH = 16
 
+NOT_MADE_YET = "not made yet"
+"""In plans, in place of the digest of solved positions."""
+
 
 @dataclass(frozen=True)
 class PlannedPositions:
@@ -93,12 +96,14 @@ class PlannedRun:
 def run_key(settings: TrainSettings) -> str:
     """Return the digest of everything in some settings that the result of a run depends on.
 
-    That is neither the name of the preset nor the number of threads. What is empty is left out, so
+    That is neither the name of the preset nor the number of threads; what solved positions hold
+    follows from the name of their file, see `PlannedPositions`. What is empty is left out, so
     that a later list of options, which nobody has used, changes no key.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
     known = {key: value for key, value in flat(data) if value not in ([], {}, ())}
     del known["selfplay.threads"]
+    known.pop("supervised.digest", None)
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
@@ -250,6 +255,8 @@ def planned_run(
     `positions` are solved ones by the settings that name them, such as ``accuracy.positions``.
     """
     files = {key: each.file for key, each in (positions or {}).items()}
+    if "supervised.positions" in files:
+        files["supervised.digest"] = NOT_MADE_YET
     changed = as_assignments({**changes, **files})
     settings = resolve(game, preset, [*changed, f"seed={1000 * group + seed}"])
     return PlannedRun(part, {**factors, "seed": seed}, settings, tuple((positions or {}).values()))

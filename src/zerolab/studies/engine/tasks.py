@@ -33,9 +33,11 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
+from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import Record, best_after, read_records
 from zerolab.training.settings import TrainSettings
+from zerolab.training.supervised.labels import file_settings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
 
@@ -100,7 +102,16 @@ class TrainTask:
         with run.locked():
             for name, content in self.positions.items():
                 run.keep_positions(name, content)
-            Trainer(run, with_threads(settings), on_record=saved).train()
+            Trainer(run, with_threads(_with_digest(settings, run)), on_record=saved).train()
+
+
+def _with_digest(settings: TrainSettings, run: RunFolder) -> TrainSettings:
+    """Return the settings with the digest of the positions to learn from, by now made and kept."""
+    learnt = settings.supervised
+    if learnt.digest != NOT_MADE_YET:
+        return settings
+    found = file_settings(run.positions_path(learnt.positions))["supervised.digest"]
+    return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:
