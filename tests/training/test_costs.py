@@ -12,6 +12,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve, saved_settings
 from zerolab.training.costs.accounting import cost_to_reach, run_costs
+from zerolab.training.costs.measuring import Subject
 from zerolab.training.costs.moves import move_kind
 from zerolab.training.costs.reference import (
     CostReference,
@@ -133,7 +134,7 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
     ("change", "is_other"),
     [
         ('search.selection={name="puct", c=2.0}', False),
-        ("search.fpu=parent", False),
+        ('search.fpu={name="fixed", value=0.5}', True),
         ("search.discount=0.9", False),
         ("selfplay.parallel_games=64", False),
         ("network.channels=9", True),
@@ -145,6 +146,19 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
 def test_what_a_move_costs_depends_on(change, is_other):
     plain, changed = (move_kind(resolve(None, "smoke", each), 0) for each in ([], [change]))
     assert (plain != changed) == is_other
+
+
+def test_numbers_of_a_rule_change_no_work():
+    one, other = (
+        move_kind(resolve(None, "connect4-baseline", [f"search.fpu.value={value}"]), 0)
+        for value in (0.1, 0.9)
+    )
+    assert one == other
+
+
+def test_moves_are_measured_where_there_are_games(run):
+    with pytest.raises(UserError, match="has no games of self-play"):
+        Subject.of(run, 0)
 
 
 def test_a_reference_is_read_back(run, tmp_path):

@@ -8,7 +8,8 @@ from pathlib import Path
 from zerolab.api.arguments import require_path
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.costs import accounting, reference
+from zerolab.training.costs import accounting
+from zerolab.training.costs import reference as references
 from zerolab.training.costs.accounting import IterationCost
 from zerolab.training.costs.reference import CostReference
 
@@ -18,20 +19,18 @@ __all__ = ["CostReference", "IterationCost", "cost_to_reach", "read_reference", 
 def read_reference(path: Path | str) -> CostReference:
     """Return the reference machine in a file that `zerolab cost --measure` has made."""
     require_path("path", path)
-    return reference.read_reference(Path(path))
+    return references.read_reference(Path(path))
 
 
-def run_costs(
-    path: Path | str, reference_machine: CostReference | None = None
-) -> list[IterationCost]:
+def run_costs(path: Path | str, reference: CostReference | None = None) -> list[IterationCost]:
     """Return what the run in a folder has cost after each of its iterations, in order.
 
     With a reference machine, in its hours, too. Raises UserError where there is no run or nothing
     is finished, and where a network of the run was not measured on that machine.
     """
     require_path("path", path)
-    require("reference_machine", reference_machine, CostReference | None, "read_reference(...)")
-    return accounting.run_costs(RunFolder.open(Path(path)), reference_machine)
+    require("reference", reference, CostReference | None, "what read_reference returns")
+    return accounting.run_costs(RunFolder.open(Path(path)), reference)
 
 
 def cost_to_reach(

@@ -10,9 +10,9 @@ from zerolab.networks.settings import NetworkSettings
 from zerolab.search.settings import SearchSettings
 from zerolab.training.settings import TrainSettings
 
-_STEERING = frozenset({"fpu", "tie_break", "discount", "draw_value"})
+_STEERING = frozenset({"tie_break", "discount", "draw_value"})
 """Settings of a search that lead it elsewhere, at the same cost."""
-_RULES = "selection", "root"
+_RULES = "selection", "fpu", "root"
 """Settings of which the name matters, but no number."""
 
 
