@@ -69,12 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
-    from zerolab.cli.process import INTERRUPTED, drop_output
+    from zerolab.cli.process import INTERRUPTED, drop_output, warnings_in_one_line
     from zerolab.core.errors import UserError, one_line
 
     try:
         try:
-            _run(arguments)
+            with warnings_in_one_line():
+                _run(arguments)
         finally:
             sys.stdout.flush()
     except UserError as error:
