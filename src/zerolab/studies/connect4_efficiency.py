@@ -11,8 +11,11 @@ from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     BASELINE_PRESET,
     EXTENDED,
+    GROWING,
+    LEAGUE,
     SUPERVISED,
     TRAINING,
+    TREES,
     VARIANTS,
 )
 from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
@@ -39,7 +42,9 @@ _MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 500, "small": 2000, "pape
 _SECONDS = {False: 0.015, True: 0.045}
 """Of solving: a position of games that give all of theirs, and of games that give one."""
 
-_VARIANTS: Mapping[Scale, tuple[str, ...]] = {"smoke": (BASELINE, EXTENDED, "no-merging")}
+_VARIANTS: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
+}
 """Ways to train, where they are not all."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
@@ -99,6 +104,25 @@ class _Length(NamedTuple):
     cycle: int
     """When the cycle of the learning rate has shrunk. [Clausen2021]: 20."""
 
+
+_EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 700, "paper": 7000}
+"""Games per iteration of schedules that play whole games: about as many positions as the others."""
+
+_GROWTH: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"network.filters": 2, "growth.after": [2]},
+    "mini": {"network.filters": 4, "growth.after": [4, 10]},
+    "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
+    "paper": {"network.filters": 16},
+}
+"""The first filters, and when they double; the last network is as large as those of the others,
+but at the published size twice as large."""
+_EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"growth.epochs": 2},
+    "mini": {"growth.epochs": 4},
+    "small": {"growth.epochs": 4},
+    "paper": {},
+}
+"""Passes over the window by a network with new weights, where windows are small."""
 
 _PUBLISHED: Mapping[str, Any] = {
     "learn.window": {"name": "positions", "size": 2_000_000},
@@ -190,11 +214,21 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
                     **_PLAYED[scale],
                     **_shape(scale, variant.preset),
                     **variant.changes(_shape(scale, BASELINE_PRESET)),
+                    **_size(scale, name),
                     "accuracy.every": 1,
                 },
                 seed,
                 positions={"accuracy.positions": hard},
             )
+
+
+def _size(scale: Scale, name: str) -> dict[str, Any]:
+    """Return what else fits a way to train to the scale: games of an iteration, first filters."""
+    if name in (*TREES, LEAGUE):
+        return {"selfplay.episodes": _EPISODES[scale]}
+    if name in GROWING:
+        return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
+    return {}
 
 
 def _shape(scale: Scale, preset: str) -> dict[str, Any]:

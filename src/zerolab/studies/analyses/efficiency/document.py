@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.studies.analyses.efficiency import supervised, training
+from zerolab.studies.analyses.efficiency import diverse, supervised, training
 from zerolab.studies.claims import judge
 from zerolab.studies.limits import limits
 from zerolab.studies.report.document import Block, ClaimTable, Document, Heading
@@ -21,6 +21,7 @@ def document(results: Results) -> Document:
         ClaimTable(judge({**supervised.found(results), **training.found(results)})),
         *supervised.blocks(results),
         *training.blocks(results),
+        *diverse.blocks(results),
     ]
     title = "Efficiency on Connect Four"
     return Document(title, limits(results.scale, seeds, what), blocks, provenance(results))

@@ -17,11 +17,13 @@ from zerolab.studies.analyses.efficiency.steps import (
 from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     EXTENDED,
+    GROWING,
+    LEAGUE,
     TRAINING,
+    TREES,
     VARIANTS,
-    Variant,
 )
-from zerolab.studies.claims import Claim, Missing
+from zerolab.studies.claims import Claim, Direction, Missing
 from zerolab.studies.panels.curves import Curve, draw_curves
 from zerolab.studies.panels.intervals import Row, draw_intervals
 from zerolab.studies.report.cells import Cell
@@ -36,6 +38,7 @@ _LEVELS = (88, 90, 91)
 """Strong accuracies, in percent, that [Clausen2021] compares costs at."""
 _LOWER_LEVELS = (50, 60, 70, 80)
 """Others, for runs that are too short for those."""
+_SMALL_SHARE = 0.25
 _POINTS = 40  # of a curve over cost
 
 _EQUAL_COST = (
@@ -44,9 +47,11 @@ _EQUAL_COST = (
 )
 
 
-def _claim(key: str, text: str, source: str, one: str, other: str) -> Claim:
+def _claim(
+    key: str, text: str, source: str, one: str, other: str, direction: Direction = "above"
+) -> Claim:
     statistic = f"{VARIANTS[one].title} less {VARIANTS[other].title}: {_EQUAL_COST}"
-    return Claim(key, text, source, statistic, 0.0, "above")
+    return Claim(key, text, source, statistic, 0.0, direction)
 
 
 EXTENDED_CLAIM = _claim(
@@ -64,6 +69,30 @@ PEAK_CLAIM = Claim(
     0.0,
     "above",
 )
+SERVICE_CLAIM = _claim(
+    "service-is-cheaper",
+    "A service that searches every position once reaches more than the extended version at the"
+    " same cost.",
+    "[Clausen2021, section 4]",
+    "service",
+    EXTENDED,
+)
+GROWING_CLAIM = Claim(
+    "growing-is-cheaper-at-first",
+    "A network that grows reaches more than the extended version at a small cost.",
+    "[Clausen2021, section 4]",
+    f"growing less extended: {_EQUAL_COST.replace('(the least', '(a quarter of the least')}",
+    0.0,
+    "above",
+)
+LEAGUE_CLAIM = _claim(
+    "league-is-no-better",
+    "A league of search settings reaches no more than the extended version at the same cost.",
+    "[Clausen2021, section 4]",
+    LEAGUE,
+    EXTENDED,
+    "below",
+)
 ABLATIONS: Mapping[str, Claim] = {
     name: _claim(
         f"{name.removeprefix('no-')}-helps",
@@ -78,27 +107,48 @@ ABLATIONS: Mapping[str, Claim] = {
 """By variant. The paper adds the ingredients and does not leave one out at a time."""
 
 
+_FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
+    "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
+    "accuracy-growing": ("Networks that grow", (EXTENDED, *GROWING)),
+    "accuracy-league": ("A league of search settings", (EXTENDED, LEAGUE)),
+    "accuracy-ablation": (
+        "Ingredients of the extended version left out in turn",
+        (EXTENDED, *ABLATIONS),
+    ),
+}
+"""Titles and variants of the figures of accuracy against cost."""
+
+_COMPARED: Mapping[Claim, tuple[str, str, float]] = {
+    EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
+    SERVICE_CLAIM: ("service", EXTENDED, 1.0),
+    GROWING_CLAIM: ("growing", EXTENDED, _SMALL_SHARE),
+    LEAGUE_CLAIM: (LEAGUE, EXTENDED, 1.0),
+    **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
+}
+"""Which variants claims compare, and at which share of the cost that all of them have spent."""
+
 Steps = Mapping[str, Sequence[Sequence[Step]]]
 """Of the runs of each variant, by seed."""
 
 
 def found(results: Results) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of every claim."""
-    claims = {EXTENDED_CLAIM: BASELINE, **{claim: name for name, claim in ABLATIONS.items()}}
-    every = (*claims, PEAK_CLAIM)
     if missing := results.missing(TRAINING):
-        return dict.fromkeys(every, Missing(missing))
+        return dict.fromkeys((*_COMPARED, PEAK_CLAIM), Missing(missing))
     runs = _steps(results)
-    compared: dict[Claim, Estimate | Missing] = {
-        claim: _difference(runs[EXTENDED], runs[other])
-        if other in runs
-        else Missing(f"{VARIANTS[other].title} is not studied at this scale")
-        for claim, other in claims.items()
+    compared = {
+        claim: _compare(runs, one, other, share) for claim, (one, other, share) in _COMPARED.items()
     }
-    compared[PEAK_CLAIM] = paired_difference(
-        *([peak(each) for each in runs[name]] for name in (EXTENDED, BASELINE))
-    )
-    return compared
+    highest = ([peak(each) for each in runs[name]] for name in (EXTENDED, BASELINE))
+    return {**compared, PEAK_CLAIM: paired_difference(*highest)}
+
+
+def _compare(runs: Steps, one: str, other: str, share: float) -> Estimate | Missing:
+    for name in (one, other):
+        if name not in runs:
+            return Missing(f"{VARIANTS[name].title} is not studied at this scale")
+    return _difference(runs[one], runs[other], share)
 
 
 def _steps(results: Results) -> dict[str, list[list[Step]]]:
@@ -109,9 +159,14 @@ def _steps(results: Results) -> dict[str, list[list[Step]]]:
     }
 
 
-def _difference(one: Sequence[Sequence[Step]], other: Sequence[Sequence[Step]]) -> Estimate:
-    """Return how much more accurate runs are than others at equal cost, seed by seed."""
-    cost = min(run[-1].cost for run in (*one, *other))
+def _difference(
+    one: Sequence[Sequence[Step]], other: Sequence[Sequence[Step]], share: float = 1.0
+) -> Estimate:
+    """Return how much more accurate runs are than others at equal cost, seed by seed.
+
+    That is a share of the least that one of them has spent.
+    """
+    cost = share * min(run[-1].cost for run in (*one, *other))
     first, second = ([accuracy_at(run, cost) for run in runs] for runs in (one, other))
     return paired_difference(first, second)
 
@@ -127,26 +182,15 @@ def blocks(results: Results) -> Iterator[Block]:
         " network instead of milliseconds of one machine; learning is not counted. Accuracy is"
         " strong accuracy of search on solved positions of games half of whose plies are perfect."
     )
-    published = {name: each for name, each in runs.items() if not VARIANTS[name].is_ablation}
-    yield Picture(
-        "accuracy",
-        _curves(published, "Accuracy of search against cost"),
-        "The line is the mean over runs, the band one standard deviation between them.",
-    )
-    ablated = {name: each for name, each in runs.items() if _is_ablation(VARIANTS[name], name)}
-    if len(ablated) > 1:
-        yield Picture(
-            "ablation",
-            _curves(ablated, "Ingredients of the extended version left out in turn"),
-            "The line is the mean over runs, the band one standard deviation between them. The"
-            " paper has no such comparison.",
-        )
-        yield from _effects(runs)
+    for name, (title, variants) in _FIGURES.items():
+        shown = {each: runs[each] for each in variants if each in runs}
+        if len(shown) > 1:
+            caption = (
+                "The line is the mean over runs, the band one standard deviation between them."
+            )
+            yield Picture(name, _curves(shown, title), caption)
+    yield from _effects(runs)
     yield _costs(runs)
-
-
-def _is_ablation(variant: Variant, name: str) -> bool:
-    return variant.is_ablation or name == EXTENDED
 
 
 def _curves(runs: Steps, title: str) -> Figure:

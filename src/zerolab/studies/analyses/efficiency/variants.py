@@ -39,10 +39,32 @@ class Variant(NamedTuple):
 
 
 BASELINE, EXTENDED = "baseline", "extended"
+TREES = ("service", "retry", "big-tree")
+"""Games as trees."""
+GROWING = ("growing", "net2net")
+LEAGUE = "league"
 
 VARIANTS: Mapping[str, Variant] = {
     BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
     EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
+    "service": Variant(
+        "service",
+        changes=lambda _: {"selfplay.schedule": "service"},
+        published=Published({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
+    ),
+    "retry": Variant("retry", changes=lambda _: {"selfplay.schedule": "retry"}),
+    "big-tree": Variant("big tree", changes=lambda _: {"selfplay.schedule": "big_tree"}),
+    "growing": Variant(
+        "growing",
+        changes=lambda _: {"growth.name": "reinitialise"},
+        published=Published({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
+    ),
+    "net2net": Variant("widening", changes=lambda _: {"growth.name": "net2net"}),
+    LEAGUE: Variant(
+        "league",
+        changes=lambda _: {"selfplay.schedule": "episodes", "league.fitness": "results"},
+        published=Published({88: 5.8, 90: 11.4}, 90.8),
+    ),
     "no-merging": Variant(
         "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
     ),
