@@ -12,6 +12,8 @@ from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import progress_bar
 
+_MOST_GAMES = 1_000_000_000
+
 
 def league(
     game: tyro.conf.Positional[str],
@@ -53,8 +55,8 @@ def league(
     from zerolab.league.resolve import find_network, resolve
     from zerolab.rules.catalogue import parse_game
 
-    if games < 1:
-        raise UserError(f"games = {quoted(games)}: expected at least 1")
+    if not 1 <= games <= _MOST_GAMES:
+        raise UserError(f"games = {quoted(games)}: expected at least 1, at most {_MOST_GAMES:,}")
     chosen = parse_game(game)
     network = find_network(agent, chosen)
     settings = resolve(chosen, network, seed, set)

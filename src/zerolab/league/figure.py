@@ -11,6 +11,7 @@ from zerolab.league.players import Players
 from zerolab.league.settings import LeagueSettings
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -28,9 +29,12 @@ def draw(players: Players, settings: LeagueSettings) -> Figure:
     count = len(settings.parameters)
     figure = new_figure(0.6 + 3.0 * count, 3.8)
     panels = figure.subplots(1, count, squeeze=False)[0]
+    handles: dict[str, Artist] = {}
     for column, axes in enumerate(panels):
         _draw_parameter(axes, players, settings, column)
-    legend_below(figure, panels[-1].get_legend_handles_labels()[0])
+        shown, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, shown, strict=True))
+    legend_below(figure, list(handles.values()))
     figure.suptitle(f"{settings.game}, league by {settings.fitness}", parse_math=False)
     return figure
 
