@@ -98,9 +98,9 @@ def mutant(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return parameters and sigmas float64[n] of the child with a number.
 
-    Self-adaptive Gaussian mutation [Baeck1993], as in [Clausen2021]: sigma_i' = sigma_i * exp(tau_0 * N +
-    tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i + sigma_i' *
-    N'_i, wrapped around the range of x_i.
+    Self-adaptive Gaussian mutation [Baeck1993], as in [Clausen2021]: sigma_i' = sigma_i * exp(tau_0
+    * N + tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i +
+    sigma_i' * N'_i, wrapped around the range of x_i.
     """
     low, span = ranges(settings)
     n = len(values)
