@@ -27,19 +27,19 @@ class Ranges(Settings):
     """Low and high ends of the parameters; the ends are the same point, as on a ring."""
 
     c: _Range = (0.5, 8.0)
-    """[Clausen2021]: 0.25 to 4 for Q in [0, 1], which is 0.5 to 8 here."""
+    """Of `search.selection.c`. [Clausen2021]: 0.25 to 4 for Q in [0, 1], which is 0.5 to 8 here."""
 
     fpu: _Range = (-1.0, 1.0)
-    """[Clausen2021]: 0 to 1 for Q in [0, 1]."""
+    """Of the value of `search.fpu`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
 
     draw_value: _Range = (-1.0, 1.0)
-    """[Clausen2021]: 0 to 1 for Q in [0, 1]."""
+    """Of `search.draw_value`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
 
     threshold: _Range = (-14.0, 1.0)
-    """[Clausen2021]: -14 to 1."""
+    """Of `clock.threshold`. [Clausen2021]: -14 to 1."""
 
     check: _Range = (0.0, 1.0)
-    """That of the check parameter."""
+    """Of the check parameter."""
 
     @model_validator(mode="after")
     def _possible(self) -> Ranges:
@@ -141,7 +141,10 @@ class LeagueSettings(Settings):
     """Games in progress at once, in all threads together. Changes the speed alone."""
 
     threads: int = Field(
-        default_factory=lambda: min(_MOST_THREADS, available_cores()), ge=1, le=_MOST_THREADS
+        default_factory=lambda: min(_MOST_THREADS, available_cores()),
+        ge=1,
+        le=_MOST_THREADS,
+        json_schema_extra={"default": "one per core"},
     )
     """Threads that play. Changes the speed alone."""
 
