@@ -28,6 +28,7 @@ from zerolab.agents.interface import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
 from zerolab.core.setting_docs import describe
+from zerolab.league.settings import LeagueSettings
 from zerolab.networks.catalogue import HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
@@ -261,9 +262,6 @@ def settings() -> str:
 
 def league() -> str:
     """Return the table of a league's settings, without those of its search, which runs have."""
-    # Late: budgets are listed in the order in which they are imported.
-    from zerolab.league.settings import LeagueSettings  # noqa: PLC0415
-
     rows = []
     for each in describe(LeagueSettings):
         if each.key.startswith("search.") or each.key in ("game", "network", "identity", "seed"):

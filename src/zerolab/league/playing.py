@@ -25,6 +25,7 @@ from zerolab.search.interface import Evaluator
 from zerolab.store.games import GameRecord
 
 _LEAGUE = "league"
+_PLAYER = "player"
 
 
 def play_games(
@@ -35,12 +36,14 @@ def play_games(
     met: NDArray[np.int64],
     begin: int,
     report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    *,
+    iteration: int = 0,
 ) -> Episodes:
     """Play the games of numbers `begin` and following between the players int64[games, 2] `met`.
 
-    A game depends on the seed, its number and its players' parameters alone. Its moves become
-    examples as in self-play: those of both players, random ones excepted. Raises UserError where
-    the evaluator lacks what the searches need.
+    A game depends on the seed, the iteration, its number and its players' parameters alone. Its
+    moves become examples as in self-play: those of both players, random ones excepted. Raises
+    UserError where the evaluator lacks what the searches need.
     """
     self_play = SelfPlaySettings(
         sampled_plies=settings.sampled_plies, parallel_games=settings.parallel_games,
@@ -61,7 +64,7 @@ def play_games(
         return LeaguePlayer(game, settings, self_play, evaluator, cores, seating)
 
     played = play_batches(
-        game, self_play, settings.search, evaluator, settings.seed, 0, batches,
+        game, self_play, settings.search, evaluator, settings.seed, iteration, batches,
         max(1, settings.parallel_games // settings.threads), _LEAGUE, report, new_player,
     )  # fmt: skip
     games = _named(played.games, met, begin)
@@ -79,4 +82,9 @@ def _named(games: Sequence[GameRecord], met: NDArray[np.int64], begin: int) -> l
 
 def player_name(number: int) -> str:
     """Return the name of the player with a number, as records have it."""
-    return f"player {number}"
+    return f"{_PLAYER} {number}"
+
+
+def player_number(name: str) -> int:
+    """Return the number of the player with a name; raise ValueError if it is none."""
+    return int(name.removeprefix(f"{_PLAYER} "))

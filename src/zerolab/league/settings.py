@@ -75,20 +75,18 @@ def _search_of_clausen() -> SearchSettings:
     return SearchSettings.model_validate(values)
 
 
-class LeagueSettings(Settings):
-    """Who plays in a league, and by what its players multiply."""
+def even(games: int) -> int:
+    """Return a number of games; raise ValueError unless it is even."""
+    if games % 2:
+        raise ValueError(
+            f"{games} is odd: expected an even number, since novelty compares two games, such as"
+            f" {games + 1}"
+        )
+    return games
 
-    game: str
-    """name:ROWSxCOLUMNS[:K]"""
 
-    network: str = ""
-    """The run's network that all players search with; empty for none."""
-
-    identity: str = ""
-    """That of the network's weights."""
-
-    seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """Seed of all random streams."""
+class Evolution(Settings):
+    """Who the players of a league are, and by what they multiply."""
 
     parameters: tuple[Parameter, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_POSSIBLE)
@@ -126,6 +124,42 @@ class LeagueSettings(Settings):
     gain: float = Field(default=32.0, gt=0, le=1000)
     """K: Elo that a game moves at most. [Clausen2021]: 32, on the usual scale of 400."""
 
+    clock: ClockSettings = ClockSettings()
+    """Thinking time, where the threshold evolves."""
+
+    @field_validator("generation")
+    @classmethod
+    def _even(cls, games: int) -> int:
+        return even(games)
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Evolution:
+        needed = self.parents * (1 + self.children)
+        if needed > self.active:
+            raise ValueError(
+                f"active = {self.active} has no room for parents = {self.parents} and children ="
+                f" {self.children} of each: expected at least {needed}"
+            )
+        if len(set(self.parameters)) < len(self.parameters):
+            raise ValueError(f"parameters = {', '.join(self.parameters)}: expected each once")
+        return self
+
+
+class LeagueSettings(Evolution):
+    """A league: what is played, and how; see `Evolution` for who plays."""
+
+    game: str
+    """name:ROWSxCOLUMNS[:K]"""
+
+    network: str = ""
+    """The run's network that all players search with; empty for none."""
+
+    identity: str = ""
+    """That of the network's weights."""
+
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
+    """Seed of all random streams."""
+
     sampled_plies: int = Field(default=30, ge=0)
     """Plies at the start of a game whose moves are drawn in proportion to the visits.
     [Clausen2021]: 30."""
@@ -133,9 +167,6 @@ class LeagueSettings(Settings):
     search: SearchSettings = Field(default_factory=_search_of_clausen)
     """What the players' searches have in common. [Clausen2021]: PUCT, fixed first-play urgency,
     343 simulations, root noise of 0.25 with a concentration of 20.38."""
-
-    clock: ClockSettings = ClockSettings()
-    """Thinking time, where the threshold evolves."""
 
     parallel_games: int = Field(default=256, ge=1, le=100_000)
     """Games in progress at once, in all threads together. Changes the speed alone."""
@@ -151,26 +182,13 @@ class LeagueSettings(Settings):
     batch: int = Field(default=500, ge=2, le=10_000_000)
     """Games between two saves. Changes the speed alone."""
 
-    @field_validator("generation", "batch")
+    @field_validator("batch")
     @classmethod
-    def _even(cls, games: int) -> int:
-        if games % 2:
-            raise ValueError(
-                f"{games} is odd: expected an even number, since novelty compares two games, such"
-                f" as {games + 1}"
-            )
-        return games
+    def _even_batch(cls, games: int) -> int:
+        return even(games)
 
     @model_validator(mode="after")
     def _compatible(self) -> LeagueSettings:
-        needed = self.parents * (1 + self.children)
-        if needed > self.active:
-            raise ValueError(
-                f"active = {self.active} has no room for parents = {self.parents} and children ="
-                f" {self.children} of each: expected at least {needed}"
-            )
-        if len(set(self.parameters)) < len(self.parameters):
-            raise ValueError(f"parameters = {', '.join(self.parameters)}: expected each once")
         for name, key, kind, expected in (
             ("c", "selection", self.search.selection.name, "puct"),
             ("fpu", "fpu", self.search.fpu.name, "fixed"),
