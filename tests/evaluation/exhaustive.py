@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import ONGOING
 
 
-class Exhaustive:
+class Exhaustive(Oracle):
     """Negamax over everything; `hardest` is the most legal moves it can cope with."""
 
     def __init__(self, game, hardest=1000):

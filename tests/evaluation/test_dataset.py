@@ -18,7 +18,7 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
 from zerolab.evaluation.positions import read_positions
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.oracles.interface import ILLEGAL, Oracle
 from zerolab.rules import encoding, host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -96,7 +96,7 @@ def test_a_killed_command_is_resumed(made, tmp_path):
         "from pathlib import Path\n"
         "import time\n"
         "if __name__ == '__main__':\n"
-        f"    make(Path({str(again)!r}), processes=2, report=lambda _: time.sleep(0.5))\n"
+        f"    make(Path({str(again)!r}), processes=2, report=lambda _: time.sleep(60))\n"
     )
     (tmp_path / "slow.py").write_text(script)
     process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py")])
@@ -169,7 +169,7 @@ def test_one_position_per_game_is_any_of_its_positions():
     assert abs(np.mean(ranks) - 0.5) < 4 * error
 
 
-class Counting:
+class Counting(Oracle):
     """The exhaustive oracle, which counts what it solves."""
 
     def __init__(self):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from oracles.exhaustive import move_values, random_position
-from zerolab.core.errors import UserError
+from zerolab.core.errors import MissingExtraWarning
 from zerolab.oracles import kernels
 from zerolab.oracles import solver as solver_module
 from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError, best_of
 from zerolab.oracles.solver import Budget, Solver
 from zerolab.rules import encoding, host
 from zerolab.rules.position import Position
@@ -105,14 +105,18 @@ def test_late_positions_have_the_scores_of_bitbully():
     states = [random_position("connect_four:6x7", random, left).state for left in range(6, 24)]
     expected = bitbully.action_values(np.array(states))
     assert np.array_equal(solver.action_values(np.array(states)), expected)
+    assert (bitbully.best_actions(np.array(states)) == best_of(expected)).all()
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
 
 
 def test_the_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
-    with pytest.raises(UserError, match=r"zerolab\[oracle\]"):
-        oracle_for(Position.start("connect_four:6x7").game)
+    late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
+    with pytest.warns(MissingExtraWarning, match=r"zerolab\[oracle\]"):
+        oracle = oracle_for(late.game)
+    assert isinstance(oracle, Solver)
+    assert solve(late, oracle) == move_values(late)
 
 
 @pytest.mark.parametrize("budget", [Budget(nodes=1000), Budget(seconds=1e-9)])

@@ -36,6 +36,7 @@ COMMANDS = {
     "report": "tables, figures and claims of a study as one page",
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
     "runs": "list runs and their progress",
+    "cost": "what runs have cost: moves, evaluations, operations, hours",
     "plot": "plot the training curves of runs",
     "tensorboard": "export a run's metrics to TensorBoard",
     "settings": "list the settings of a run: bounds, defaults, papers' values",
@@ -69,12 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
-    from zerolab.cli.process import INTERRUPTED, drop_output
+    from zerolab.cli.process import INTERRUPTED, drop_output, warnings_in_one_line
     from zerolab.core.errors import UserError, one_line
 
     try:
         try:
-            _run(arguments)
+            with warnings_in_one_line():
+                _run(arguments)
         finally:
             sys.stdout.flush()
     except UserError as error:

@@ -11,8 +11,8 @@ import numpy as np
 from zerolab.agents.interface import FORFEIT, Agent
 from zerolab.agents.kinds.perfect import perfect_agent
 from zerolab.core.errors import UserError
-from zerolab.evaluation.collecting import solve
 from zerolab.evaluation.estimates import Estimate, average, proportion
+from zerolab.evaluation.solving import solve
 from zerolab.oracles.interface import NotSolvedError, Oracle
 from zerolab.play.engine import Progress
 from zerolab.play.match import play_match

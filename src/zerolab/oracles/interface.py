@@ -32,3 +32,17 @@ class Oracle(Protocol):
         nodes or seconds is spent; an oracle never guesses.
         """
         ...
+
+    def best_actions(self, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which actions of ongoing states have the highest value, bool[n, actions].
+
+        An oracle that knows them sooner than the values of all actions says so here. Raises
+        NotSolvedError as `action_values` does.
+        """
+        return best_of(self.action_values(states))
+
+
+def best_of(values: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return where values [n, actions] are the highest of their row, bool[n, actions]."""
+    best: NDArray[np.bool_] = values == values.max(axis=1, keepdims=True)
+    return best

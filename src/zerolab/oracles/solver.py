@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.oracles import kernels
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError
+from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.table import empty_table
 from zerolab.rules import hints, host
 from zerolab.rules import interface as rules
@@ -81,7 +81,7 @@ class _Watch:
         return node - self._first_node
 
 
-class Solver:
+class Solver(Oracle):
     """Finds exact values by alpha-beta with a transposition table, symmetries and ordered moves.
 
     A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower or lowers the upper

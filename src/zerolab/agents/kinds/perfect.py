@@ -58,7 +58,7 @@ def perfect_agent(game: Game, oracle: Oracle) -> Agent:
     return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
 
 
-class _SharedOracle:
+class _SharedOracle(Oracle):
     """An oracle that players in several threads share, one of them at a time."""
 
     def __init__(self, game: Game, oracle: Oracle) -> None:

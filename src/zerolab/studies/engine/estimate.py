@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 
 from zerolab.core import streams
-from zerolab.networks.catalogue import build_network
+from zerolab.networks.flops import evaluation_flops
+from zerolab.networks.settings import NetworkSettings
+from zerolab.play.selfplay_settings import Continuous
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.interface import ONGOING, Game
 from zerolab.studies.design import PlannedTournament
 from zerolab.training.settings import TrainSettings
 
@@ -43,10 +44,15 @@ class Work(NamedTuple):
     """Examples that are stored."""
 
 
-def work_of(settings: TrainSettings) -> Work:
-    """Return about what a run does; games are taken to be as long as random ones."""
+def work_of(settings: TrainSettings, solved: int = 0) -> Work:
+    """Return about what a run does; games are taken to be as long as random ones.
+
+    `solved` positions are learnt from in place of games, if there are any.
+    """
+    if solved:
+        return Work(0.0, settings.iterations * (settings.learn.epochs or 1) * solved, 0.0)
     plies, learn = mean_plies(settings.game), settings.learn
-    fresh = settings.selfplay.episodes * plies
+    fresh = _fresh_positions(settings)
     images = symmetries(settings.game) if learn.symmetries == "all" else 1
     samples = 0.0
     for iteration in range(1, settings.iterations + 1):
@@ -56,14 +62,21 @@ def work_of(settings: TrainSettings) -> Work:
         window = min(newest, iteration) * fresh if kept is None else min(kept, total)
         epoch = images * window / learn.batch_size
         samples += learn.steps(max(1, round(epoch)), round(fresh)) * learn.batch_size
-    games = settings.selfplay.episodes + settings.gate.games
-    moves = settings.iterations * games * plies
+    moves = settings.iterations * (fresh + settings.gate.games * plies)
     return Work(moves * settings.search.simulations, samples, settings.iterations * fresh)
 
 
-def run_seconds(settings: TrainSettings) -> float:
-    """Return about how many seconds a run takes on one core."""
-    work, flops = work_of(settings), forward_flops(settings)
+def _fresh_positions(settings: TrainSettings) -> float:
+    """Return about how many positions an iteration plays."""
+    play = settings.selfplay
+    if isinstance(play.schedule, Continuous):
+        return play.parallel_games * play.schedule.plies
+    return play.episodes * mean_plies(settings.game)
+
+
+def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
+    """Return about how many seconds a run takes on one core; see `work_of`."""
+    work, flops = work_of(settings, solved), forward_flops(settings)
     played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
     learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
@@ -86,55 +99,21 @@ def run_bytes(settings: TrainSettings) -> float:
     game = parse_game(settings.game)
     actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
     position = 8 * words + 4 * actions + 20
-    weights = 4 * _network_size(settings.game, _AsKey(settings)).weights
+    weights = 4 * _weights(settings.network, game)
     networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
 
 def forward_flops(settings: TrainSettings) -> float:
     """Return the floating-point operations of evaluating one position."""
-    return _network_size(settings.game, _AsKey(settings)).flops
-
-
-class _NetworkSize(NamedTuple):
-    flops: float
-    """Operations per position."""
-    weights: int
-
-
-class _AsKey:
-    """Settings that are equal as keys of a cache if their networks are."""
-
-    def __init__(self, settings: TrainSettings) -> None:
-        self.settings = settings
-        self._text = settings.network.model_dump_json()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _AsKey) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
+    return float(evaluation_flops(settings.network, parse_game(settings.game)))
 
 
 @cache
-def _network_size(game: str, key: _AsKey) -> _NetworkSize:
-    parsed = parse_game(game)
-    network = build_network(key.settings.network, parsed, key.settings.seed).eval()
-    total = 0
-
-    def count(layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        nonlocal total
-        weight = layer.weight
-        assert isinstance(weight, torch.Tensor)
-        total += 2 * weight[0].numel() * output.numel()
-
-    for layer in network.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            layer.register_forward_hook(count)
-    with torch.no_grad():
-        network(torch.from_numpy(host.encode(parsed, host.start(parsed)))[None])
-    weights = sum(parameter.numel() for parameter in network.parameters())
-    return _NetworkSize(float(total), weights)
+def _weights(network: NetworkSettings, game: Game) -> int:
+    """Return how many weights a network has."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in network.network(game).parameters())
 
 
 @cache
