@@ -25,6 +25,7 @@ COMMANDS = {
     "play": "play in the terminal against a run or another player",
     "match": "let two players play a match, with a sequential test if wanted",
     "tournament": "let everyone play everyone, and rate them",
+    "league": "let settings of the search evolve by playing each other",
     "gtp": "run a player as an engine of the Go Text Protocol",
     "solve": "find the exact value of every move in a position",
     "dataset": "collect solved positions on which to evaluate players",
