@@ -27,7 +27,7 @@ import zerolab.agents.specs
 from zerolab.agents.interface import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
-from zerolab.networks.catalogue import HEADS, NETWORKS
+from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
@@ -334,6 +334,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "root-rules": lambda: choices(ROOT_RULE_SETTINGS),

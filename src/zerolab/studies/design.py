@@ -23,6 +23,8 @@ Level = str | int | float
 """What a factor is set to in a run."""
 
 _KEY_LENGTH = 16
+_LATER = {"growth.name": "none"}
+"""Settings that came after studies had been run, with the values that change nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,15 @@ def run_key(settings: TrainSettings) -> str:
     """Return the digest of everything in some settings that the result of a run depends on.
 
     That is neither the name of the preset nor the number of threads. What is empty is left out, so
-    that a later list of options, which nobody has used, changes no key.
+    that a later list of options, which nobody has used, changes no key; so are later choices that
+    leave runs as they were.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
-    known = {key: value for key, value in flat(data) if value not in ([], {}, ())}
+    known = {
+        key: value
+        for key, value in flat(data)
+        if value not in ([], {}, ()) and _LATER.get(key) != value
+    }
     del known["selfplay.threads"]
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 

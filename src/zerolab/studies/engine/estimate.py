@@ -63,7 +63,9 @@ def work_of(settings: TrainSettings) -> Work:
 
 def run_seconds(settings: TrainSettings) -> float:
     """Return about how many seconds a run takes on one core."""
-    work, flops = work_of(settings), forward_flops(settings)
+    work = work_of(settings)
+    sizes = [forward_flops(settings, each) for each in range(settings.iterations)]
+    flops = sum(sizes) / len(sizes)  # self-play is by the network of the iteration before
     played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
     learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
@@ -73,7 +75,8 @@ def tournament_seconds(tournament: PlannedTournament) -> float:
     """Return about how many seconds a tournament takes on one core."""
     runs = [run.settings for run in tournament.entrants.values()]
     moves = [
-        each.search.simulations * (_SIMULATION_SECONDS + forward_flops(each) / _FLOPS)
+        each.search.simulations
+        * (_SIMULATION_SECONDS + forward_flops(each, each.iterations) / _FLOPS)
         for each in runs
     ]
     moves += [_AGENT_SECONDS] * len(tournament.agents)
@@ -86,14 +89,14 @@ def run_bytes(settings: TrainSettings) -> float:
     game = parse_game(settings.game)
     actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
     position = 8 * words + 4 * actions + 20
-    weights = 4 * _network_size(settings.game, _AsKey(settings)).weights
+    weights = 4 * _network_size(settings.game, _AsKey(settings, settings.iterations)).weights
     networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
 
-def forward_flops(settings: TrainSettings) -> float:
-    """Return the floating-point operations of evaluating one position."""
-    return _network_size(settings.game, _AsKey(settings)).flops
+def forward_flops(settings: TrainSettings, iteration: int) -> float:
+    """Return the floating-point operations of evaluating one position with a run's network."""
+    return _network_size(settings.game, _AsKey(settings, iteration)).flops
 
 
 class _NetworkSize(NamedTuple):
@@ -103,11 +106,11 @@ class _NetworkSize(NamedTuple):
 
 
 class _AsKey:
-    """Settings that are equal as keys of a cache if their networks are."""
+    """The settings of a network, which can be the key of a cache."""
 
-    def __init__(self, settings: TrainSettings) -> None:
-        self.settings = settings
-        self._text = settings.network.model_dump_json()
+    def __init__(self, settings: TrainSettings, iteration: int) -> None:
+        self.network = settings.network_of(iteration)
+        self._text = self.network.model_dump_json()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _AsKey) and self._text == other._text
@@ -119,7 +122,7 @@ class _AsKey:
 @cache
 def _network_size(game: str, key: _AsKey) -> _NetworkSize:
     parsed = parse_game(game)
-    network = build_network(key.settings.network, parsed, key.settings.seed).eval()
+    network = build_network(key.network, parsed, seed=0).eval()
     total = 0
 
     def count(layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
