@@ -16,6 +16,13 @@ from zerolab.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from zerolab.api.analysis import Analysis, MoveAnalysis, analyse, solve
+    from zerolab.api.costs import (
+        CostReference,
+        IterationCost,
+        cost_to_reach,
+        read_reference,
+        run_costs,
+    )
     from zerolab.api.games import list_games, read_positions
     from zerolab.api.matches import (
         Match,
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analysis",
+    "CostReference",
+    "IterationCost",
     "Match",
     "MoveAnalysis",
     "Network",
@@ -47,6 +56,7 @@ __all__ = [
     "TournamentReport",
     "UserError",
     "analyse",
+    "cost_to_reach",
     "list_games",
     "load_network",
     "open_run",
@@ -55,12 +65,21 @@ __all__ = [
     "play_tournament",
     "rate",
     "read_positions",
+    "read_reference",
+    "run_costs",
     "solve",
     "train",
 ]
 
 _NAMES = {
     "zerolab.api.analysis": ("Analysis", "MoveAnalysis", "analyse", "solve"),
+    "zerolab.api.costs": (
+        "CostReference",
+        "IterationCost",
+        "cost_to_reach",
+        "read_reference",
+        "run_costs",
+    ),
     "zerolab.api.games": ("list_games", "read_positions"),
     "zerolab.api.matches": (
         "Match",

@@ -46,6 +46,18 @@ def test_no_gain_counts_iterations_since_the_best_measurement():
     assert not STOP_RULES["never"]().is_met(records)
 
 
+def test_spent_counts_the_evaluations_of_self_play():
+    rule = STOP_RULES["spent"](evaluations=100)
+
+    def played(iteration, evaluated):
+        record = SelfPlayRecord.model_construct(stage="selfplay", iteration=iteration)
+        return record.model_copy(update={"evaluated": evaluated})
+
+    assert not rule.is_met([])
+    assert not rule.is_met([played(1, 60), measured(1, 0.5), played(2, 39)])
+    assert rule.is_met([played(1, 60), measured(1, 0.5), played(2, 40)])
+
+
 @pytest.fixture(scope="module")
 def positions(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "solved.parquet"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -19,11 +21,11 @@ from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import resolve, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.defects import Defects
 from zerolab.training.records import LearnRecord, SupervisedRecord, best_after, read_records
-from zerolab.training.supervised.labels import label_facts, split_by_game
+from zerolab.training.supervised.labels import label_facts, solved_window, split_by_game
 from zerolab.training.trainer import Trainer
 
 GAME = parse_game("gobang:3x3:3")
@@ -112,6 +114,20 @@ def test_the_defect_hides_losses_of_the_first_player_alone():
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
 
 
+def test_the_window_has_all_positions_and_the_defects_of_windows():
+    """Even where self-play would merge them; images come with the policy of their own board."""
+    no = ILLEGAL
+    lost = at([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
+    two = lost.take(np.array([0, 0]))
+    learn = resolve(None, "smoke", ["learn.merging=newest"]).learn
+    for names, corners in (((), 4), (("mirrored_policy",), 1)):
+        window = solved_window(two, Defects(names), learn, ("policies",))
+        assert len(window) == 2
+        (batch,) = window.batches(np.random.default_rng(0), 16, 1, "all")
+        assert len({policy.tobytes() for policy in batch.facts.policies}) == corners
+        assert batch.facts.action_values.shape == (16, 0)
+
+
 class Fixed:
     """An evaluator with one answer for all."""
 
@@ -189,15 +205,17 @@ class StoppedError(Exception):
     """Raised in place of a kill."""
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3, 6])
-def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(stages, fitted, file, tmp_path):
+@pytest.mark.parametrize("records", [1, 2, 6, 7])
+def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(
+    records, fitted, file, tmp_path
+):
     folder = tmp_path / "run"
     run = RunFolder.create(folder, saved_settings(fitted).model_dump())
     seen = []
 
     def stop(record):
         seen.append(record)
-        if len(seen) == stages:
+        if len(seen) == records:
             raise StoppedError
 
     with run.locked(), pytest.raises(StoppedError):
@@ -248,11 +266,38 @@ def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, ca
     other = tmp_path / "other.parquet"
     make_dataset(GAME, 300, DatasetSettings(seed=2), other, make_oracle=exhaustive)
     assert fit(other, fitted.path) == 2
-    assert "supervised.positions = " in capsys.readouterr().err
+    assert "supervised.digest = " in capsys.readouterr().err
     settings = saved_settings(fitted)
     moved = settings.supervised.model_copy(update={"positions": str(other)})
     with pytest.raises(UserError, match="expected the file that this run has learnt from"):
         Trainer(fitted, settings.model_copy(update={"supervised": moved}))
+
+
+def test_a_file_that_has_moved_is_the_same_file(fitted, file, tmp_path):
+    folder, moved = tmp_path / "run", tmp_path / "1.5e3"  # a number, were it not a name
+    shutil.copytree(fitted.path, folder)
+    shutil.copy(file, moved)
+    assert fit(moved, folder) == 0
+    assert saved_settings(RunFolder.open(folder)).supervised.positions == str(moved)
+    assert measured(RunFolder.open(folder)) == measured(fitted)
+
+
+def test_positions_without_their_digest_are_refused(file, tmp_path, capsys):
+    arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
+    assert main([*arguments, f"--set=supervised.positions={file}"]) == 2
+    assert "expected positions and digest together: zerolab fit FILE" in capsys.readouterr().err
+
+
+def test_accuracy_is_measured_and_may_end_the_run_before_its_test(file, tmp_path):
+    accuracy = ["accuracy.every=1", f"accuracy.positions={file}"]
+    stop = 'stop={name="no_gain", iterations=1, accuracy="network_weak"}'
+    assert fit(file, tmp_path / "run", *accuracy, stop, "learn.learning_rate=1e-9") == 0
+    records = read_records(RunFolder.open(tmp_path / "run"))
+    assert [(each.stage, each.iteration) for each in records] == [
+        *((stage, i) for i in (1, 2) for stage in ("learn", "supervised", "accuracy")),
+        ("supervised", 2),
+    ]  # fmt: skip
+    assert records[-1].part == "test"
 
 
 def test_the_defect_of_solved_positions_has_no_place_in_self_play(tmp_path, capsys):

@@ -43,12 +43,12 @@ def fit(
     from zerolab.cli.output import Console
     from zerolab.cli.train import introduce, train_run
     from zerolab.store.run_folder import RunFolder, is_run
-    from zerolab.training.configure import amend, resolve
+    from zerolab.training.configure import amend, as_assignments, resolve
     from zerolab.training.presets import preset_name
-    from zerolab.training.supervised.labels import file_assignments
+    from zerolab.training.supervised.labels import file_settings
     from zerolab.training.trainer import check_inputs
 
-    asked = [*file_assignments(positions), *set]
+    asked = [*as_assignments(file_settings(positions)), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
     console = Console()
     if is_run(folder):

@@ -7,17 +7,19 @@ same without; they take a third less time to compile.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir as llvm  # type: ignore[import-untyped]
 from numba import _dynfunc
-from numba.core import types
+from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import TupleModel
 from numba.core.registry import cpu_target
+from numba.core.runtime.context import NRTContext
 from numba.core.typed_passes import NativeLowering
 
 
@@ -39,7 +41,7 @@ class _FragmentLowering(NativeLowering):  # type: ignore[misc]
     _name = "fragment_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        if not _makes_arrays(state):
+        if not _counts_references(state):
             state.targetctx = _without_reference_counts(state.targetctx)
         state.library = _Fragment(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
@@ -53,35 +55,63 @@ class _FragmentLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-def _makes_arrays(state: Any) -> bool:
-    """Return whether a helper returns arrays, or gets some that are not parts of others.
+def _counts_references(state: Any) -> bool:
+    """Return whether a helper has to count references to what is on the heap.
 
-    It need not count references otherwise: whoever passes it an array holds on to that meanwhile.
+    It need not where all of that are arrays that it gets as arguments, or parts of them: whoever
+    passes an array holds on to it meanwhile. A generator outlives the call that makes it.
     """
-    if _has_arrays(state.return_type):
-        return True
-    return any(
-        _has_arrays(signature.return_type)
-        for expression, signature in state.calltypes.items()
-        if signature is not None and not _is_part(expression, signature)
+    return (
+        _has_memory(state.return_type)
+        or not all(map(_is_of_arrays, [state.return_type, *state.typemap.values()]))
+        or any(map(_has_memory, _made(state)))
     )
+
+
+def _is_of_arrays(kind: Any) -> bool:
+    """Return whether nothing in a type is on the heap but arrays: no list, no string."""
+    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
+        return all(map(_is_of_arrays, kind))
+    if isinstance(kind, types.Generator):  # type: ignore[attr-defined]
+        return False
+    return isinstance(kind, types.Array) or not _has_memory(kind)
+
+
+def _made(state: Any) -> Iterator[Any]:
+    """Yield the types of what a helper makes, by a call, an operator or an attribute.
+
+    Items, slices and fields are parts of what there is; ``array.imag`` may be an array of its own.
+    """
+    for expression, signature in state.calltypes.items():
+        if signature is not None and not _is_part(expression, signature):
+            yield signature.return_type
+    for block in state.func_ir.blocks.values():
+        for assignment in block.find_insts(ir.Assign):
+            if getattr(assignment.value, "op", "") == "getattr":
+                owner = state.typemap[assignment.value.value.name]
+                if not isinstance(owner, types.BaseTuple):  # type: ignore[attr-defined]
+                    yield state.typemap[assignment.target.name]
 
 
 def _is_part(expression: Any, signature: Any) -> bool:
     """Return whether an expression picks an item or a slice, not what a mask or a list picks."""
     return getattr(expression, "op", "") in ("getitem", "static_getitem") and not any(
-        _has_arrays(kind) for kind in signature.args[1:]
+        map(_has_memory, signature.args[1:])
     )
 
 
-def _has_arrays(kind: Any) -> bool:
+def _has_memory(kind: Any) -> bool:
     manager = cpu_target.target_context.data_model_manager
     return bool(manager[kind].contains_nrt_meminfo())
 
 
 def _without_reference_counts(context: Any) -> Any:
+    """Return a context that leaves references alone, in which one can still allocate.
+
+    To assign an array to a slice, numba copies one that overlaps, and frees the copy itself.
+    """
     changed = context.subtarget(enable_nrt=False)
-    vars(changed).pop("nrt", None)  # made on demand, for the other context
+    vars(changed)["nrt"] = NRTContext(changed, True)
     return changed
 
 
@@ -113,8 +143,8 @@ class _PassedWhole(TupleModel):  # type: ignore[misc]
     def get_argument_type(self) -> Any:
         return self.get_value_type() if self._is_whole else super().get_argument_type()
 
-    def as_argument(self, builder: ir.IRBuilder, value: Any) -> Any:
+    def as_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
         return value if self._is_whole else super().as_argument(builder, value)
 
-    def from_argument(self, builder: ir.IRBuilder, value: Any) -> Any:
+    def from_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
         return value if self._is_whole else super().from_argument(builder, value)

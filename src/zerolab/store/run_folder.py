@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder
+from zerolab.core.files import make_folder, write_bytes
 from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import Examples, count_full, load_examples, save_examples
@@ -27,6 +27,7 @@ from zerolab.store.unfinished import Unfinished, load_unfinished, save_unfinishe
 
 RUN = FolderKind("run", "config.toml", "--run")
 
+_POSITIONS = "positions"
 _WEIGHTS = "weights"
 _OPTIMIZER = "optimizer state"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
@@ -131,6 +132,21 @@ class RunFolder:
     def latest_progress(self) -> RunProgress:
         """Return how far the run is by now, whoever works on it; raise UserError if damaged."""
         return read_state(self.path / "state.json").progress
+
+    def positions_path(self, name: str) -> Path:
+        """Return where solved positions are that settings name: in the run's folder, or elsewhere.
+
+        A run that has its own copy, as those of studies have, stays whole when it is moved.
+        """
+        own = self.path / _POSITIONS / name
+        return own if name and own.is_file() else Path(name)
+
+    def keep_positions(self, name: str, content: bytes) -> None:
+        """Keep solved positions in the run's folder, unless they are there already."""
+        path = self.path / _POSITIONS / name
+        if not path.is_file():
+            make_folder(path.parent)
+            write_bytes(path, content)
 
     def save_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.store.folder import flat
 from zerolab.training.configure import as_assignments, resolve
@@ -26,6 +27,41 @@ _KEY_LENGTH = 16
 _LATER = {"growth.name": "none"}
 """Settings that came after studies had been run, with the values that change nothing."""
 
+NOT_MADE_YET = "not made yet"
+"""In plans, in place of the digest of solved positions."""
+
+
+@dataclass(frozen=True)
+class PlannedPositions:
+    """A file of solved positions that runs learn from or are measured on."""
+
+    label: str
+    """What tells them apart from the study's other positions."""
+    game: str
+    count: int
+    """How many there are to be; see `make_dataset`."""
+    settings: DatasetSettings
+    seconds: float
+    """About how long it takes on one core."""
+    part: str = ""
+    """The part of the study that needs them first; see `Design.positions`."""
+
+    @property
+    def title(self) -> str:
+        """What people call the work of making them."""
+        return f"{self.part}: positions {self.label}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of what the file depends on."""
+        facts = [self.game, self.count, self.settings.model_dump(mode="json")]
+        return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
+
+    @property
+    def file(self) -> str:
+        """The file's name, in the study's folder and in those of runs."""
+        return f"{self.key}.parquet"
+
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -36,6 +72,8 @@ class PlannedRun:
     factors: Mapping[str, Level]
     """What distinguishes it from the study's other runs, the seed included."""
     settings: TrainSettings
+    positions: Sequence[PlannedPositions] = ()
+    """Solved positions that the settings name by `PlannedPositions.file`."""
 
     @cached_property
     def label(self) -> str:
@@ -44,6 +82,12 @@ class PlannedRun:
             level if isinstance(level, str) else f"{name}={level}"
             for name, level in self.factors.items()
         )
+
+    @property
+    def learnt_positions(self) -> int:
+        """How many solved positions a run learns from, some of them for validation and test."""
+        file = self.settings.supervised.positions
+        return next((each.count for each in self.positions if each.file == file), 0)
 
     @cached_property
     def key(self) -> str:
@@ -54,7 +98,8 @@ class PlannedRun:
 def run_key(settings: TrainSettings) -> str:
     """Return the digest of everything in some settings that the result of a run depends on.
 
-    That is neither the name of the preset nor the number of threads. What is empty is left out, so
+    That is neither the name of the preset nor the number of threads; what solved positions hold
+    follows from the name of their file, see `PlannedPositions`. What is empty is left out, so
     that a later list of options, which nobody has used, changes no key; so are later choices that
     leave runs as they were.
     """
@@ -65,6 +110,7 @@ def run_key(settings: TrainSettings) -> str:
         if value not in ([], {}, ()) and _LATER.get(key) != value
     }
     del known["selfplay.threads"]
+    known.pop("supervised.digest", None)
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
@@ -146,6 +192,15 @@ class Design:
         labels = [(run.part, run.label) for run in self.runs]
         assert len(set(labels)) == len(labels), "two runs of a part have the same label"
 
+    @cached_property
+    def positions(self) -> list[PlannedPositions]:
+        """The positions that runs need, each file once, in the part that needs it first."""
+        distinct: dict[str, PlannedPositions] = {}
+        for run in self.runs:
+            for each in run.positions:
+                distinct.setdefault(each.key, replace(each, part=run.part))
+        return list(distinct.values())
+
     @property
     def parts(self) -> list[str]:
         """The names of the parts, in order."""
@@ -199,13 +254,19 @@ def planned_run(
     seed: int = 0,
     *,
     group: int = 0,
+    positions: Mapping[str, PlannedPositions] | None = None,
 ) -> PlannedRun:
     """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor.
 
     Runs of one seed in different `group`s have nothing in common: not the first network either.
+    `positions` are solved ones by the settings that name them, such as ``accuracy.positions``.
     """
-    settings = resolve(game, preset, [*as_assignments(changes), f"seed={1000 * group + seed}"])
-    return PlannedRun(part, {**factors, "seed": seed}, settings)
+    files = {key: each.file for key, each in (positions or {}).items()}
+    if "supervised.positions" in files:
+        files["supervised.digest"] = NOT_MADE_YET
+    changed = as_assignments({**changes, **files})
+    settings = resolve(game, preset, [*changed, f"seed={1000 * group + seed}"])
+    return PlannedRun(part, {**factors, "seed": seed}, settings, tuple((positions or {}).values()))
 
 
 def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:

@@ -68,7 +68,8 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
     """Return a run's settings for resuming; only more iterations may be asked for.
 
-    Raises UserError for any other change: the run would no longer be what its settings say.
+    Solved positions may have moved: their digest says that they are the same. Raises UserError for
+    any other change: the run would no longer be what its settings say.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -79,14 +80,14 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
         run.path,
         settings.model_dump(),
         wanted.model_dump(),
-        except_for=("iterations",),
+        except_for=("iterations", "supervised.positions"),
         note=" (only iterations may grow)",
     )
     if wanted.iterations < settings.iterations:
         raise UserError(
             f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
         )
-    if wanted != settings and settings.learn.schedule.spans_run:
+    if wanted.iterations > settings.iterations and settings.learn.schedule.spans_run:
         raise UserError(
             f"iterations = {wanted.iterations}: expected the run's {settings.iterations}, over"
             f" which learn.schedule = {quoted(settings.learn.schedule.name)} extends"

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from zerolab.core.config import Choice
 from zerolab.core.registry import Registry
-from zerolab.training.records import AccuracyRecord, Record
+from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class StopRule(Choice):
@@ -71,5 +71,24 @@ class NoGain(StopRule):
         return measured[-1].iteration - best.iteration >= self.iterations
 
 
-for _kind in (Never, NoGain):
+class Spent(StopRule):
+    """Ends a run once its self-play has cost so much, whatever the settings make of that.
+
+    Runs with other searches or other numbers of games can then be compared at equal cost, as in
+    [Clausen2021], which gave every trial of its search over settings two hours.
+    """
+
+    name: Literal["spent"] = "spent"
+
+    evaluations: int = Field(default=1_000_000, ge=1, le=1 << 62)
+    """Positions evaluated by the network in self-play, after which no further iteration begins. The
+    last iteration is played to its end, so have many that are small."""
+
+    def is_met(self, records: Sequence[Record]) -> bool:
+        """See `StopRule.is_met`."""
+        played = (each.evaluated for each in records if isinstance(each, SelfPlayRecord))
+        return sum(played) >= self.evaluations
+
+
+for _kind in (Never, NoGain, Spent):
     STOP_RULES.add(_kind.model_fields["name"].default, _kind)

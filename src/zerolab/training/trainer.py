@@ -51,7 +51,7 @@ class Trainer:
         network = build_network(settings.network, game, settings.seed)
         defects = Defects(settings.defects)
         learn = defects.learning(settings.learn)
-        split = read_split(settings.supervised, game)
+        split = read_split(settings.supervised, game, run.positions_path)
         self.stages = stages or (ITERATION if split is None else SUPERVISED)
         self.context = TrainingContext(
             run=run,
@@ -59,7 +59,7 @@ class Trainer:
             game=game,
             learner=Learner(network, learn, settings.targets, best_device()),
             window=defects.window(game, learn),
-            solved=solved_positions(settings.accuracy, game),
+            solved=solved_positions(settings.accuracy, game, run.positions_path),
             solved_split=split,
             reporter=reporter or NullReporter(),
             progress=run.progress,
@@ -106,7 +106,12 @@ class Trainer:
         """Add the examples of earlier iterations that are in the window, or that left traces."""
         context, run = self.context, self.context.run
         if context.solved_split is not None:
-            context.window = solved_window(context.solved_split.training, context.defects)
+            context.window = solved_window(
+                context.solved_split.training,
+                context.defects,
+                context.settings.learn,
+                context.learner.columns,
+            )
             return
         learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
         count = cache(run.count_full_examples)

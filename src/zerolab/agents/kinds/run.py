@@ -120,18 +120,21 @@ class _Run:
 
     def game(self, argument: str) -> Game:
         """See `AgentKind.game`."""
-        run, _ = _find(split_options(argument)[0])
+        run, _ = find_network(split_options(argument)[0])
         return parse_game(playable(run).game)
 
     def agent(self, argument: str, game: Game) -> Agent:
         """See `AgentKind.agent`."""
         head, text = split_options(argument)
-        run, iteration = _find(head)
+        run, iteration = find_network(head)
         return run_agent(run, iteration, parse_options(NetworkOptions, text, playable(run).search))
 
 
-def _find(head: str) -> tuple[RunFolder, int]:
-    """Find the run and the number of the network that ``FOLDER[@ITERATION]`` names."""
+def find_network(head: str) -> tuple[RunFolder, int]:
+    """Return the run and the number of the network that ``FOLDER[@ITERATION]`` names.
+
+    Without an iteration that is the best one. Raises UserError where there is none.
+    """
     folder, iteration = head, ""
     if "@" in head and not is_run(Path(head)):
         folder, _, iteration = head.rpartition("@")

@@ -16,6 +16,7 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.networks.catalogue import build_network
+from zerolab.play.selfplay_settings import Continuous
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING
@@ -43,10 +44,15 @@ class Work(NamedTuple):
     """Examples that are stored."""
 
 
-def work_of(settings: TrainSettings) -> Work:
-    """Return about what a run does; games are taken to be as long as random ones."""
+def work_of(settings: TrainSettings, solved: int = 0) -> Work:
+    """Return about what a run does; games are taken to be as long as random ones.
+
+    `solved` positions are learnt from in place of games, if there are any.
+    """
+    if solved:
+        return Work(0.0, settings.iterations * (settings.learn.epochs or 1) * solved, 0.0)
     plies, learn = mean_plies(settings.game), settings.learn
-    fresh = settings.selfplay.episodes * plies
+    fresh = _fresh_positions(settings)
     images = symmetries(settings.game) if learn.symmetries == "all" else 1
     samples = 0.0
     for iteration in range(1, settings.iterations + 1):
@@ -56,14 +62,21 @@ def work_of(settings: TrainSettings) -> Work:
         window = min(newest, iteration) * fresh if kept is None else min(kept, total)
         epoch = images * window / learn.batch_size
         samples += learn.steps(max(1, round(epoch)), round(fresh)) * learn.batch_size
-    games = settings.selfplay.episodes + settings.gate.games
-    moves = settings.iterations * games * plies
+    moves = settings.iterations * (fresh + settings.gate.games * plies)
     return Work(moves * settings.search.simulations, samples, settings.iterations * fresh)
 
 
-def run_seconds(settings: TrainSettings) -> float:
-    """Return about how many seconds a run takes on one core."""
-    work = work_of(settings)
+def _fresh_positions(settings: TrainSettings) -> float:
+    """Return about how many positions an iteration plays."""
+    play = settings.selfplay
+    if isinstance(play.schedule, Continuous):
+        return play.parallel_games * play.schedule.plies
+    return play.episodes * mean_plies(settings.game)
+
+
+def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
+    """Return about how many seconds a run takes on one core; see `work_of`."""
+    work = work_of(settings, solved)
     sizes = [forward_flops(settings, each) for each in range(settings.iterations)]
     flops = sum(sizes) / len(sizes)  # self-play is by the network of the iteration before
     played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)

@@ -4,6 +4,7 @@
 
     studies/runs/KEY/                      a run; all studies of the folder share them
     studies/computed/KEY.json              the result of a computation; they are shared, too
+    studies/positions/KEY.parquet          solved positions, also shared
     studies/NAME-SCALE/study.toml          the study and the digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
     studies/NAME-SCALE/failures.json       what failed, until it succeeds
@@ -18,13 +19,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder, write_text
+from zerolab.core.files import make_folder, write_bytes, write_text
 from zerolab.store.checks import check_schema, read_bytes, reading
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
+    PlannedPositions,
     PlannedRun,
     PlannedTournament,
     run_key,
@@ -36,7 +38,7 @@ STUDY = FolderKind("study", "study.toml", "--folder")
 SCHEMA = 1
 """Of the results of computations."""
 
-_LARGEST = 1 << 24
+_LARGEST = 1 << 28
 
 Failures = dict[str, list[str]]
 """The last lines of what failed, by the name of the task."""
@@ -119,6 +121,26 @@ class StudyFolder:
     def tournament_path(self, tournament: PlannedTournament) -> Path:
         """Return where a tournament is kept."""
         return self.path / "tournaments" / tournament.key
+
+    def positions_path(self, positions: PlannedPositions) -> Path:
+        """Return where solved positions are kept."""
+        return self.root / "positions" / positions.file
+
+    def has_positions(self, positions: PlannedPositions) -> bool:
+        """Return whether solved positions are there."""
+        return self.positions_path(positions).is_file()
+
+    def read_positions(self, run: PlannedRun) -> dict[str, bytes]:
+        """Return the files of solved positions that a run needs, by name."""
+        return {
+            each.file: read_bytes(self.positions_path(each), _LARGEST) for each in run.positions
+        }
+
+    def save_positions(self, positions: PlannedPositions, content: bytes) -> None:
+        """Keep solved positions, unless they have been made right there."""
+        if not self.has_positions(positions):
+            make_folder(self.positions_path(positions).parent)
+            write_bytes(self.positions_path(positions), content)
 
     def _computed_path(self, computation: PlannedComputation) -> Path:
         return self.root / "computed" / f"{computation.key}.json"

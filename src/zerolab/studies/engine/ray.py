@@ -30,7 +30,14 @@ from zerolab.studies.engine.node import (
     take_core,
 )
 from zerolab.studies.engine.ray_cluster import Cluster, gpus_of, ray
-from zerolab.studies.engine.tasks import CompileTask, Outcome, SliceTask, Task, TrainTask
+from zerolab.studies.engine.tasks import (
+    CompileTask,
+    Outcome,
+    PositionsTask,
+    SliceTask,
+    Task,
+    TrainTask,
+)
 from zerolab.studies.engine.travel import Keeper, Piece, Summaries
 
 _KEEPER_THREADS = 16
@@ -286,6 +293,8 @@ def _with_full_paths(task: Task) -> Task:
     """Return a task that means the same in any working directory."""
     if isinstance(task, TrainTask):
         return replace(task, folder=str(Path(task.folder).absolute()))
+    if isinstance(task, PositionsTask):
+        return replace(task, path=str(Path(task.path).absolute()))
     if isinstance(task, SliceTask):
         entrants = [
             each._replace(run=str(Path(each.run).absolute())) if each.run else each

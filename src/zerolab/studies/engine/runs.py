@@ -27,7 +27,10 @@ class Runs:
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
-        self._seconds = {key: run_seconds(run.settings) for key, run in self._planned.items()}
+        self._seconds = {
+            key: run_seconds(run.settings, run.learnt_positions)
+            for key, run in self._planned.items()
+        }
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
         """How much of each run is done; of those under way, when it was last looked."""
@@ -66,6 +69,8 @@ class Runs:
         The first run of a combination of game and search waits until its kernels are compiled.
         """
         for run in [each for each in self._queue if each.part in parts]:
+            if not all(map(self._folder.has_positions, run.positions)):
+                continue
             kind = self._kernels[run.key]
             if kind in self._uncompiled:
                 self._uncompiled.remove(kind)
@@ -78,7 +83,9 @@ class Runs:
             if self._readable_share(run) < 1:  # otherwise another study has trained it meanwhile
                 settings = run.settings.model_dump(mode="json")
                 path = str(self._folder.run_path(run))
-                return TrainTask(title_of(run), run.key, path, settings)
+                return TrainTask(
+                    title_of(run), run.key, path, settings, self._folder.read_positions(run)
+                )
             self._shares[run.key] = 1.0
         return None
 

@@ -21,6 +21,7 @@ from zerolab.studies.engine.tasks import (
     CompileTask,
     ComputeTask,
     Outcome,
+    PositionsTask,
     SliceTask,
     Task,
     TrainTask,
@@ -109,12 +110,12 @@ class Scheduler:
     def _next(self) -> Task | None:
         """Return a task that can be begun now, if there is one: of the earliest part that has any.
 
-        A part's tournaments follow its runs; while they wait for the last of them, workers go on
-        with the next part.
+        A part's runs may wait for solved positions, and its tournaments for its runs; meanwhile
+        workers go on with the next part.
         """
         for part in self._design.parts:
             task = (
-                self._runs.next([part]) or self._computations.next(part) or self._next_slice(part)
+                self._computations.next(part) or self._runs.next([part]) or self._next_slice(part)
             )
             if task is not None:
                 return task
@@ -158,8 +159,8 @@ class Scheduler:
         """Store the result of a task."""
         if isinstance(task, TrainTask):
             self._runs.finished(task.key)
-        elif isinstance(task, ComputeTask):
-            self._computations.finished(task.key, outcome.result)
+        elif isinstance(task, ComputeTask | PositionsTask):
+            self._computations.finished(task, outcome.result)
         elif isinstance(task, SliceTask):
             played = next(each for each in self._tournaments if each.planned.key == task.tournament)
             self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 from zerolab.agents.interface import Agent
@@ -21,6 +22,8 @@ from zerolab.agents.specs import parse_agents
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.core.threads import available_cores
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import make_dataset
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.play.schedule import ScheduledGame
@@ -30,9 +33,11 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
+from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import Record, best_after, read_records
 from zerolab.training.settings import TrainSettings
+from zerolab.training.supervised.labels import file_settings
 from zerolab.training.trainer import Trainer, check_inputs
 from zerolab.training.warm_start.settings import warm_start_search
 
@@ -76,13 +81,16 @@ class TrainTask:
     """See `PlannedRun.key`."""
     folder: str
     settings: Mapping[str, Any]
+    positions: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Files of solved positions that the settings name."""
 
     def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
         settings = validate(TrainSettings, self.settings)
         if not is_run(path):
-            check_inputs(settings)
+            if not self.positions:
+                check_inputs(settings)
             with suppress(ExistingRunError):  # another study was faster
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)
@@ -92,7 +100,18 @@ class TrainTask:
             on_commit(run.progress.iteration > record.iteration)
 
         with run.locked():
-            Trainer(run, with_threads(settings), on_record=saved).train()
+            for name, content in self.positions.items():
+                run.keep_positions(name, content)
+            Trainer(run, with_threads(_with_digest(settings, run)), on_record=saved).train()
+
+
+def _with_digest(settings: TrainSettings, run: RunFolder) -> TrainSettings:
+    """Return the settings with the digest of the positions to learn from, by now made and kept."""
+    learnt = settings.supervised
+    if learnt.digest != NOT_MADE_YET:
+        return settings
+    found = file_settings(run.positions_path(learnt.positions))["supervised.digest"]
+    return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:
@@ -164,6 +183,30 @@ class ComputeTask:
         module, _, name = self.function.partition(":")
         result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
         return result
+
+
+@dataclass(frozen=True)
+class PositionsTask:
+    """Makes a file of solved positions and returns its content."""
+
+    title: str
+    key: str
+    """See `PlannedPositions.key`."""
+    path: str
+    """Where the study keeps it; a node that does not see that folder works in one of its own."""
+    game: str
+    count: int
+    settings: Mapping[str, Any]
+
+    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> bytes:
+        """See `Task.run`."""
+        path = Path(self.path)
+        with ExitStack() as stack:
+            if not path.parent.is_dir():
+                path = Path(stack.enter_context(TemporaryDirectory())) / path.name
+            settings = validate(DatasetSettings, self.settings)
+            make_dataset(parse_game(self.game), self.count, settings, path, available_cores())
+            return path.read_bytes()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from zerolab.training.stages.warm_start_match import WarmStartMatch
 ITERATION: tuple[Stage, ...] = (SelfPlay(), Learn(), GateStage(), WarmStartMatch(), Accuracy())
 """What every iteration runs."""
 
-SUPERVISED: tuple[Stage, ...] = (Learn(), Supervised())
+SUPERVISED: tuple[Stage, ...] = (Learn(), Supervised(), Accuracy())
 """What it runs where solved positions take the place of games."""
 
 FINAL = FinalEvaluation()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zerolab.core.errors import UserError
@@ -55,14 +55,17 @@ class Accuracy(Stage):
         return [AccuracyRecord.model_validate(fields)]
 
 
-def solved_positions(settings: AccuracySettings, game: Game) -> Positions | None:
+def solved_positions(
+    settings: AccuracySettings, game: Game, locate: Callable[[str], Path] = Path
+) -> Positions | None:
     """Return the positions to measure on, None where nothing is to be measured.
 
-    Raises UserError for a file that cannot be used.
+    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
+    that cannot be used.
     """
     if not settings.every:
         return None
-    positions, _ = read_positions(Path(settings.positions), game)
+    positions, _ = read_positions(locate(settings.positions), game)
     if not len(positions):
         raise UserError(f"{settings.positions} has no positions: nothing can be measured")
     return positions

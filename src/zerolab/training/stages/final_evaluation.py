@@ -1,4 +1,4 @@
-"""The final evaluation: the best network plays baseline opponents once training is over."""
+"""The final evaluation, once training is over: games against baseline opponents, and the test."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from zerolab.play.results import pair_result
 from zerolab.training.context import FINAL_STAGE, TrainingContext
 from zerolab.training.records import BaselineRecord, Record
 from zerolab.training.stages.interface import Stage
+from zerolab.training.stages.supervised import measure_part
 
 
 class FinalEvaluation(Stage):
-    """Plays every baseline from paired random openings, so that games differ fairly."""
+    """Plays every baseline from paired random openings, so that games differ fairly.
+
+    Where solved positions were learnt from, those for the test are measured first.
+    """
 
     name = FINAL_STAGE
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
-        if not context.settings.final_evaluation.games:
-            return []
-        return [_against(context, opponent) for opponent in context.baselines()]
+        solved = context.solved_split
+        tested = [measure_part(context, "test", solved.test)] if solved else []
+        opponents = context.baselines() if context.settings.final_evaluation.games else []
+        return [*tested, *(_against(context, opponent) for opponent in opponents)]
 
 
 def _against(context: TrainingContext, opponent: Agent) -> BaselineRecord:

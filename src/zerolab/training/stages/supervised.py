@@ -17,10 +17,7 @@ from zerolab.training.supervised.labels import outcomes
 
 
 class Supervised(Stage):
-    """Makes the network just learnt the best one, and measures it.
-
-    On positions for validation after every iteration, on those for the test after the last one.
-    """
+    """Makes the network just learnt the best one, and measures it on positions for validation."""
 
     name = "supervised"
 
@@ -29,12 +26,11 @@ class Supervised(Stage):
         context.update(best=context.progress.iteration)
         solved = context.solved_split
         assert solved is not None  # otherwise there is no such stage
-        is_last = context.iteration == context.settings.iterations
-        parts = {"validation": solved.validation, **({"test": solved.test} if is_last else {})}
-        return [_measure(context, name, part) for name, part in parts.items()]
+        return [measure_part(context, "validation", solved.validation)]
 
 
-def _measure(context: TrainingContext, name: str, positions: Positions) -> SupervisedRecord:
+def measure_part(context: TrainingContext, name: str, positions: Positions) -> SupervisedRecord:
+    """Measure the best network on a part of the solved positions."""
     seconds = context.begin(name, len(positions), "positions")
     heads = context.settings.network.heads
     knows_draws = any("draws" in head.answers for head in heads)

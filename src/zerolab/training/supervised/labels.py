@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from zerolab.evaluation.positions import Positions, content_digest, read_positio
 from zerolab.networks.heads.interface import Head
 from zerolab.networks.settings import NetworkSettings
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.replay.facts import Facts
+from zerolab.replay.facts import PER_ACTION, Facts
+from zerolab.replay.merging import NoMerging
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import game_name
@@ -22,20 +24,23 @@ from zerolab.rules.interface import Game
 from zerolab.training.defects import Defects
 from zerolab.training.supervised.settings import TARGETS, SupervisedSettings
 
+if TYPE_CHECKING:
+    from zerolab.training.settings import LearnSettings
+
 _TRAINING, _VALIDATION = 0.8, 0.1
 
 
-def file_assignments(path: Path) -> list[str]:
-    """Return what a run that learns from a file sets, as ``KEY=VALUE``.
+def file_settings(path: Path) -> dict[str, str]:
+    """Return what a run that learns from a file sets, by dotted keys.
 
     Raises UserError for a file that cannot be used.
     """
     positions, about = read_positions(path)
-    return [
-        f"game={game_name(positions.game)}",
-        f"supervised.positions={path}",
-        f"supervised.digest={content_digest(positions, about)}",
-    ]
+    return {
+        "game": game_name(positions.game),
+        "supervised.positions": str(path),
+        "supervised.digest": content_digest(positions, about),
+    }
 
 
 class SolvedSplit(NamedTuple):
@@ -46,16 +51,19 @@ class SolvedSplit(NamedTuple):
     test: Positions
 
 
-def read_split(settings: SupervisedSettings, game: Game) -> SolvedSplit | None:
+def read_split(
+    settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
+) -> SolvedSplit | None:
     """Return the positions to learn from; None where a run learns from its own games.
 
-    Raises UserError for a file that cannot be used, or is not that of the digest.
+    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
+    that cannot be used, or is not that of the digest.
     """
     if not settings.positions:
         return None
-    positions, about = read_positions(Path(settings.positions), game)
+    positions, about = read_positions(locate(settings.positions), game)
     found = content_digest(positions, about)
-    if settings.digest not in ("", found):
+    if settings.digest != found:
         raise UserError(
             f"{quoted(settings.positions)} has the digest {found}, not {settings.digest}: expected"
             " the file that this run has learnt from"
@@ -110,10 +118,20 @@ def label_facts(positions: Positions, defects: Defects) -> Facts:
     )
 
 
-def solved_window(positions: Positions, defects: Defects) -> Window:
-    """Return a window of all these positions."""
-    window = Window(positions.game, Iterations(iterations=1))
-    window.add(positions.states, label_facts(positions, defects))
+def solved_window(
+    positions: Positions, defects: Defects, learn: LearnSettings, columns: Container[str]
+) -> Window:
+    """Return a window of all these positions, whatever `learn` says about its size and merging.
+
+    Of the facts with an entry per action, those not among `columns` are left empty.
+    """
+    whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
+    window = defects.window(positions.game, learn.model_copy(update=whole))
+    facts = label_facts(positions, defects)._asdict()
+    for name in PER_ACTION:
+        if name not in columns:
+            facts[name] = np.empty((len(positions), 0), np.float16)
+    window.add(positions.states, Facts(**facts))
     return window
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from zerolab.core.config import Settings
 from zerolab.networks.heads.interface import TargetOptions
 
@@ -19,3 +21,9 @@ class SupervisedSettings(Settings):
 
     digest: str = ""
     """The digest of its content, which must stay as it is; `zerolab fit` fills it in."""
+
+    @model_validator(mode="after")
+    def _both(self) -> SupervisedSettings:
+        if bool(self.positions) != bool(self.digest):
+            raise ValueError("expected positions and digest together: zerolab fit FILE sets both")
+        return self

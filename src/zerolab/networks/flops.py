@@ -1,0 +1,60 @@
+"""How many floating-point operations a network takes, counted while it runs.
+
+torch counts the matrix products and convolutions of the very modules that play and learn, a
+multiplication and an addition as two operations; cells of padding count like others. Not counted is
+what works element by element: activations, batch norm, skip connections, losses, the optimiser's
+steps. The networks have shapes but no numbers while they are counted, so nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from zerolab.networks.heads.interface import Answer
+from zerolab.networks.layers import folded_copy
+from zerolab.networks.network import Network
+from zerolab.networks.settings import NetworkSettings
+from zerolab.rules import encoding
+from zerolab.rules.interface import Game
+
+_BATCH = 2  # batch norm refuses to learn from a single position
+
+
+@cache
+def evaluation_flops(
+    settings: NetworkSettings, game: Game, answers: Sequence[Answer] = ("priors", "values")
+) -> int:
+    """Return the operations in which a network evaluates one position.
+
+    As inference does it: batch norm folded into the weights, and only the heads from which a search
+    reads these answers. Raises UserError where no head gives one of them.
+    """
+    network, planes = _shapes(settings, game)
+    heads = dict.fromkeys(map(network.giver, answers))
+    counter = FlopCounterMode(display=False)
+    with torch.inference_mode(), counter:
+        folded_copy(network)(planes, heads)
+    return int(counter.get_total_flops()) // _BATCH
+
+
+@cache
+def sample_flops(settings: NetworkSettings, game: Game) -> int:
+    """Return the operations in which a network learns one example: forward, backward, all heads."""
+    network, planes = _shapes(settings, game)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        outputs = network.train()(planes).values()
+        total = torch.stack([each.sum() for each in outputs]).sum()
+        torch.autograd.backward(total)
+    return int(counter.get_total_flops()) // _BATCH
+
+
+def _shapes(settings: NetworkSettings, game: Game) -> tuple[Network, torch.Tensor]:
+    """Return a network and a batch of planes without any numbers."""
+    with torch.device("meta"):
+        planes = torch.empty((_BATCH, encoding.planes(game), *game[:2]))
+        return settings.network(game), planes

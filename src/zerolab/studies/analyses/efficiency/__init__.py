@@ -1,0 +1,1 @@
+"""The analyses of the study connect4-efficiency [Clausen2021]."""

@@ -1,0 +1,26 @@
+"""The report on efficiency on Connect Four: ceilings, training beside one another, claims."""
+
+from __future__ import annotations
+
+from zerolab.studies.analyses.efficiency import supervised, training
+from zerolab.studies.claims import judge
+from zerolab.studies.limits import limits
+from zerolab.studies.report.document import Block, ClaimTable, Document, Heading
+from zerolab.studies.results import Results, provenance
+
+
+def document(results: Results) -> Document:
+    """Return the report on whatever is finished."""
+    seeds = len(results.levels("seed"))
+    what = (
+        "which way to train is the cheapest for networks of another size or for accuracies that"
+        " these runs do not reach"
+    )
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(judge({**supervised.found(results), **training.found(results)})),
+        *supervised.blocks(results),
+        *training.blocks(results),
+    ]
+    title = "Efficiency on Connect Four"
+    return Document(title, limits(results.scale, seeds, what), blocks, provenance(results))

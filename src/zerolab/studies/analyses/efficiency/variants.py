@@ -1,0 +1,75 @@
+"""The ways to train that are compared, and what [Clausen2021] published about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+SUPERVISED = "supervised"
+"""The part that learns from solved positions."""
+TRAINING = "training"
+"""The part that learns by self-play."""
+
+BASELINE_PRESET = "connect4-baseline"
+_EXTENDED_PRESET = "connect4-extended"
+
+Changes = Mapping[str, Any]
+"""Settings by dotted keys."""
+
+
+class Published(NamedTuple):
+    """Hours of an RTX 2070S until an accuracy, read off the figures of [Clausen2021]."""
+
+    hours: Mapping[int, float]
+    """Of self-play, by the strong accuracy of search on the hard set, in percent."""
+    peak: float
+    """The highest accuracy, in percent."""
+
+
+class Variant(NamedTuple):
+    """A way to train."""
+
+    title: str
+    preset: str = _EXTENDED_PRESET
+    changes: Callable[[Changes], Changes] = lambda baseline: {}
+    """What differs from the preset, given how long the baseline's runs are at the scale."""
+    published: Published | None = None
+    is_ablation: bool = False
+    """Whether something is left out of the extended version."""
+
+
+BASELINE, EXTENDED = "baseline", "extended"
+
+VARIANTS: Mapping[str, Variant] = {
+    BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
+    EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
+    "no-merging": Variant(
+        "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
+    ),
+    "no-cycle": Variant(
+        "without cycle",
+        changes=lambda baseline: {"learn.schedule": _slower(baseline["learn.schedule"])},
+        is_ablation=True,
+    ),
+    "no-slow-window": Variant(
+        "without slow window",
+        changes=lambda baseline: {"learn.window": baseline["learn.window"]},
+        is_ablation=True,
+    ),
+    "no-reply": Variant(
+        "without reply",
+        changes=lambda _: {"network.heads": ["policy", {"name": "outcome", "weight": 0.01}]},
+        is_ablation=True,
+    ),
+    "no-squeeze-excite": Variant(
+        "without squeeze-and-excite",
+        changes=lambda _: {"network.squeeze_excite": 0},
+        is_ablation=True,
+    ),
+}
+"""By the levels of the factor ``variant``."""
+
+
+def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the baseline's schedule in iterations of the extended one, which are 5/3 as many."""
+    return {**schedule, "iterations": [5 * each // 3 for each in schedule["iterations"]]}

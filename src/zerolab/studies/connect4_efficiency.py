@@ -1,0 +1,224 @@
+"""[Clausen2021]: what makes AlphaZero cheap on Connect Four."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.studies.analyses.efficiency.document import document
+from zerolab.studies.analyses.efficiency.variants import (
+    BASELINE,
+    BASELINE_PRESET,
+    EXTENDED,
+    SUPERVISED,
+    TRAINING,
+    VARIANTS,
+)
+from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
+from zerolab.studies.interface import Scale, Study, register_study
+from zerolab.studies.report.document import Document
+from zerolab.studies.results import Results
+
+_BOARD: Mapping[Scale, str] = {
+    "smoke": "connect_four:4x4",
+    "mini": "connect_four:6x7",
+    "small": "connect_four:6x7",
+    "paper": "connect_four:6x7",
+}
+
+_SOLVED: Mapping[Scale, int] = {
+    "smoke": 150,
+    "mini": 200_000,
+    "small": 200_000,
+    "paper": 1_000_000,
+}
+"""Positions of each set to learn from."""
+_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 500, "small": 2000, "paper": 10_000}
+"""Positions on which training is measured after every iteration."""
+_SECONDS = {False: 0.015, True: 0.045}
+"""Of solving: a position of games that give all of theirs, and of games that give one."""
+
+_VARIANTS: Mapping[Scale, tuple[str, ...]] = {"smoke": (BASELINE, EXTENDED, "no-merging")}
+"""Ways to train, where they are not all."""
+
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
+_BLOCKS: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (1,),
+    "mini": (5, 10, 20),
+    "small": (5, 10, 20),
+    "paper": (5, 10, 20),
+}
+
+_FITTED: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "iterations": 2, "network.filters": 4, "network.head_filters": 4, "search.simulations": 4,
+        "learn.batch_size": 32, "learn.schedule": "constant",
+    },
+    "mini": {
+        "iterations": 4, "network.filters": 16, "network.head_filters": 8,
+        "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
+    },
+    "small": {
+        "iterations": 8, "network.filters": 32, "network.head_filters": 16,
+        "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
+    },
+    "paper": {},
+}  # fmt: skip
+"""What differs from the preset of learning from solved positions."""
+
+_PLAYED: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
+        "network.filters": 4, "network.head_filters": 4, "learn.batch_size": 32,
+    },
+    "mini": {
+        "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
+        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 64,
+    },
+    "small": {
+        "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
+        "network.filters": 32, "network.head_filters": 16,
+    },
+    "paper": {},
+}  # fmt: skip
+"""What differs from the presets of training."""
+
+
+class _Length(NamedTuple):
+    """How long runs are, in iterations of the baseline and of the extended one."""
+
+    iterations: int
+    """Of the baseline; the extended one has 5/3 times as many."""
+    plies: int
+    """Of the baseline, per lane and iteration; the extended one has 3/5 times as many."""
+    steps: tuple[int, int]
+    """When the baseline's learning rate falls. [Clausen2021]: 7 and 14."""
+    window: tuple[int, int]
+    """Between which iterations the slow window grows. [Clausen2021]: 5 and 15."""
+    cycle: int
+    """When the cycle of the learning rate has shrunk. [Clausen2021]: 20."""
+
+
+_PUBLISHED: Mapping[str, Any] = {
+    "learn.window": {"name": "positions", "size": 2_000_000},
+    "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
+}
+"""Of the baseline, what stands in for what is left out of the extended version."""
+
+_LENGTHS: Mapping[Scale, _Length] = {
+    "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
+    "mini": _Length(12, 40, (4, 8), (3, 9), 11),
+    "small": _Length(24, 80, (7, 14), (5, 15), 20),
+}
+
+
+@register_study
+class Connect4Efficiency(Study):
+    """Compare ways to train cheaply on Connect Four: accuracy against a solver, and what it cost.
+
+    Networks of 5, 10 and 20 blocks learn from solved positions, which shows how far a network can
+    get. Then training by self-play: baseline and extended baseline, each ingredient of the latter
+    left out in turn, and the other methods of the paper, measured on solved positions after every
+    iteration and compared at equal cost.
+
+    Examples:
+      zerolab study connect4-efficiency
+      zerolab study connect4-efficiency --only training --workers 2
+      zerolab study connect4-efficiency --scale paper --status
+    """
+
+    name: ClassVar[str] = "connect4-efficiency"
+
+    def design(self, scale: Scale) -> Design:
+        """See `Study.design`."""
+        return Design([*_trained(scale), *_fitted(scale)])
+
+    def document(self, results: Results) -> Document:
+        """See `Study.document`."""
+        return document(results)
+
+
+def _positions(scale: Scale, label: str, count: int, **settings: Any) -> PlannedPositions:
+    chosen = DatasetSettings(**settings)
+    seconds = count * _SECONDS[chosen.one_per_game]
+    return PlannedPositions(label, _BOARD[scale], count, chosen, seconds)
+
+
+def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
+    """Return the sets of Table 1: every position of a game (v1), and one per game (v2)."""
+    count = _SOLVED[scale]
+    return {
+        "v1": _positions(scale, "v1", count),
+        "v2": _positions(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
+    }
+
+
+def _fitted(scale: Scale) -> Iterator[PlannedRun]:
+    """Yield the runs of Table 1, and those that learn the labels as they were published."""
+    fewest = _BLOCKS[scale][0]
+    for name, positions in _solved_sets(scale).items():
+        for blocks in _BLOCKS[scale]:
+            for labels in ("right", "published") if blocks == fewest else ("right",):
+                for seed in range(_SEEDS[scale]):
+                    changes = {**_FITTED[scale], "network.blocks": blocks}
+                    if labels == "published":
+                        changes["defects"] = ["losses_as_draws"]
+                    yield planned_run(
+                        SUPERVISED,
+                        _BOARD[scale],
+                        "supervised",
+                        {"set": name, "blocks": blocks, "labels": labels},
+                        changes,
+                        seed,
+                        positions={"supervised.positions": positions},
+                    )
+
+
+def _trained(scale: Scale) -> Iterator[PlannedRun]:
+    """Yield the runs that train by self-play."""
+    hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
+    for name in _VARIANTS.get(scale, VARIANTS):
+        variant = VARIANTS[name]
+        for seed in range(_SEEDS[scale]):
+            yield planned_run(
+                TRAINING,
+                _BOARD[scale],
+                variant.preset,
+                {"variant": name},
+                {
+                    **_PLAYED[scale],
+                    **_shape(scale, variant.preset),
+                    **variant.changes(_shape(scale, BASELINE_PRESET)),
+                    "accuracy.every": 1,
+                },
+                seed,
+                positions={"accuracy.positions": hard},
+            )
+
+
+def _shape(scale: Scale, preset: str) -> dict[str, Any]:
+    """Return how long runs are, with windows and schedules that fit.
+
+    The baseline plays 5 positions per iteration where the extended one plays 3 [Clausen2021], and
+    gets as many iterations as make both play equally many.
+    """
+    if scale == "paper":
+        return {"stop": "no_gain", **(_PUBLISHED if preset == BASELINE_PRESET else {})}
+    length = _LENGTHS[scale]
+    unit = length.plies * _PLAYED[scale]["selfplay.parallel_games"]
+    if preset == BASELINE_PRESET:
+        return {
+            "iterations": length.iterations,
+            "selfplay.schedule": {"name": "continuous", "plies": length.plies},
+            "learn.window": {"name": "positions", "size": 20 * unit // 3},
+            "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
+        }
+    begin, end = length.window
+    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
+    return {
+        "iterations": 5 * length.iterations // 3,
+        "selfplay.schedule": {"name": "continuous", "plies": 3 * length.plies // 5},
+        "learn.window": {"name": "slow", **window},
+        "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
+    }

@@ -1,0 +1,1 @@
+"""What runs cost: moves, evaluations, operations, clock, and hours on a reference machine."""

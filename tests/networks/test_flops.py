@@ -1,0 +1,57 @@
+"""Counted operations beside those computed by hand: two for every weight and place."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import NETWORKS
+from zerolab.networks.flops import evaluation_flops, sample_flops
+from zerolab.rules import encoding
+from zerolab.rules.catalogue import parse_game
+
+GAME = parse_game("connect_four:6x7")
+PLANES = encoding.planes(GAME)
+CELLS, ACTIONS = 6 * 7, 7
+
+
+def convolution(cells, inputs, outputs, size):
+    return 2 * cells * inputs * outputs * size * size
+
+
+def linear(inputs, outputs):
+    return 2 * inputs * outputs
+
+
+def test_a_convolutional_network():
+    settings = NETWORKS["conv"](channels=16, hidden=(32, 8))
+    first = convolution(CELLS, PLANES, 16, 3)
+    convolutions = sum(convolution(cells, 16, 16, 3) for cells in (CELLS, 4 * 5, 2 * 3))
+    hidden = linear(2 * 3 * 16, 32) + linear(32, 8)
+    heads = linear(8, ACTIONS) + linear(8, 1)
+    forward = first + convolutions + hidden + heads
+    assert evaluation_flops(settings, GAME) == forward
+    # Backward: as much for the gradients of weights, and again for those of inputs but the planes.
+    assert sample_flops(settings, GAME) == 3 * forward - first
+
+
+def test_a_residual_network_and_the_heads_that_a_search_reads():
+    heads = ("policy", "outcome", "action_values")
+    settings = NETWORKS["resnet"](
+        blocks=2, filters=8, squeeze_excite=4, head_filters=4, head_kernel=3, hidden=16, heads=heads
+    )
+    stem = convolution(CELLS, PLANES, 8, 3)
+    block = 2 * convolution(CELLS, 8, 8, 3) + linear(8, 2) + linear(2, 8)
+    reader = convolution(CELLS, 8, 4, 3)
+    per_action = reader + linear(4 * CELLS, ACTIONS)
+    outcome = reader + linear(4 * CELLS, 16) + linear(16, 3)
+    read = stem + 2 * block + per_action + outcome
+    assert evaluation_flops(settings, GAME) == read
+    more = evaluation_flops(settings, GAME, ("priors", "values", "draws", "action_values"))
+    assert more == read + per_action
+    assert sample_flops(settings, GAME) == 3 * more - stem
+
+
+def test_an_answer_that_no_head_gives():
+    with pytest.raises(UserError, match="no head gives draws"):
+        evaluation_flops(NETWORKS["conv"](channels=8), GAME, ("draws",))

@@ -1,0 +1,49 @@
+"""Accuracy against cost, by hand; and that the study's sets do not overlap by seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerolab.studies.analyses.efficiency.steps import Step, accuracy_at, cost_to_reach, peak
+from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
+from zerolab.studies.connect4_efficiency import Connect4Efficiency
+from zerolab.studies.interface import SCALES
+
+RUN = [Step(cost, strong, 0.01, 0) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
+
+
+def test_accuracy_at_a_cost_is_the_mean_over_its_last_fifth():
+    assert accuracy_at(RUN, 20.0) == pytest.approx((0.62 + 0.7) / 2)
+    assert accuracy_at(RUN, 40.0) == pytest.approx((0.64 + 0.6) / 2)
+    assert accuracy_at(RUN, 5.0) == 0.5  # before the first measurement
+
+
+def test_cost_is_that_of_the_first_iteration_that_is_accurate_enough():
+    assert cost_to_reach(RUN, 0.5) == 10.0
+    assert cost_to_reach(RUN, 0.6) == 20.0
+    assert cost_to_reach(RUN, 0.71) is None
+    assert peak(RUN) == 0.7
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_is_left_out_is_the_only_difference(scale):
+    runs = {
+        run.factors["variant"]: run.settings
+        for run in Connect4Efficiency().design(scale).runs
+        if run.factors["seed"] == 0 and run.part == "training"
+    }
+    whole = runs[EXTENDED].model_dump()
+    for name, variant in VARIANTS.items():
+        if variant.is_ablation and name in runs:
+            other = runs[name].model_dump()
+            groups = [key for key in whole if whole[key] != other[key]]
+            assert groups in (["learn"], ["network"]), name
+            (group,) = groups
+            differing = [key for key in whole[group] if whole[group][key] != other[group][key]]
+            assert len(differing) == 1, name
+
+
+def test_nothing_is_learnt_from_the_games_that_training_is_measured_on():
+    positions = Connect4Efficiency().design("mini").positions
+    assert {each.label: each.settings.seed for each in positions} == {"v1": 0, "v2": 0, "hard": 1}
+    assert min(each.count for each in positions if each.label != "hard") >= 200_000

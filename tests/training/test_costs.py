@@ -1,0 +1,210 @@
+"""What runs cost: sums by hand, reference machines, levels of accuracy."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.networks.flops import evaluation_flops, sample_flops
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve, saved_settings
+from zerolab.training.costs.accounting import cost_to_reach, run_costs
+from zerolab.training.costs.measuring import Subject
+from zerolab.training.costs.moves import move_kind
+from zerolab.training.costs.reference import (
+    CostReference,
+    Machine,
+    MeasuredMove,
+    read_reference,
+    reference_to_extend,
+    write_reference,
+)
+from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord, SelfPlayRecord
+
+MACHINE = Machine(processor="one", device="cpu", precision="float32", cores=2)
+
+
+def self_play(iteration, **changes):
+    fields = {
+        "iteration": iteration, "wall_seconds": 10.0, "games": 5, "distinct_games": 4,
+        "positions": 40, "simulations": 320, "evaluated": 200, "deduplicated": 60, "cached": 40,
+        "terminal": 20, "wall_select_seconds": 1, "wall_evaluate_seconds": 1,
+        "wall_backup_seconds": 1,
+    }  # fmt: skip
+    return SelfPlayRecord.model_validate(fields | changes)
+
+
+def learn(iteration):
+    return LearnRecord(
+        iteration=iteration, wall_seconds=4.0, samples=100, window=40, loss={"policy": 1.0}
+    )
+
+
+def gate(iteration):
+    return GateRecord(iteration=iteration, wall_seconds=1.0, accepted=True, elo=0.0)
+
+
+def accuracy(iteration, strong):
+    shares = {
+        f"{player}_{measure}{end}": strong
+        for player in ("network", "search")
+        for measure in ("strong", "weak")
+        for end in ("", "_low", "_high")
+    }
+    fields = {"iteration": iteration, "wall_seconds": 2.0, "network": iteration, "positions": 9}
+    return AccuracyRecord.model_validate(fields | shares)
+
+
+def made_run(path, records, *changes, preset="smoke"):
+    run = RunFolder.create(path, resolve(None, preset, list(changes)).model_dump())
+    run.commit(run.progress, [record.line() for record in records])
+    return run
+
+
+@pytest.fixture
+def run(tmp_path):
+    records = [
+        *(self_play(1), learn(1), gate(1), accuracy(1, 0.5)),
+        *(self_play(2, plies=50, evaluated=300), learn(2), gate(2), accuracy(2, 0.7)),
+        *(self_play(3), learn(3), gate(3), accuracy(3, 0.6)),
+    ]
+    return made_run(tmp_path / "run", records, "iterations=3")
+
+
+def reference_for(run, milliseconds=3.0, simulations=8.0):
+    kind = move_kind(saved_settings(run), 0)
+    measured = MeasuredMove(
+        kind=kind, milliseconds=milliseconds, low=2.0, high=4.0, rounds=6, moves=100,
+        simulations_per_move=simulations, parallel_games=512,
+    )  # fmt: skip
+    return CostReference(machine=MACHINE, moves=(measured,))
+
+
+def test_costs_add_up(run):
+    first, second, third = run_costs(run)
+    assert (first.games, first.moves, first.simulations, first.samples) == (5, 40, 320, 100)
+    assert (third.games, third.moves, third.simulations, third.samples) == (15, 130, 960, 300)
+    assert (third.evaluated, third.avoided, third.terminal) == (700, 300, 60)
+    assert second.seconds == {"selfplay": 20, "learn": 8, "gate": 2, "accuracy": 4}
+    assert [each.strong for each in (first, second, third)] == [0.5, 0.7, 0.6]
+    network, game = saved_settings(run).network, parse_game(saved_settings(run).game)
+    assert third.selfplay_flops == 700 * evaluation_flops(network, game)
+    assert third.learn_flops == 300 * sample_flops(network, game)
+    assert third.reference_hours is None
+
+
+def test_a_network_that_grows_costs_what_each_size_does(tmp_path):
+    """Games of iteration 2 are by network 1; only network 2 is larger, and learning it is."""
+    changes = "network={name='resnet', filters=4}", "growth={name='net2net', after=[1]}"
+    records = [self_play(1), learn(1), gate(1), self_play(2), learn(2), gate(2), self_play(3)]
+    run = made_run(tmp_path / "run", records, "iterations=3", *changes)
+    _, second, third = run_costs(run)
+    small, game = saved_settings(run).network, parse_game(saved_settings(run).game)
+    large = small.grown(2)
+    assert second.selfplay_flops == 400 * evaluation_flops(small, game)
+    assert third.selfplay_flops - second.selfplay_flops == 200 * evaluation_flops(large, game)
+    assert second.learn_flops == 100 * (sample_flops(small, game) + sample_flops(large, game))
+
+
+def test_hours_are_milliseconds_of_a_move_times_moves(run):
+    costs = run_costs(run, reference_for(run))
+    moves = [40, 80, 120]  # in the second iteration, 40 searches were shared by 50 moves
+    expected = [3.0 * count / 3_600_000 for count in moves]
+    assert [each.reference_hours for each in costs] == pytest.approx(expected)
+    fewer = run_costs(run, reference_for(run, simulations=4.0))  # as where results are proven
+    assert fewer[-1].reference_hours == pytest.approx(2 * expected[-1])
+
+
+def test_levels_are_reached_where_they_are_first_measured(run):
+    costs = run_costs(run)
+    reached = cost_to_reach(costs, [0.5, 0.55, 0.7, 0.71])
+    assert [each and each.iteration for each in reached.values()] == [1, 2, 2, None]
+    assert reached[0.7] is costs[1]
+
+
+def test_a_run_under_way(tmp_path):
+    run = made_run(tmp_path / "run", [self_play(1), learn(1), gate(1), self_play(2)])
+    costs = run_costs(run)
+    assert [(each.moves, each.samples) for each in costs] == [(40, 100), (80, 100)]
+    empty = made_run(tmp_path / "empty", [])
+    with pytest.raises(UserError, match="no finished stage yet"):
+        run_costs(empty)
+
+
+def test_learning_from_solved_positions_is_learning_alone(tmp_path):
+    solved = "supervised.positions=solved.parquet"
+    run = made_run(tmp_path / "run", [learn(1), learn(2)], solved, preset="supervised")
+    _, last = run_costs(run, CostReference(machine=MACHINE))
+    assert (last.moves, last.selfplay_flops, last.reference_hours) == (0, 0, 0)
+    assert last.samples == 200
+    assert last.learn_flops > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "is_other"),
+    [
+        ('search.selection={name="puct", c=2.0}', False),
+        ('search.fpu={name="fixed", value=0.5}', True),
+        ("search.discount=0.9", False),
+        ("selfplay.parallel_games=64", False),
+        ("network.channels=9", True),
+        ("search.simulations=9", True),
+        ("search.deduplicate=false", True),
+        ("game=gobang:4x4:3", True),
+    ],
+)
+def test_what_a_move_costs_depends_on(change, is_other):
+    plain, changed = (move_kind(resolve(None, "smoke", each), 0) for each in ([], [change]))
+    assert (plain != changed) == is_other
+
+
+def test_numbers_of_a_rule_change_no_work():
+    one, other = (
+        move_kind(resolve(None, "connect4-baseline", [f"search.fpu.value={value}"]), 0)
+        for value in (0.1, 0.9)
+    )
+    assert one == other
+
+
+def test_moves_are_measured_where_there_are_games(run):
+    with pytest.raises(UserError, match="has no games of self-play"):
+        Subject.of(run, 0)
+
+
+def test_a_reference_is_read_back(run, tmp_path):
+    path, reference = tmp_path / "machine.json", reference_for(run)
+    write_reference(path, reference)
+    assert read_reference(path) == reference
+    again = reference_for(run, milliseconds=2.5).moves[0]
+    extended = reference_to_extend(path, MACHINE).extended(again)
+    assert extended.moves == (again,)
+    with pytest.raises(UserError, match='processor = "one", this one has "two"'):
+        reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
+
+
+def test_a_network_that_was_not_measured(run, tmp_path):
+    other = made_run(tmp_path / "other", [self_play(1)], "network.channels=9")
+    with pytest.raises(UserError, match=r"conv \(channels 9\), gobang:3x3:3, 8 sim") as e:
+        run_costs(other, reference_for(run))
+    assert "zerolab cost --measure" in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{", "is damaged"),
+        ("[]", "is no table"),
+        ("{}", "names no schema version"),
+        (json.dumps({"schema_version": 2}), "newer than"),
+        (json.dumps({"schema_version": 1}), "machine is missing"),
+    ],
+)
+def test_damaged_references(content, expected, tmp_path):
+    path = tmp_path / "machine.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=expected):
+        read_reference(path)
