@@ -87,8 +87,9 @@ def main(folder: str) -> None:
 def latest_network(run: RunFolder) -> Network:
     """Return the run's latest network."""
     settings = playable(run)
-    network = build_network(settings.network, parse_game(settings.game), settings.seed)
-    load_weights(network, run.load_weights(run.networks()[-1]))
+    latest = run.networks()[-1]
+    network = build_network(settings.network_of(latest), parse_game(settings.game), settings.seed)
+    load_weights(network, run.load_weights(latest))
     return network
 
 

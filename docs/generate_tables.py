@@ -29,7 +29,7 @@ from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, 
 from zerolab.core.config import Choice
 from zerolab.core.setting_docs import describe
 from zerolab.league.settings import LeagueSettings
-from zerolab.networks.catalogue import HEADS, NETWORKS
+from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
@@ -348,6 +348,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),
     "league": league,
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),

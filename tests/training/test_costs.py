@@ -96,6 +96,19 @@ def test_costs_add_up(run):
     assert third.reference_hours is None
 
 
+def test_a_network_that_grows_costs_what_each_size_does(tmp_path):
+    """Games of iteration 2 are by network 1; only network 2 is larger, and learning it is."""
+    changes = "network={name='resnet', filters=4}", "growth={name='net2net', after=[1]}"
+    records = [self_play(1), learn(1), gate(1), self_play(2), learn(2), gate(2), self_play(3)]
+    run = made_run(tmp_path / "run", records, "iterations=3", *changes)
+    _, second, third = run_costs(run)
+    small, game = saved_settings(run).network, parse_game(saved_settings(run).game)
+    large = small.grown(2)
+    assert second.selfplay_flops == 400 * evaluation_flops(small, game)
+    assert third.selfplay_flops - second.selfplay_flops == 200 * evaluation_flops(large, game)
+    assert second.learn_flops == 100 * (sample_flops(small, game) + sample_flops(large, game))
+
+
 def test_hours_are_milliseconds_of_a_move_times_moves(run):
     costs = run_costs(run, reference_for(run))
     moves = [40, 80, 120]  # in the second iteration, 40 searches were shared by 50 moves

@@ -12,7 +12,7 @@ Layer      What its plug-ins register
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
            (`search.interface`), budgets (`search.budgets.interface`)
-networks   architectures, heads
+networks   architectures, heads, ways in which networks grow
 agents     agent kinds
 training   losses, optimisers, schedules, gates, replay windows, ways of merging, and what else the
            iteration loop chooses from

@@ -6,12 +6,15 @@ only `network` imports what it builds with.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import field_validator
 
 from zerolab.core.config import Choice, choices_among
-from zerolab.core.errors import quoted
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, import_modules
 from zerolab.networks.heads.interface import HEADS, Answer, Head, missing_answer
 from zerolab.rules.interface import Game
@@ -48,6 +51,33 @@ class NetworkSettings(Choice):
     def network(self, game: Game) -> Network:
         """Return a new network for a game, its weights drawn from torch's generator."""
         raise NotImplementedError
+
+    def grown(self, factor: int) -> NetworkSettings:
+        """Return the settings of a network with so many times the filters.
+
+        Raises UserError for an architecture that does not grow, or not so far.
+        """
+        growing = [name for name, kind in NETWORKS.items() if _grows(kind)]
+        raise UserError(
+            f"network = {quoted(self.name)} does not grow: expected"
+            f" {' or '.join(map(quoted, growing))}"
+        )
+
+    def widened(
+        self,
+        fresh: Mapping[str, NDArray[Any]],
+        former: Mapping[str, NDArray[Any]],
+        random: np.random.Generator,
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return weights for this network that compute what those of a smaller one do, by name.
+
+        `fresh` are any weights of this network. For architectures that grow.
+        """
+        raise NotImplementedError
+
+
+def _grows(kind: type[NetworkSettings]) -> bool:
+    return kind.grown is not NetworkSettings.grown
 
 
 NETWORKS: Registry[type[NetworkSettings]] = Registry("network")

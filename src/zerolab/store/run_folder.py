@@ -173,9 +173,19 @@ class RunFolder:
     def _unfinished_path(self, iteration: int) -> Path:
         return self.path / "unfinished" / f"{iteration:04}.npz"
 
-    def save_network(self, iteration: int, weights: Arrays, optimizer: Arrays) -> None:
-        """Save a network and the state of its optimiser."""
-        about = {**self._about(iteration), "network": self.config.get("network", {})}
+    def save_network(
+        self,
+        iteration: int,
+        weights: Arrays,
+        optimizer: Arrays,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Save a network and the state of its optimiser.
+
+        `settings` are the network's own; by default, those of the run.
+        """
+        network = self.config.get("network", {}) if settings is None else settings
+        about = {**self._about(iteration), "network": network}
         save_arrays(self._optimizer_path(iteration), _OPTIMIZER, optimizer, **about)
         save_arrays(self.weights_path(iteration), _WEIGHTS, weights, **about)
         self._latest["networks"] = iteration

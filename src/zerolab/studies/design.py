@@ -24,6 +24,8 @@ Level = str | int | float
 """What a factor is set to in a run."""
 
 _KEY_LENGTH = 16
+_LATER = {"growth.name": "none", "league": None}
+"""Settings that came after studies had been run, with the values that change nothing."""
 
 NOT_MADE_YET = "not made yet"
 """In plans, in place of the digest of solved positions."""
@@ -98,10 +100,15 @@ def run_key(settings: TrainSettings) -> str:
 
     That is neither the name of the preset nor the number of threads; what solved positions hold
     follows from the name of their file, see `PlannedPositions`. What is empty is left out, so
-    that a later list of options, which nobody has used, changes no key.
+    that a later list of options, which nobody has used, changes no key; so are later choices that
+    leave runs as they were.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
-    known = {key: value for key, value in flat(data) if value not in ([], {}, ())}
+    known = {
+        key: value
+        for key, value in flat(data)
+        if value not in ([], {}, ()) and (key, value) not in _LATER.items()
+    }
     del known["selfplay.threads"]
     known.pop("supervised.digest", None)
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]

@@ -96,7 +96,8 @@ class TrainingContext:
     def save_network(self, iteration: int) -> None:
         """Save the learner's network and the state of its optimiser."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
-        self.run.save_network(iteration, weights, optimizer)
+        about = self.settings.network_of(iteration).model_dump(mode="json")
+        self.run.save_network(iteration, weights, optimizer, about)
 
     def add_to_window(self, examples: Examples) -> None:
         """Add the examples of the latest iteration; the oldest may leave the window."""

@@ -59,6 +59,11 @@ class Learner:
         self._average = WeightAverage(network, settings.average) if settings.average else None
 
     @property
+    def parameters(self) -> int:
+        """The number of weights and biases that are learnt."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    @property
     def columns(self) -> frozenset[Column]:
         """The facts with an entry per action that the targets of the network's heads depend on."""
         needed = (head.columns(self.targets) for head in self.network.kinds.values())

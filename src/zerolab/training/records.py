@@ -150,6 +150,8 @@ class LearnRecord(Record):
     merged: Positions | None = None
     """Positions of the iteration's games that were merged into equal ones; absent without
     merging."""
+    parameters: Annotated[int, Unit("weights")] | None = None
+    """Weights and biases of the network; absent where it never grows."""
     loss: dict[str, float]
     """Means over the last epoch, by name: the error of every head, what the loss makes of those of
     policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. An epoch

@@ -11,7 +11,7 @@ from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
 from zerolab.league.settings import Evolution
-from zerolab.networks.catalogue import LOSSES, NETWORKS
+from zerolab.networks.catalogue import GROWTHS, LOSSES, NETWORKS, NetworkSettings
 from zerolab.networks.heads.interface import TargetOptions
 from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -211,6 +211,9 @@ class TrainSettings(Settings):
     """How the first iterations of self-play are searched."""
     network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
+    growth: choice_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
+    """How the network grows: after some iterations, what these settings say of it is multiplied.
+    [Clausen2021], growing network: reinitialise."""
     learn: LearnSettings = LearnSettings()
     """How the network is trained."""
     gate: choice_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
@@ -230,6 +233,11 @@ class TrainSettings(Settings):
     says (`fresh_optimizer`, [AZG] with PyTorch). [Wang2019]: mirrored_policy, in Connect Four;
     [Wang2020a]: probably absolute_winner, in Gobang. Of solved positions: losses of the first
     player to move are labelled draws (`losses_as_draws`, [ClausenCode])."""
+
+    def network_of(self, iteration: int) -> NetworkSettings:
+        """Return the settings of the network of an iteration, 0 for the untrained one."""
+        settings: NetworkSettings = self.growth.network(self.network, iteration)
+        return settings
 
     @property
     def targets(self) -> TargetOptions:
@@ -291,6 +299,20 @@ class TrainSettings(Settings):
                 f" {last}, beyond the {self.iterations} iterations of the run: expected a shorter"
                 " one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _growth_fits(self) -> TrainSettings:
+        last = self.growth.last
+        if last is not None and last >= self.iterations:
+            raise ValueError(
+                f"growth.after ends with {last}, and nothing is learnt after iteration"
+                f" {self.iterations} of the run: expected earlier ones"
+            )
+        try:
+            self.network_of(self.iterations)
+        except UserError as error:
+            raise ValueError(f"growth = {quoted(self.growth.name)}: {error}") from None
         return self
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ from zerolab.agents.policy_player import PolicyPlayer
 from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.core.config import Settings, choice_among, validate
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings, build_network
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.search.interface import playouts
@@ -45,7 +45,13 @@ class PlayableRun(Settings):
     game: str
     seed: int
     network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    growth: choice_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     search: SearchSettings = SearchSettings()
+
+    def network_of(self, iteration: int) -> NetworkSettings:
+        """Return the settings of the network of an iteration; see `Growth.network`."""
+        settings: NetworkSettings = self.growth.network(self.network, iteration)
+        return settings
 
 
 def playable(run: RunFolder) -> PlayableRun:
@@ -60,7 +66,7 @@ def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
 
     settings = playable(run)
     game = parse_game(settings.game)
-    network = build_network(settings.network, game, settings.seed)
+    network = build_network(settings.network_of(iteration), game, settings.seed)
     load_weights(network, run.load_weights(iteration))
     return NetworkEvaluator(network, game)
 
@@ -82,7 +88,8 @@ def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = N
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
     weights = run.weights_digest(iteration)
-    facts = [weights, settings.network.model_dump(), chosen.model_dump(exclude={"noise"})]
+    network = settings.network_of(iteration).model_dump()
+    facts = [weights, network, chosen.model_dump(exclude={"noise"})]
 
     def evaluator() -> NetworkEvaluator:
         return _EVALUATORS.load(run, iteration, weights)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from zerolab.core.config import validate
 from zerolab.networks.settings import NETWORKS, NetworkSettings
+from zerolab.networks.widening import widened_resnet
 from zerolab.rules import encoding
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
@@ -27,7 +32,8 @@ class ResnetSettings(NetworkSettings):
     """Residual blocks. [Clausen2021]: 5, 10 and 20. [Hongcharoen2018]: 4."""
 
     filters: int = Field(default=64, ge=1, le=4096)
-    """Filters of each convolution. [Clausen2021]: 128. [Hongcharoen2018]: 256."""
+    """Filters of each convolution. [Clausen2021]: 128; growing network: 16 at first.
+    [Hongcharoen2018]: 256."""
 
     squeeze_excite: int = Field(default=0, ge=0)
     """Ratio by which gates squeeze the filters; 0 builds none. [Clausen2021], extended: 16."""
@@ -59,6 +65,19 @@ class ResnetSettings(NetworkSettings):
             for head, layers in zip(self.heads, reversed(last), strict=True)
         ]
         return Network(nn.Sequential(stem, nn.ReLU(), *blocks), readers)
+
+    def grown(self, factor: int) -> ResnetSettings:
+        """See `NetworkSettings.grown`."""
+        return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
+
+    def widened(
+        self,
+        fresh: Mapping[str, NDArray[Any]],
+        former: Mapping[str, NDArray[Any]],
+        random: np.random.Generator,
+    ) -> Mapping[str, NDArray[Any]]:
+        """See `NetworkSettings.widened`."""
+        return widened_resnet(fresh, former, random)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
         """Return what follows a head's convolution."""

@@ -76,7 +76,9 @@ def _fresh_positions(settings: TrainSettings) -> float:
 
 def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
     """Return about how many seconds a run takes on one core; see `work_of`."""
-    work, flops = work_of(settings, solved), forward_flops(settings)
+    work = work_of(settings, solved)
+    sizes = [forward_flops(settings, each) for each in range(settings.iterations)]
+    flops = sum(sizes) / len(sizes)  # self-play is by the network of the iteration before
     played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
     learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
@@ -86,7 +88,8 @@ def tournament_seconds(tournament: PlannedTournament) -> float:
     """Return about how many seconds a tournament takes on one core."""
     runs = [run.settings for run in tournament.entrants.values()]
     moves = [
-        each.search.simulations * (_SIMULATION_SECONDS + forward_flops(each) / _FLOPS)
+        each.search.simulations
+        * (_SIMULATION_SECONDS + forward_flops(each, each.iterations) / _FLOPS)
         for each in runs
     ]
     moves += [_AGENT_SECONDS] * len(tournament.agents)
@@ -99,14 +102,14 @@ def run_bytes(settings: TrainSettings) -> float:
     game = parse_game(settings.game)
     actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
     position = 8 * words + 4 * actions + 20
-    weights = 4 * _weights(settings.network, game)
+    weights = 4 * _weights(settings.network_of(settings.iterations), game)
     networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
 
-def forward_flops(settings: TrainSettings) -> float:
-    """Return the floating-point operations of evaluating one position."""
-    return float(evaluation_flops(settings.network, parse_game(settings.game)))
+def forward_flops(settings: TrainSettings, iteration: int) -> float:
+    """Return the floating-point operations of evaluating one position with a run's network."""
+    return float(evaluation_flops(settings.network_of(iteration), parse_game(settings.game)))
 
 
 @cache

@@ -12,7 +12,7 @@ from zerolab.networks.heads.interface import Answer
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
-from zerolab.training.costs.moves import move_kind, network_of
+from zerolab.training.costs.moves import move_kind
 from zerolab.training.costs.reference import CostReference
 from zerolab.training.records import (
     AccuracyRecord,
@@ -166,7 +166,7 @@ def _with_learning(
 ) -> IterationCost:
     from zerolab.networks.flops import sample_flops  # noqa: PLC0415  loads torch
 
-    each = sample_flops(network_of(settings, record.iteration), parse_game(settings.game))
+    each = sample_flops(settings.network_of(record.iteration), parse_game(settings.game))
     return cost._replace(
         samples=cost.samples + record.samples,
         learn_flops=cost.learn_flops + record.samples * each,
@@ -180,7 +180,7 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)
     more: tuple[Answer, ...] = tuple(sorted(search.wanted))
-    network, game = network_of(settings, player), parse_game(settings.game)
+    network, game = settings.network_of(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_READ, *more))
 
 

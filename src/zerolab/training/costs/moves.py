@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from zerolab.core.config import Settings
-from zerolab.networks.settings import NetworkSettings
 from zerolab.search.settings import SearchSettings
 from zerolab.training.settings import TrainSettings
 
@@ -37,17 +36,11 @@ class MoveKind(Settings):
         return f"{self.network.get('name')} ({numbers}), {self.game}, {simulations} simulations"
 
 
-def network_of(settings: TrainSettings, iteration: int) -> NetworkSettings:
-    """Return the settings of the network that an iteration trains; 0 is the untrained one."""
-    network: NetworkSettings = settings.network
-    return network
-
-
 def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
     """Return what moves are that a run's network of an iteration makes."""
     return MoveKind(
         game=settings.game,
-        network=_as_json(network_of(settings, iteration).model_dump()),
+        network=_as_json(settings.network_of(iteration).model_dump()),
         search=_as_json(_work(settings.search)),
     )
 

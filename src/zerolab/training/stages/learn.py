@@ -8,6 +8,7 @@ from typing import Any
 from zerolab.core.threads import available_cores
 from zerolab.networks.threads import torch_threads
 from zerolab.training.context import TrainingContext
+from zerolab.training.growing import load_best
 from zerolab.training.learning_log import Learned
 from zerolab.training.records import LearnRecord, Record
 from zerolab.training.settings import LearnSettings
@@ -31,11 +32,9 @@ class Learn(Stage):
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
         progress = context.progress
+        load_best(context)
         batches = context.learner.steps(context.window)
         seconds = context.begin("learn", batches, "batches")
-        best = progress.best
-        optimizer = context.defects.carried(context.run.load_optimizer(best))
-        context.learner.load(context.run.load_weights(best), optimizer)
         with torch_threads(available_cores()):
             learned = context.learner.learn(
                 context.window,
@@ -52,6 +51,7 @@ class Learn(Stage):
                 samples=learned.samples,
                 window=len(context.window),
                 merged=context.window.merged,
+                parameters=context.learner.parameters if context.settings.growth.last else None,
                 loss=learned.losses,
                 **_details(context.settings.learn, learned),
             )

@@ -1,0 +1,119 @@
+"""Networks that grow: which size comes when, and wider ones that compute what they did before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import GROWTHS, NETWORKS, build_network
+from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.rules.catalogue import parse_game
+
+GAME = parse_game("connect_four:4x4")
+HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
+
+
+def used(narrow, seed):
+    """Return a network whose weights, batch norms included, are all arbitrary."""
+    torch.manual_seed(seed)
+    network = build_network(narrow, GAME, seed)
+    with torch.no_grad():
+        for name, tensor in network.state_dict().items():
+            if "running_var" in name:
+                tensor.uniform_(0.5, 2)
+            elif tensor.is_floating_point():
+                tensor.add_(torch.randn_like(tensor) * 0.3)
+    return network
+
+
+def widened(network, narrow, factor, seed):
+    wider = narrow.grown(factor)
+    larger = build_network(wider, GAME, seed + 1)
+    fresh, former = weights_to_arrays(larger), weights_to_arrays(network)
+    load_weights(larger, wider.widened(fresh, former, np.random.default_rng(seed)))
+    return larger
+
+
+def planes(count=16):
+    return torch.randint(-1, 2, (count, 1, 4, 4), generator=torch.manual_seed(3)).float()
+
+
+@given(
+    blocks=st.integers(1, 2),
+    filters=st.integers(1, 9),
+    factor=st.integers(2, 4),
+    ratio=st.sampled_from((0, 1, 2, 5)),
+    kernel=st.sampled_from((1, 3)),
+    hidden=st.sampled_from((0, 5)),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_widened_network_computes_the_same(blocks, filters, factor, ratio, kernel, hidden, seed):
+    narrow = NETWORKS["resnet"](
+        blocks=blocks, filters=filters, squeeze_excite=ratio, head_kernel=kernel, head_filters=3,
+        hidden=hidden, heads=HEADS,
+    )  # fmt: skip
+    network = used(narrow, seed)
+    larger = widened(network, narrow, factor, seed)
+    assert weights_to_arrays(larger)["trunk.0.conv.weight"].shape[0] == factor * filters
+    boards = planes().double()
+    for mode in (False, True):  # batch statistics of copies are equal, too
+        expected = network.double().train(mode)(boards)
+        found = larger.double().train(mode)(boards)
+        for name in HEADS:
+            torch.testing.assert_close(found[name], expected[name], rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_no_two_copies_learn_the_same(ratio):
+    """Their gradients differ from the first step, in every layer that has copies."""
+    narrow = NETWORKS["resnet"](blocks=2, filters=6, squeeze_excite=ratio)
+    larger = widened(used(narrow, 1), narrow, 2, 1).train()
+    predictions = larger(planes(64))
+    sum(each.square().sum() for each in predictions.values()).backward()
+    for name, parameter in larger.named_parameters():
+        if name.startswith("trunk") and parameter.ndim > 1:
+            rows = parameter.grad.flatten(1)
+            same = (rows[:, None] - rows[None]).abs().amax(dim=2) < 1e-6 * rows.abs().max()
+            alive = rows.abs().amax(dim=1) > 0  # a ReLU may have silenced a squeezed unit
+            assert not (same & ~torch.eye(len(rows), dtype=bool) & alive).any(), name
+
+
+def test_sizes_change_after_the_given_iterations():
+    growth = GROWTHS["reinitialise"]()
+    first = NETWORKS["resnet"](filters=16)
+    sizes = {k: growth.network(first, k).filters for k in (0, 4, 5, 8, 9, 16, 17, 32, 33, 99)}
+    assert sizes == {0: 16, 4: 16, 5: 32, 8: 32, 9: 64, 16: 64, 17: 128, 32: 128, 33: 256, 99: 256}
+    assert GROWTHS["none"]().network(first, 99) is first
+
+
+def test_numbers_of_parameters_by_hand():
+    """Of 3x3 convolutions with batch norm, and heads of one filter that read 16 cells."""
+    growth = GROWTHS["net2net"](after=(1,), factor=3)
+    first = NETWORKS["resnet"](blocks=1, filters=2, head_filters=1, hidden=0)
+
+    def by_hand(filters):
+        trunk = 9 * filters + 2 * 9 * filters**2 + 3 * 2 * filters
+        heads = 2 * (filters + 2) + (16 * 4 + 4) + (16 * 1 + 1)
+        return trunk + heads
+
+    for iteration, filters in ((1, 2), (2, 6)):
+        network = build_network(growth.network(first, iteration), GAME, 0)
+        assert sum(each.numel() for each in network.parameters()) == by_hand(filters)
+
+
+def test_what_cannot_grow_is_refused():
+    with pytest.raises(UserError, match='"conv" does not grow: expected "resnet"'):
+        GROWTHS["net2net"](after=(1,)).network(NETWORKS["conv"](), 2)
+    with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):
+        GROWTHS["net2net"](after=(1, 2)).network(NETWORKS["resnet"](filters=2048), 3)
+
+
+def test_networks_that_are_new_in_different_iterations_differ():
+    settings = NETWORKS["resnet"](blocks=1, filters=2)
+    first, later = (weights_to_arrays(build_network(settings, GAME, 7, k)) for k in (0, 3))
+    assert any((first[name] != later[name]).any() for name in first)

@@ -1,0 +1,133 @@
+"""Runs whose network grows: every network loads in its size, resumed or not, gated or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_averaging import KilledError, Killing, learn_lines
+from test_resume import contents
+
+from zerolab.agents.kinds.run import load_evaluator, run_agent
+from zerolab.agents.options import NetworkOptions
+from zerolab.core.errors import UserError
+from zerolab.play.match import play_match
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import run_key
+from zerolab.studies.engine.estimate import run_bytes, run_seconds
+from zerolab.training.configure import resolve
+from zerolab.training.gates import WinRate
+from zerolab.training.stages import learn
+from zerolab.training.trainer import Trainer
+
+GAME = "connect_four:4x4"
+SMALL = [
+    "iterations=4",
+    "selfplay.episodes=4",
+    "gate=always",
+    "final_evaluation.games=0",
+    "network={name='resnet', blocks=1, filters=4, squeeze_excite=2, head_filters=1, hidden=0}",
+    "learn.average=0.5",
+]
+"""A run of seconds; the average of weights is something that growing has to begin anew, too."""
+
+
+@pytest.fixture(autouse=True)
+def one_core(monkeypatch):
+    """Threads that wait for each other would slow tests that run beside others."""
+    monkeypatch.setattr(learn, "available_cores", lambda: 1)
+
+
+def chosen(growth, *assignments):
+    return resolve(GAME, "smoke", [*SMALL, f"growth={growth}", *assignments])
+
+
+def train(folder, settings, reporter=None):
+    if folder.exists():
+        run = RunFolder.open(folder)
+    else:
+        run = RunFolder.create(folder, settings.model_dump(mode="json"))
+    with run.locked():
+        Trainer(run, settings, reporter).train()
+    return run
+
+
+def filters(run):
+    return {
+        number: len(run.load_weights(number)["trunk.0.conv.weight"]) for number in run.networks()
+    }
+
+
+TWICE = {"reinitialise": "after=[1, 3], epochs=3", "net2net": "after=[1, 3]"}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_run_that_grows_twice_and_is_killed_ends_with_the_same_bytes(tmp_path, name):
+    settings = chosen(f"{{name='{name}', {TWICE[name]}}}")
+    undisturbed = train(tmp_path / "undisturbed", settings)
+    for moment in ((2, "learn"), (3, "self-play"), (4, "learn")):
+        with pytest.raises(KilledError):
+            train(tmp_path / "killed", settings, Killing(*moment))
+    train(tmp_path / "killed", settings)
+    assert contents(tmp_path / "killed") == contents(undisturbed.path)
+    assert filters(undisturbed) == {0: 4, 1: 4, 2: 8, 3: 8, 4: 16}
+    lines = learn_lines(undisturbed)
+    sizes = [line["parameters"] for line in lines]
+    assert sizes[1] == sizes[2]
+    assert sizes[0] < sizes[1] < sizes[3]
+    epochs = [len(line["epoch_losses"]) for line in lines]
+    assert epochs == ([2, 3, 2, 3] if name == "reinitialise" else [2] * 4)
+    _all_networks_play(undisturbed)
+
+
+def _all_networks_play(run):
+    game = parse_game(GAME)
+    states = host.start(game)[None]
+    answers = [load_evaluator(run, number).evaluate(states)[0] for number in run.networks()]
+    assert all(np.isfinite(each).all() for each in answers)
+    policies = NetworkOptions(simulations=0)
+    first, last = (run_agent(run, number, policies) for number in (0, 4))
+    assert len(play_match(game, first, last, 2, seed=0).games) == 2
+
+
+def test_what_keeps_the_function_begins_with_the_best_network(tmp_path):
+    """With a tiny learning rate, network 2 has the weights of network 1; a new one has not."""
+    rate = ("learn.learning_rate=1e-7", "iterations=2", "learn.average=0.99", "learn.epochs=1")
+    said = {}
+    for name in TWICE:
+        settings = chosen(f"{{name='{name}', after=[1]}}", *rate)
+        run = train(tmp_path / name, settings)
+        former, grown = run.load_weights(1), run.load_weights(2)
+        said[name] = max(
+            np.abs(former[each] - grown[each][: len(former[each])]).max()
+            for each in ("trunk.0.conv.weight", "heads.policy.head.output.weight")
+        )
+    assert said["net2net"] < 1e-4 < said["reinitialise"]
+
+
+def test_a_candidate_after_a_rejection_grows_anew(tmp_path, monkeypatch):
+    """The best network stays the small one until a larger one is accepted."""
+    verdicts = iter([True, False, True])
+    monkeypatch.setattr(WinRate, "accepts", lambda *_: next(verdicts))
+    gate = ("gate={name='win_rate', games=2}", "iterations=3")
+    run = train(tmp_path / "run", chosen("{name='net2net', after=[1]}", *gate))
+    assert filters(run) == {0: 4, 1: 4, 3: 8}
+
+
+def test_settings_that_cannot_grow_are_refused():
+    with pytest.raises(UserError, match=r"growth.after ends with 4, and nothing is learnt after"):
+        chosen("{name='net2net', after=[1, 4]}")
+    with pytest.raises(UserError, match=r'growth = "net2net": .*"conv" does not grow'):
+        chosen("{name='net2net', after=[1]}", "network=conv")
+    with pytest.raises(UserError, match=r"filters = 8192: expected at most 4096"):
+        chosen("{name='net2net', after=[1]}", "network.filters=4096")
+    with pytest.raises(UserError, match="1 after 3: expected iterations in increasing order"):
+        chosen("{name='net2net', after=[3, 1]}")
+
+
+def test_studies_know_runs_that_grow():
+    plain, grows = chosen("none"), chosen("{name='net2net', after=[1]}")
+    assert run_key(plain) != run_key(grows)
+    assert run_seconds(plain) < run_seconds(grows)
+    assert run_bytes(plain) < run_bytes(grows)
