@@ -24,7 +24,7 @@ Level = str | int | float
 """What a factor is set to in a run."""
 
 _KEY_LENGTH = 16
-_LATER = {"growth.name": "none", "league": None}
+_LATER = {"growth.name": "none"}
 """Settings that came after studies had been run, with the values that change nothing."""
 
 NOT_MADE_YET = "not made yet"
@@ -110,7 +110,7 @@ def run_key(settings: TrainSettings) -> str:
         if value not in ([], {}, ()) and (key, value) not in _LATER.items()
     }
     del known["selfplay.threads"]
-    known.pop("supervised.digest", None)
+    known["supervised.digest"] = ""
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
