@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as trying
 from hypothesis import strategies as st
 
 from league.evolving import OPTIMUM, distance
@@ -123,6 +124,7 @@ class Policies:
     turns=st.integers(1, 30),
     seed=st.integers(0, 1000),
 )  # fmt: skip
+@trying(max_examples=40)
 def test_a_clock_is_never_overdrawn_and_every_move_gets_something(clock, thresholds, turns, seed):
     chosen = ClockSettings(**clock)
     slots = np.arange(len(thresholds))
