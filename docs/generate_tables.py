@@ -27,6 +27,8 @@ import zerolab.agents.specs
 from zerolab.agents.interface import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
 from zerolab.core.config import Choice
+from zerolab.core.setting_docs import describe
+from zerolab.league.settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
@@ -258,6 +260,18 @@ def settings() -> str:
     return "\n".join(f"{title}\n\n{markdown(headings, rows)}" for title, rows in sections.items())
 
 
+def league() -> str:
+    """Return the table of a league's settings, without those of its search, which runs have."""
+    rows = []
+    for each in describe(LeagueSettings):
+        if each.key.startswith("search.") or each.key in ("game", "network", "identity", "seed"):
+            continue
+        text = " ".join(filter(None, (each.description, each.papers)))
+        cells = [f"`{each.key}`", takes(each), shown(each.default), text]
+        rows.append([cell.replace("|", r"\|").replace("``", "`") for cell in cells])
+    return markdown(["key", "takes", "default", "what it does"], rows)
+
+
 def studies() -> str:
     """Return the table of the studies."""
     rows = [
@@ -336,6 +350,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "games": games,
     "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),
+    "league": league,
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "root-rules": lambda: choices(ROOT_RULE_SETTINGS),
     "losses": lambda: choices(LOSSES),

@@ -48,6 +48,7 @@ WORKING = {
         "--set",
         "iterations=1..2",
     ): ("--games --seed --folder --positions --preset --set"),
+    ("league", "gobang:3x3:3", "--games", "2"): "--seed --set --agent",
     ("bench", "tree"): "--rounds",
 }
 """Commands that would work if no mistake followed, and options to make mistakes with."""
@@ -67,6 +68,7 @@ WRONG = {
     "--plies": ["x", "1", "9:1", f"{DIGITS}:", LONG],
     "--rounds": ["0", "-1", "x", DIGITS],
     "--side": ["third", LONG],
+    "--agent": ["random", "mcts:5", "nowhere", "nowhere@1", LONG, BROKEN],
     "--against": ["me", LONG],
     "--sprt": ["x", LONG],
     "--no-such-option": ["", "1", LONG],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -71,3 +72,48 @@ def test_wrong_input_is_answered_in_one_line(arguments, complaint, capsys):
     assert complaint in answer.err
     assert answer.out == ""
     assert len(answer.err.splitlines()) == 1
+
+
+def test_without_bitbully_the_builtin_solver_works_and_one_line_names_the_extra(
+    monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "bitbully", None)
+    # Six columns are full but for a cell each, nobody has won, and the last column is empty.
+    moves = [
+        0,
+        1,
+        0,
+        1,
+        1,
+        0,
+        1,
+        0,
+        0,
+        1,
+        2,
+        3,
+        2,
+        3,
+        3,
+        2,
+        3,
+        2,
+        2,
+        3,
+        4,
+        5,
+        4,
+        5,
+        5,
+        4,
+        5,
+        4,
+        4,
+        5,
+    ]
+    line = ",".join(map(str, moves))
+    assert main(["solve", "connect_four:6x7", "--moves", line, "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["nodes"] > 0
+    assert len(output.err.splitlines()) == 1
+    assert "zerolab[oracle]" in output.err

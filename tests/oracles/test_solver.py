@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from oracles.exhaustive import move_values, random_position
-from zerolab.core.errors import UserError
+from zerolab.core.errors import MissingExtraWarning
 from zerolab.oracles import kernels
 from zerolab.oracles import solver as solver_module
 from zerolab.oracles.catalogue import oracle_for
@@ -112,8 +112,11 @@ def test_late_positions_have_the_scores_of_bitbully():
 
 def test_the_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
-    with pytest.raises(UserError, match=r"zerolab\[oracle\]"):
-        oracle_for(Position.start("connect_four:6x7").game)
+    late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
+    with pytest.warns(MissingExtraWarning, match=r"zerolab\[oracle\]"):
+        oracle = oracle_for(late.game)
+    assert isinstance(oracle, Solver)
+    assert solve(late, oracle) == move_values(late)
 
 
 @pytest.mark.parametrize("budget", [Budget(nodes=1000), Budget(seconds=1e-9)])

@@ -9,7 +9,7 @@ from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.interface import SCALES
 
-RUN = [Step(cost, strong, 0.01, 0) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
+RUN = [Step(cost, strong, 0.01) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
 
 
 def test_accuracy_at_a_cost_is_the_mean_over_its_last_fifth():

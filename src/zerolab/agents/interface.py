@@ -97,6 +97,15 @@ class LeafPlayer(AsyncPlayer, Protocol):
 
 
 @runtime_checkable
+class SeatedPlayer(Player, Protocol):
+    """A player that plays differently from game to game."""
+
+    def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
+        """Take seats in the scheduled games of some numbers, int64[n]; called before `reset`."""
+        ...
+
+
+@runtime_checkable
 class ProgramPlayer(Protocol):
     """A player that runs an outside program."""
 

@@ -46,7 +46,6 @@ class SearchPlayer:
     ) -> None:
         self.name = name
         self.evaluator = evaluator
-        self.wanted = settings.wanted
         quiet = settings.noise.model_copy(update={"fraction": 0.0})
         self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
         self._game = game
@@ -71,15 +70,23 @@ class SearchPlayer:
 
     def start(self, games: int) -> None:
         """See `Player.start`."""
-        self.search = Search(self._game, self._settings, self.evaluator, games, self._threads)
+        self.search = self.new_search(games)
+        self.wanted = self.search.wanted
         actions = rules.actions(self._game)
         self.budget = self._budget_settings.new_budget(self._settings, games, actions)
         self._plies = np.zeros(games, np.int64)
         self._keys = np.zeros(games, np.uint64)
-        self.reset(np.arange(games))
+        self._begin(np.arange(games))
+
+    def new_search(self, games: int) -> Search:
+        """Return a search of as many games."""
+        return Search(self._game, self._settings, self.evaluator, games, self._threads)
 
     def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
+        self._begin(slots)
+
+    def _begin(self, slots: Slots) -> None:
         self._plies[slots] = 0
         states = np.repeat(host.start(self._game)[None], len(slots), axis=0)
         self.search.set_root(slots, states)

@@ -27,6 +27,7 @@ SUITES = {
     "learn": "learning.measure_learning",
     "train": "training.measure_training",
     "tournament": "tournament.measure_tournament",
+    "league": "league.measure_league",
 }
 """The functions of zerolab.bench that measure, by the names of suites."""
 

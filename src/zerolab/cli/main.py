@@ -25,6 +25,7 @@ COMMANDS = {
     "play": "play in the terminal against a run or another player",
     "match": "let two players play a match, with a sequential test if wanted",
     "tournament": "let everyone play everyone, and rate them",
+    "league": "let settings of the search evolve by playing each other",
     "gtp": "run a player as an engine of the Go Text Protocol",
     "solve": "find the exact value of every move in a position",
     "dataset": "collect solved positions on which to evaluate players",
@@ -69,12 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
-    from zerolab.cli.process import INTERRUPTED, drop_output
+    from zerolab.cli.process import INTERRUPTED, drop_output, warnings_in_one_line
     from zerolab.core.errors import UserError, one_line
 
     try:
         try:
-            _run(arguments)
+            with warnings_in_one_line():
+                _run(arguments)
         finally:
             sys.stdout.flush()
     except UserError as error:

@@ -11,9 +11,10 @@ import select
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -148,6 +149,32 @@ def prepare_streams() -> None:
             setattr(sys, name, stream)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show that an optional package is missing as messages are shown, once."""
+    from zerolab.core.errors import MissingExtraWarning
+
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_in_one_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, MissingExtraWarning):
+                print(f"zerolab: {message}", file=sys.stderr)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_in_one_line
+        warnings.simplefilter("once", MissingExtraWarning)
+        yield
 
 
 def drop_output() -> None:

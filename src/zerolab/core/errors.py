@@ -22,6 +22,14 @@ class UserError(Exception):
     """
 
 
+class MissingExtraError(UserError):
+    """An optional package is not installed; the message says which extra brings it."""
+
+
+class MissingExtraWarning(UserWarning):
+    """Something slower is used in place of an optional package that is not installed."""
+
+
 def quoted(value: object) -> str:
     """Return a value as messages quote it: on one line, at most about a hundred characters long.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import MissingExtraWarning, UserError
 from zerolab.core.processes import forked_after_import, serve_parent
 
 _AHEAD = 4  # items in hand for each process, so that none waits for the slowest
@@ -33,7 +34,7 @@ def in_order(
         return
     others = set(multiprocessing.active_children())
     context = forked_after_import(function.__module__)
-    pool = ProcessPoolExecutor(processes, context, initializer=serve_parent)
+    pool = ProcessPoolExecutor(processes, context, initializer=_start_worker)
     try:
         yield _results(pool, function, items, _AHEAD * processes)
     except BrokenProcessPool:
@@ -45,6 +46,11 @@ def in_order(
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    serve_parent()
+    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent has said so
 
 
 def _results(

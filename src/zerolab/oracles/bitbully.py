@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import MissingExtraError
 from zerolab.games.connect_four import ConnectFour
 from zerolab.oracles.interface import ILLEGAL, Oracle, best_of
 from zerolab.rules import host
@@ -30,12 +30,12 @@ class BitBullyOracle(Oracle):
     """
 
     def __init__(self) -> None:
-        """Load BitBully and its opening book; raise UserError if it is not installed."""
+        """Load BitBully and its opening book; raise MissingExtraError if it is not installed."""
         try:
             package: Any = importlib.import_module("bitbully")
             self._solver, self._board = package.BitBully(), package.Board
         except ImportError as error:
-            raise UserError(
+            raise MissingExtraError(
                 'connect_four:6x7 is solved by BitBully: install the extra "oracle", as in'
                 " pip install 'zerolab[oracle]'"
             ) from error

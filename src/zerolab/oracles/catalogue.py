@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
+from zerolab.core.errors import MissingExtraError, MissingExtraWarning
 from zerolab.oracles.bitbully import BITBULLY_GAME, BitBullyOracle
 from zerolab.oracles.interface import Oracle
 from zerolab.oracles.solver import MEMORY, UNLIMITED, Budget, Solver, SolverProgress
@@ -21,9 +23,13 @@ def oracle_for(
     """Return the fastest oracle for a game, or the built-in solver where `generic`.
 
     `budget` is per position. The built-in solver uses a table of `memory` MiB and calls `report` a
-    few times per second; an oracle that is faster needs none of them. Raises UserError if an extra
-    is missing.
+    few times per second; an oracle that is faster needs none of them. Where the extra of a faster
+    one is missing a MissingExtraWarning says so, and the built-in solver takes its place.
     """
     if not generic and type(game) is type(BITBULLY_GAME) and game == BITBULLY_GAME:
-        return BitBullyOracle()
+        try:
+            return BitBullyOracle()
+        except MissingExtraError as error:
+            told = f"{error}; meanwhile the built-in solver works, which needs late positions"
+            warnings.warn(told, MissingExtraWarning, stacklevel=2)
     return Solver(game, memory, budget, report)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Actions, Agent, AsyncPlayer, LeafPlayer, Player
+from zerolab.agents.interface import Actions, Agent, AsyncPlayer, LeafPlayer, Player, SeatedPlayer
 from zerolab.play.schedule import ScheduledGame
 from zerolab.search.interface import Evaluation, read
 
@@ -41,6 +41,7 @@ class PlayerPool:
         # Asked once: looking up what a protocol demands takes longer than a small batch.
         self.async_player = player if isinstance(player, AsyncPlayer) else None
         self.leaf_player = player if isinstance(player, LeafPlayer) else None
+        self.seated_player = player if isinstance(player, SeatedPlayer) else None
         self.pending = 0
         """Games that were submitted and are not decided."""
         self._engine_slots = np.full(slots, _FREE, np.int64)

@@ -101,19 +101,22 @@ def play_batches(
     slots: int,
     name: str,
     report: Callable[[SelfPlayProgress], None],
+    new_player: Callable[[], SelfPlayer] | None = None,
 ) -> Episodes:
     """Play batches of games, each in a thread with so many slots; see `play_episodes`.
 
     In the examples, what only the end of a game tells is still 0: some may be left unfinished.
+    `new_player` makes players other than those that play both sides alike.
     """
-    players: list[_SelfPlayer] = []
+    players: list[SelfPlayer] = []
 
-    def new_player() -> _SelfPlayer:
+    def next_player() -> SelfPlayer:
         cores = max(1, available_cores() // settings.threads)
-        players.append(_SelfPlayer(game, settings, search, evaluator, cores))
-        return players[-1]
+        made = new_player() if new_player else SelfPlayer(game, settings, search, evaluator, cores)
+        players.append(made)
+        return made
 
-    agent = Agent(name, new_player, game=game, evaluator=lambda: evaluator)
+    agent = Agent(name, next_player, game=game, evaluator=lambda: evaluator)
     setup = Setup(
         game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES, _GAME_PURPOSES
     )
@@ -136,7 +139,7 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
     return Episodes(examples, games, counts, seconds, sum(part.moves for part in parts))
 
 
-class _SelfPlayer(SearchPlayer):
+class SelfPlayer(SearchPlayer):
     """Searches both sides of its games in one tree each, with root noise.
 
     Its keys are uint64[n, 5], streams for the purposes above.
@@ -159,8 +162,12 @@ class _SelfPlayer(SearchPlayer):
     def start(self, games: int) -> None:
         """See `Player.start`."""
         super().start(games)
-        self._starts = RandomStarts(self._game, self._random_plies, games)
+        self._starts = self.new_starts(games)
         self._full = np.zeros(games, np.bool_)
+
+    def new_starts(self, games: int) -> RandomStarts:
+        """Return what decides which moves are random ones."""
+        return RandomStarts(self._game, self._random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
@@ -213,7 +220,7 @@ class _SearchedMoves:
 
     def decided(self, moves: Moves) -> None:
         """See `MoveObserver.decided`."""
-        assert isinstance(moves.player, _SelfPlayer)
+        assert isinstance(moves.player, SelfPlayer)
         count = len(moves.actions)
         self.count += count
         self._chunks.append(

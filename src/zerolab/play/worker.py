@@ -148,7 +148,9 @@ class Worker:
         """Set up the first position, and play the openings."""
         self._states[slots] = host.start(self._setup.game)
         self._plies[slots] = 0
-        for pool, taken, _ in self._by_pool(slots):
+        for pool, taken, rows in self._by_pool(slots):
+            if pool.seated_player:
+                pool.seated_player.seat(taken, self._numbers[slots[rows]])
             pool.player.reset(taken)
         openings = [game.opening for slot in slots if (game := self._games[slot])]
         for ply in range(max(map(len, openings))):

@@ -14,6 +14,7 @@ from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.rules.playouts import threads_for_playouts
 from zerolab.search import kernels, roots
+from zerolab.search.by_tree import TreeSettings
 from zerolab.search.cache import empty_cache
 from zerolab.search.interface import (
     Evaluation,
@@ -42,8 +43,9 @@ from zerolab.search.state import (
 )
 from zerolab.search.tie_break import TIE_BREAK_TYPES
 from zerolab.search.tree import FIRST_NODES, Forest, by_field, empty_forest, grown
-from zerolab.search.utility import WithDraws, ZeroSum
 from zerolab.search.waves import OneLeaf, SeveralLeaves, most_leaves
+
+_EQUAL = TreeSettings()
 
 
 class Search:
@@ -60,14 +62,22 @@ class Search:
         evaluator: Evaluator,
         slots: int,
         threads: int = 1,
+        by_tree: TreeSettings = _EQUAL,
     ) -> None:
-        """Make `slots` trees without roots; `threads` may share the playouts of a batch."""
+        """Make `slots` trees without roots; `threads` may share the playouts of a batch.
+
+        `by_tree` are settings that differ from tree to tree. Raises ValueError where they do not
+        fit the others.
+        """
+        by_tree.check(settings)
         self.game = game
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self._methods = _methods(settings)
-        require(evaluator, settings.wanted)
+        self.wanted = by_tree.wanted(settings)
+        """What it needs of an evaluator beyond priors and values."""
+        self._methods = _methods(settings, by_tree)
+        require(evaluator, self.wanted)
         self._threads = threads
         self._leaf_evaluator = settings.leaf_evaluator.build()
         self._playouts = playouts(self._leaf_evaluator)
@@ -80,12 +90,12 @@ class Search:
             nodes,
             words,
             statistics(self._methods.selection),
-            _utility(settings),
+            by_tree.utility(settings),
             Proofs() if settings.proven_values else NoProofs(),
         )
         most = most_leaves(self._methods.wave)
         positions = 1 if self._options.uniform else max(settings.cache, 4 * slots * most)
-        cache = empty_cache(positions, words, actions, settings.wanted)
+        cache = empty_cache(positions, words, actions, self.wanted)
         root = root_state(self._methods.root, slots, actions)
         self._state = empty_state(slots, most, words, root)
         self._memory = Memory(forest, cache, self._state, empty_workspace(game))
@@ -177,7 +187,7 @@ class Search:
         states = self.select_leaves()
         if len(states):
             began = perf_counter()
-            evaluation = read(self.evaluator, states, self.settings.wanted)
+            evaluation = read(self.evaluator, states, self.wanted)
             self.seconds["evaluate"] += perf_counter() - began
             self.expand_and_backup(evaluation)
         return self.finish()
@@ -292,7 +302,7 @@ class Search:
 
     def root_draws(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean probabilities of a draw at the roots, float32[n]; NaN if not known."""
-        if self.settings.draw_value != 0:
+        if "draws" in self.wanted:
             return self._tree.draws[slots, 0]
         return np.full(len(slots), np.nan, np.float32)
 
@@ -328,10 +338,10 @@ class Search:
         roots.advance(self.game, self._tree, slots, actions, keep)
 
 
-def _methods(settings: SearchSettings) -> Methods:
+def _methods(settings: SearchSettings, by_tree: TreeSettings) -> Methods:
     return Methods(
-        with_budget(settings.selection.build(), settings.simulations),
-        settings.fpu.build(),
+        with_budget(by_tree.selection(settings), settings.simulations),
+        by_tree.first_play_urgency(settings),
         TIE_BREAK_TYPES[settings.tie_break](),
         settings.root.build(),
         _wave(settings),
@@ -348,12 +358,6 @@ def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,
     )
-
-
-def _utility(settings: SearchSettings) -> ZeroSum | WithDraws:
-    if settings.draw_value == 0:
-        return ZeroSum(settings.discount)
-    return WithDraws(settings.discount, settings.draw_value)
 
 
 def _wave(settings: SearchSettings) -> OneLeaf | SeveralLeaves:

@@ -87,8 +87,8 @@ def draw_worth(utility: Any, tree: Any, b: int, node: int) -> Any:
 
 
 @UTILITIES.function
-def worth(utility: Any, signal: Any) -> Any:
-    """Return what a signal is worth to the player whose it is."""
+def worth(utility: Any, b: int, signal: Any) -> Any:
+    """Return what a signal in tree `b` is worth to the player whose it is."""
     raise AssertionError
 
 
@@ -134,7 +134,7 @@ class ZeroSumRule:
         return np.float32(0.0)
 
     @staticmethod
-    def worth(utility, signal):
+    def worth(utility, b, signal):
         return signal
 
     @staticmethod
@@ -180,18 +180,18 @@ class WithDrawsRule:
     @staticmethod
     def action_value(utility, tree, b, child):
         value, draw = _earlier(utility, -tree.value[b, child], tree.draws[b, child])
-        return value + np.float32(utility.draw_value) * draw
+        return worth(utility, b, (value, draw))
 
     @staticmethod
     def node_value(utility, tree, b, node):
-        return tree.value[b, node] + np.float32(utility.draw_value) * tree.draws[b, node]
+        return tree.value[b, node] + draw_worth(utility, tree, b, node)
 
     @staticmethod
     def draw_worth(utility, tree, b, node):
         return np.float32(utility.draw_value) * tree.draws[b, node]
 
     @staticmethod
-    def worth(utility, signal):
+    def worth(utility, b, signal):
         return signal[0] + np.float32(utility.draw_value) * signal[1]
 
     @staticmethod

@@ -101,6 +101,8 @@ class SelfPlayRecord(Record):
     """Mean simulations of the moves played; absent with a fixed budget."""
     warm_start_weight: Share | None = None
     """The weight of the warm start in this iteration; absent without a warm start."""
+    generation: Annotated[int, Unit("generations")] | None = None
+    """Of the league's players who played the last game, counted from 0; absent without a league."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
     evaluated: Positions

@@ -10,6 +10,7 @@ from zerolab.agents.options import require_answers
 from zerolab.core.config import Settings, choice_among, require_even
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.baselines import BASELINES
+from zerolab.league.settings import Evolution
 from zerolab.networks.catalogue import GROWTHS, LOSSES, NETWORKS, NetworkSettings
 from zerolab.networks.heads.interface import TargetOptions
 from zerolab.networks.losses import missing_heads
@@ -20,6 +21,7 @@ from zerolab.rules.catalogue import known_game
 from zerolab.search.settings import SearchSettings
 from zerolab.training.defects import DefectName, check_defects
 from zerolab.training.gates import GATES
+from zerolab.training.league import check_league
 from zerolab.training.optimizers import OPTIMIZERS
 from zerolab.training.schedules import RATE_SCHEDULES
 from zerolab.training.stopping import STOP_RULES
@@ -197,6 +199,10 @@ class TrainSettings(Settings):
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """How the games of an iteration are played."""
+    league: Evolution | None = None
+    """Self-play between the players of a league in place of self-play of one: they differ in
+    settings of the search, and the best ones have mutants (docs/league.md). Any of its keys turns
+    it on. Only `results` can be their fitness. [Clausen2021]: its variant "evolution"."""
     supervised: SupervisedSettings = SupervisedSettings()
     """What is learnt from in place of games."""
     search: SearchSettings = SearchSettings()
@@ -273,6 +279,15 @@ class TrainSettings(Settings):
                     f"warm_start.search.{key} = {getattr(warm_search, key)}: value targets have the"
                     f" {getattr(self.search, key)} of search.{key}; expected the same"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _league_fits(self) -> TrainSettings:
+        if self.league is not None:
+            try:
+                check_league(self, self.league)
+            except UserError as error:
+                raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

@@ -63,37 +63,44 @@ class SettleSettings(BudgetSettings):
                 ' simulations of a move ahead; expected another budget, such as "fixed"'
             )
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
+    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Settle:
         """See `BudgetSettings.new_budget`."""
-        return _Settle(self, slots, actions)
+        return Settle(self, slots, actions)
 
 
-class _Settle(Budget):
+class Settle(Budget):
+    """See `SettleSettings`; thresholds and the most simulations may differ from slot to slot."""
+
     may_extend: ClassVar[bool] = True
 
     def __init__(self, settings: SettleSettings, slots: int, actions: int) -> None:
         self._settings = settings
-        self._spent = np.zeros(slots, np.int32)
+        self.thresholds = np.full(slots, settings.threshold)
+        """float64[slots]"""
+        self.most = np.full(slots, settings.most, np.int32)
+        """int32[slots]"""
+        self.spent = np.zeros(slots, np.int32)
+        """int32[slots]: simulations that the latest move of each slot has been given."""
         self._former = np.zeros((slots, actions), np.float32)
         self._compared = np.zeros(slots, np.bool_)
 
     def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         """See `Budget.begin`."""
         self._compared[slots] = False
-        self._spent[slots] = self._settings.every
-        return Allowance(self._spent[slots], np.ones(len(slots), np.bool_))
+        self.spent[slots] = np.minimum(self._settings.every, self.most[slots])
+        return Allowance(self.spent[slots], np.ones(len(slots), np.bool_))
 
     def more(self, slots: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         """See `Budget.more`."""
-        settings, spent = self._settings, self._spent[slots]
+        settings, spent, most = self._settings, self.spent[slots], self.most[slots]
         now = search.policies(slots)
         former = self._policies_before(slots, now, search)
-        settled = divergence(former, now) <= 2.0**settings.threshold
+        settled = divergence(former, now) <= 2.0 ** self.thresholds[slots]
         self._former[slots] = now
-        enough = (settled & (spent >= settings.least)) | (spent >= settings.most)
-        more = np.where(enough, 0, np.minimum(settings.every, settings.most - spent))
-        self._spent[slots] += more.astype(np.int32)
-        return more.astype(np.int32)
+        enough = (settled & (spent >= settings.least)) | (spent >= most)
+        more = np.where(enough, 0, np.minimum(settings.every, most - spent)).astype(np.int32)
+        self.spent[slots] += more
+        return more
 
     def _policies_before(
         self, slots: NDArray[np.int64], now: NDArray[np.float32], search: Search

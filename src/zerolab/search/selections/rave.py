@@ -62,7 +62,7 @@ def _credit(rule, tree, b, node, own, action, signal):
     """
     while node >= 0:
         if own or rule.all_movers:
-            _add(tree, b, node, action, worth(tree.utility, signal))
+            _add(tree, b, node, action, worth(tree.utility, b, signal))
         own = not own
         if (own or rule.all_movers) and tree.action[b, node] == action:
             return

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 
 from zerolab.core import streams
-from zerolab.networks.catalogue import build_network
+from zerolab.networks.flops import evaluation_flops
+from zerolab.networks.settings import NetworkSettings
 from zerolab.play.selfplay_settings import Continuous
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.interface import ONGOING, Game
 from zerolab.studies.design import PlannedTournament
 from zerolab.training.settings import TrainSettings
 
@@ -102,55 +102,21 @@ def run_bytes(settings: TrainSettings) -> float:
     game = parse_game(settings.game)
     actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
     position = 8 * words + 4 * actions + 20
-    weights = 4 * _network_size(settings.game, _AsKey(settings, settings.iterations)).weights
+    weights = 4 * _weights(settings.network_of(settings.iterations), game)
     networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
 
 def forward_flops(settings: TrainSettings, iteration: int) -> float:
     """Return the floating-point operations of evaluating one position with a run's network."""
-    return _network_size(settings.game, _AsKey(settings, iteration)).flops
-
-
-class _NetworkSize(NamedTuple):
-    flops: float
-    """Operations per position."""
-    weights: int
-
-
-class _AsKey:
-    """The settings of a network, which can be the key of a cache."""
-
-    def __init__(self, settings: TrainSettings, iteration: int) -> None:
-        self.network = settings.network_of(iteration)
-        self._text = self.network.model_dump_json()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _AsKey) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
+    return float(evaluation_flops(settings.network_of(iteration), parse_game(settings.game)))
 
 
 @cache
-def _network_size(game: str, key: _AsKey) -> _NetworkSize:
-    parsed = parse_game(game)
-    network = build_network(key.network, parsed, seed=0).eval()
-    total = 0
-
-    def count(layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        nonlocal total
-        weight = layer.weight
-        assert isinstance(weight, torch.Tensor)
-        total += 2 * weight[0].numel() * output.numel()
-
-    for layer in network.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            layer.register_forward_hook(count)
-    with torch.no_grad():
-        network(torch.from_numpy(host.encode(parsed, host.start(parsed)))[None])
-    weights = sum(parameter.numel() for parameter in network.parameters())
-    return _NetworkSize(float(total), weights)
+def _weights(network: NetworkSettings, game: Game) -> int:
+    """Return how many weights a network has."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in network.network(game).parameters())
 
 
 @cache

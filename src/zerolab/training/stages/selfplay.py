@@ -10,6 +10,7 @@ from zerolab.play.continuous import play_on
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
 from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
 from zerolab.training.context import TrainingContext
+from zerolab.training.league import play_league
 from zerolab.training.records import Record, SelfPlayRecord
 from zerolab.training.stages.interface import Stage
 from zerolab.training.warm_start.settings import warm_start_search, warm_start_weight
@@ -23,9 +24,10 @@ class SelfPlay(Stage):
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
         began = context.begin("self-play", *_work(context.settings.selfplay))
-        episodes = _play(context)
+        episodes, generation = _play(context)
         _save(context, episodes)
-        return [SelfPlayRecord.model_validate(_facts(context, episodes, began()))]
+        facts = {**_facts(context, episodes, began()), "generation": generation}
+        return [SelfPlayRecord.model_validate(facts)]
 
 
 def _work(settings: SelfPlaySettings) -> tuple[int, str]:
@@ -36,8 +38,19 @@ def _work(settings: SelfPlaySettings) -> tuple[int, str]:
     return settings.episodes, "games"
 
 
-def _play(context: TrainingContext) -> Episodes:
-    """Play with the best network; games that the iteration before has left unfinished go on."""
+def _play(context: TrainingContext) -> tuple[Episodes, int | None]:
+    """Play with the best network, in a league if there is one; return its generation, too."""
+    settings, progress = context.settings, context.progress
+    if settings.league is None:
+        return _play_alone(context), None
+    return play_league(
+        settings, settings.league, context.game, context.evaluator(progress.best),
+        context.run.games, progress.iteration, _reporting(context),
+    )  # fmt: skip
+
+
+def _play_alone(context: TrainingContext) -> Episodes:
+    """Let the best network play; games that the iteration before has left unfinished go on."""
     settings, progress, run = context.settings, context.progress, context.run
     weight = warm_start_weight(settings.warm_start, progress)
     search = warm_start_search(settings.search, settings.warm_start, weight)
@@ -60,7 +73,7 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(episodes.examples.plies)
     play = settings.selfplay
-    varied = play.budget.name != "fixed" or play.random_plies > 0
+    varied = play.budget.name != "fixed" or play.random_plies > 0 or settings.league is not None
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.studies.engine.estimate import forward_flops
+from zerolab.ratings.score import Z95
+from zerolab.store.run_folder import RunFolder
 from zerolab.studies.results import TrainedRun
-from zerolab.training.records import AccuracyRecord, SelfPlayRecord, best_after
+from zerolab.training.costs.accounting import run_costs
 
 _TERA = 1e12
 _LAST_SHARE = 0.2  # of the cost, over which accuracies at a cost are averaged
@@ -19,29 +20,21 @@ class Step(NamedTuple):
     """The state of a run after an iteration."""
 
     cost: float
-    """Of self-play so far, in TFLOP: evaluations times the operations of one."""
+    """Of self-play so far, in TFLOP."""
     strong: float
     """Strong accuracy of the search, from 0 to 1."""
     error: float
     """Its standard error: that of the positions."""
-    moves: int
-    """Played so far."""
 
 
 def steps(run: TrainedRun) -> list[Step]:
     """Return all measured iterations of a run, in order."""
-    settings = run.planned.settings
-    cost, moves = 0.0, 0
     found = []
-    measured = {record.iteration: record for record in run.of(AccuracyRecord)}
-    for played in run.of(SelfPlayRecord):
-        player = best_after(run.records, played.iteration - 1)
-        cost += played.evaluated * forward_flops(settings, player) / _TERA
-        moves += played.positions if played.plies is None else played.plies
-        if played.iteration in measured:
-            record = measured[played.iteration]
-            error = (record.search_strong_high - record.search_strong_low) / (2 * 1.96)
-            found.append(Step(cost, record.search_strong, error, moves))
+    for each in run_costs(RunFolder.open(run.path)):
+        if each.accuracy is not None:
+            width = each.accuracy.search_strong_high - each.accuracy.search_strong_low
+            strong = each.accuracy.search_strong
+            found.append(Step(each.selfplay_flops / _TERA, strong, width / (2 * Z95)))
     return found
 
 

@@ -1,0 +1,104 @@
+"""`zerolab league`, from the command line to the preset it ends with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerolab.cli.main import main
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.weights import weights_to_arrays
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import RunProgress
+from zerolab.training.configure import resolve
+
+PLAIN = [
+    "--set", "search.selection=uct", "--set", "search.fpu=zero", "--set", "search.simulations=8",
+    "--set", 'parameters=["check"]', "--set", "active=6", "--set", "parents=2",
+    "--set", "generation=20", "--set", "search.noise.fraction=0",
+]  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_league_is_played_resumed_and_reported(here, capsys):
+    command = ["league", "gobang:3x3:3", *PLAIN, "--out", "out", "--games"]
+    assert main([*command, "20"]) == 0
+    told = capsys.readouterr().out
+    assert "20 games, by results" in told
+    assert "zerolab train gobang:3x3:3 --preset out/best.toml" in told
+    assert main([*command, "60", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["games"] == 60
+    assert told["generation"] == 3
+    assert len(told["generations"]) == 4
+    assert len(told["players"]) == 6
+    assert {file.name for file in (here / "out").iterdir() if file.name[0] != "."} == {
+        "league.toml", "players.safetensors", "games.sqlite", "best.toml", "league.png",
+        "league.svg",
+    }  # fmt: skip
+    trained = resolve("gobang:3x3:3", "out/best.toml")
+    assert trained.search.selection.name == "uct"
+    assert trained.search.simulations == 8
+    assert main(["rate", "out/games.sqlite", "--json"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", 'parameters=["draw_value"]', "--set", "search.leaf_evaluator=network"],
+         'parameters = "draw_value": a search without a network does not know how likely draws'),
+        (["--set", "seed=3"], "seed has an option of its own: expected --seed"),
+        (["--set", "actve=3"], 'unknown setting "actve"; did you mean "active"?'),
+        (["--set", "ranges.c=[4, 1]"], "ranges: c = [4.0, 1.0] is empty"),
+        (["--agent", "mcts:5"], "mcts:5 has no network: expected a run such as runs/demo@12"),
+        (["--games", "0"], "games = 0: expected at least 1"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_one_line(here, capsys, arguments, message):
+    assert main(["league", "gobang:3x3:3", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert message in told
+    assert not list(here.iterdir())
+
+
+@pytest.fixture
+def trained(here):
+    """A run with the untrained network alone, which knows nothing of draws."""
+    settings = resolve("gobang:3x3:3", "smoke", ["search.simulations=4", "network.channels=4"])
+    run = RunFolder.create(here / "trained", settings.model_dump())
+    network = build_network(settings.network, parse_game("gobang:3x3:3"), 0)
+    with run.locked():
+        run.save_network(0, weights_to_arrays(network), {})
+        run.commit(RunProgress(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["connect_four:4x4", "--agent", "trained"],
+         "trained plays gobang:3x3:3, but the game asked for is connect_four"),
+        (["gobang:3x3:3", "--agent", "trained?simulations=3"], "searches of a league are its own"),
+        (["gobang:3x3:3", "--agent", "trained", "--set", 'parameters=["draw_value"]'],
+         "trained@0 does not know how likely draws are"),
+    ],
+)  # fmt: skip
+def test_a_network_that_does_not_fit(trained, capsys, arguments, message):
+    assert main(["league", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_league_has_the_network_of_a_run(trained, capsys):
+    plain = ["--set", "search.selection=puct", "--set", "search.fpu=zero", "--set", "parents=2"]
+    plain += ["--set", 'parameters=["check"]', "--set", "search.simulations=4", "--set", "active=6"]
+    league = ["league", "gobang:3x3:3", "--agent", "trained", *plain]
+    assert main([*league, "--games", "8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["network"] == "trained@0"
+    assert resolve("gobang:3x3:3", "league/best.toml").network.channels == 4

@@ -1,0 +1,35 @@
+"""Leagues that are cheap: results that a model draws, and games of plain MCTS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.league.league import LeagueState
+from zerolab.league.player import slip_probability
+from zerolab.league.players import first_players, pairs
+from zerolab.league.settings import LeagueSettings
+
+OPTIMUM = 0.7
+
+
+def without_games(seed, strength, generations=20, **changes):
+    """Return a league of 1,500 games a generation, their results drawn by Bradley and Terry.
+
+    `strength` gives the Elo of parameters float64[N, n].
+    """
+    given = {"game": "none", "seed": seed, "parameters": ("check", "c"), **changes}
+    settings = LeagueSettings.model_validate(given)
+    state, random = LeagueState(first_players(settings)), np.random.default_rng(seed)
+    while numbers := state.next_games(settings, generations * settings.generation):
+        met = pairs(state.players, settings, numbers)
+        elo = strength(state.players.values[met])
+        expected = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
+        won = random.random(len(met)) < expected
+        state.rate(settings, met, np.where(won, 1, -1).astype(np.int8))
+    return settings, state
+
+
+def distance(state, generation=-1):
+    """Return the mean distance of the active players' first parameter from the optimum."""
+    active = state.players.active[generation]
+    return slip_probability(state.players.values[active, 0], OPTIMUM).mean() / 2

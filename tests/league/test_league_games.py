@@ -1,0 +1,201 @@
+"""Games of a league: each is what its two players would have played alone, clocks included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from league.evolving import OPTIMUM, distance
+from search.naive import DetailedHashEvaluator
+from zerolab.core import streams
+from zerolab.league.clock import ClockSettings
+from zerolab.league.league import LeagueState
+from zerolab.league.player import slip_probability
+from zerolab.league.players import first_players, pairs
+from zerolab.league.playing import play_games
+from zerolab.league.settings import LeagueSettings
+from zerolab.rules import host
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import ONGOING
+from zerolab.search.by_tree import TreeSettings
+from zerolab.search.interface import UniformEvaluator
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+GAME = parse_game("connect_four:4x4")
+EVALUATOR = DetailedHashEvaluator(rules.actions(GAME))
+NOISE = {"fraction": 0.25, "concentration": 10.0}
+SEARCH = {"simulations": 20, "fpu": "fixed", "noise": NOISE}
+PLAIN = ("c", "fpu", "draw_value")
+CLOCK = {"every": 4, "least": 4, "most": 30, "start": 40, "increment": 5}
+
+
+def settings(parameters, **changes):
+    given = {"game": "connect_four:4x4", "seed": 5, "parameters": parameters, "search": SEARCH,
+             "clock": CLOCK, "sampled_plies": 4, **changes}  # fmt: skip
+    return LeagueSettings.model_validate(given)
+
+
+def play(chosen, numbers):
+    players = first_players(chosen)
+    met = pairs(players, chosen, numbers)
+    return play_games(GAME, chosen, EVALUATOR, players, met, numbers.start), met, players
+
+
+def played_alone(values, number):
+    """Play a game move by move, each player with a search of its own."""
+    searches = []
+    for c, fpu, draw_value in values.tolist():
+        own = TreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))
+        made = Search(GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, by_tree=own)
+        made.set_root(np.array([0]), host.start(GAME)[None])
+        searches.append(made)
+    slot, moves = np.array([0]), []
+    while searches[0].outcomes(slot)[0] == ONGOING:
+        mover = searches[len(moves) % 2]
+        keys = (
+            streams.streams(5, 0, np.array([number]), np.array([len(moves)]), purpose)
+            for purpose in (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
+        )
+        move, playout, noise = keys
+        mover.start_search(slot, playout, noise)
+        mover.run()
+        chosen = mover.choose(slot, move, np.array([len(moves) < 4]))
+        moves.append((int(chosen[0]), mover.policies(slot)[0].astype(np.float16).tolist()))
+        for each in searches:
+            each.advance(slot, chosen)
+    return moves
+
+
+def test_each_game_is_that_of_two_searches_alone():
+    chosen = settings(PLAIN)
+    episodes, met, players = play(chosen, range(6, 12))
+    moves = episodes.examples
+    for game, pair in zip(episodes.games, met, strict=True):
+        alone = played_alone(players.values[pair], game.number)
+        assert game.actions == tuple(action for action, _ in alone)
+        mine = moves.policies[moves.games == game.number]
+        assert mine.tolist() == [policy for _, policy in alone]
+        assert (game.first, game.second) == tuple(f"player {number}" for number in pair)
+    assert (moves.plies_left > 0).all()
+    assert moves.full.all()
+
+
+def test_games_do_not_depend_on_how_they_are_laid_out():
+    parameters = ("draw_value", "check", "threshold", "c", "fpu")
+    one, _, players = play(settings(parameters, threads=1, parallel_games=64), range(12))
+    other, _, _ = play(settings(parameters, threads=2, parallel_games=4), range(12))
+    late, met, _ = play(settings(parameters), range(7, 12))
+    assert one.games == other.games
+    assert late.games == one.games[7:]
+    for mine, others in zip(one.examples, other.examples, strict=True):
+        assert mine.tobytes() == others.tobytes()
+    slips = ~late.examples.full
+    where = late.examples.games - 7, late.examples.plies % 2
+    check = players.values[met[where], 1]
+    assert 0 < slips.mean() < 1
+    likely = slip_probability(check, OPTIMUM)
+    assert likely[slips].mean() > likely[~slips].mean()
+
+
+class Policies:
+    """Stands for a search in whose slots policies change as they like."""
+
+    def __init__(self, seed):
+        self._random = np.random.default_rng(seed)
+
+    def policies(self, slots):
+        return self._random.dirichlet([1, 1, 1], len(slots)).astype(np.float32)
+
+    root_priors = policies
+
+
+@given(
+    clock=st.builds(
+        dict,
+        start=st.integers(0, 300), increment=st.integers(1, 60), every=st.integers(1, 40),
+        least=st.integers(1, 40), most=st.integers(40, 200),
+    ),
+    thresholds=st.lists(st.floats(-14, 1), min_size=1, max_size=4),
+    turns=st.integers(1, 30),
+    seed=st.integers(0, 1000),
+)  # fmt: skip
+def test_a_clock_is_never_overdrawn_and_every_move_gets_something(clock, thresholds, turns, seed):
+    chosen = ClockSettings(**clock)
+    slots = np.arange(len(thresholds))
+    budget = chosen.new_budget(SearchSettings(), len(slots), 3)
+    budget.thresholds[:] = thresholds
+    search = Policies(seed)
+    for game in range(2):
+        budget.reset(slots)
+        total = np.zeros(len(slots), np.int64)
+        for turn in range(turns):
+            spent = budget.begin(slots, None).simulations.astype(np.int64)
+            assert (spent >= 1).all()
+            asked = slots
+            while asked.size:
+                more = budget.more(asked, search)
+                spent[asked] += more
+                asked = asked[more > 0]
+            total += spent
+            stock = chosen.start + chosen.increment * (turn + 1)
+            assert (total <= stock).all(), game
+            left = stock - (total - spent)
+            assert (spent <= np.minimum(left, chosen.most)).all()
+            assert (spent >= np.minimum(left, chosen.least)).all()
+            assert (budget.left == left).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_evolution_finds_the_check_parameter_in_real_games(seed):
+    """Of plain MCTS with 16 playouts, for whom a random move costs little more than another.
+
+    Without selection a population may come together anywhere: a mean distance below 0.08 has a
+    probability of 0.16, and that of all three 0.004.
+    """
+    chosen = LeagueSettings.model_validate(
+        {
+            "game": "gobang:3x3:3", "parameters": ("check",), "seed": seed, "generation": 500,
+            "search": {"simulations": 16, "selection": "uct", "leaf_evaluator": "playout"},
+            "sampled_plies": 0,
+        }
+    )  # fmt: skip
+    game, state = parse_game(chosen.game), LeagueState(first_players(chosen))
+    while numbers := state.next_games(chosen, 6000):
+        met = pairs(state.players, chosen, numbers)
+        episodes = play_games(game, chosen, UniformEvaluator(9), state.players, met, numbers.start)
+        results = np.array([each.result for each in episodes.games], np.int8)
+        state.rate(chosen, met, results)
+    assert distance(state, 0) > distance(state, 4) > distance(state)
+    assert distance(state) < 0.08
+
+
+@pytest.mark.parametrize("fitness", ["novelty", "novelty_of_winner"])
+def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
+    chosen = settings(PLAIN, fitness=fitness)
+    state = LeagueState(first_players(chosen))
+    episodes, met, _ = play(chosen, range(6))
+    results = np.array([game.result for game in episodes.games], np.int8)
+    state.rate(chosen, met, results, episodes.examples)
+    known, expected = set(), LeagueState(first_players(chosen)).players.ratings
+    for game in range(0, 6, 2):
+        reached = [
+            {each.tobytes() for each in episodes.examples.states[episodes.examples.games == number]}
+            for number in (game, game + 1)
+        ]
+        for side, wins in enumerate((1, -1)):
+            one, other = (
+                len(reached[i] - known) * (fitness == "novelty" or results[game + i] == wins)
+                for i in range(2)
+            )
+            first, second = met[game, side], met[game + 1, side]
+            score = 0.5 + 0.5 * np.sign(one - other)
+            likely = 1 / (1 + 10 ** ((expected[second] - expected[first]) / 400))
+            expected[first] += 32 * (score - likely) * (first != second)
+            expected[second] -= 32 * (score - likely) * (first != second)
+        known |= reached[0] | reached[1]
+    assert state.players.ratings == pytest.approx(expected)
+    assert len(state.seen) == len(known)

@@ -1,0 +1,186 @@
+"""Mutation, matching and rating of a league's players: by hand, by law, and that they work."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from league.evolving import OPTIMUM, distance, without_games
+from zerolab.core import streams
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
+from zerolab.league.fitness import credits, new_positions, rate_novelty, rate_results
+from zerolab.league.player import slip_probability
+from zerolab.league.players import first_players, multiply, mutant, pairs
+from zerolab.league.settings import LeagueSettings
+from zerolab.store.examples import Examples
+
+SETTINGS = LeagueSettings(game="none", parameters=("c", "fpu", "threshold"), seed=3)
+
+
+def test_first_players_fill_their_ranges():
+    settings = SETTINGS.model_copy(update={"active": 4000})
+    players = first_players(settings)
+    for column, (low, high) in enumerate([(0.5, 8.0), (-1.0, 1.0), (-14.0, 1.0)]):
+        span = high - low
+        quarters = np.histogram(players.values[:, column], 4, (low, high))[0]
+        assert np.abs(quarters - 1000).max() < 4 * math.sqrt(750)
+        quarters = np.histogram(players.sigmas[:, column], 4, (0, span / 2))[0]
+        assert quarters.sum() == 4000
+        assert np.abs(quarters - 1000).max() < 4 * math.sqrt(750)
+
+
+def test_a_mutant_by_hand():
+    values, sigmas = np.array([1.0, 0.9, -13.0]), np.array([0.1, 0.4, 5.0])
+    moved, changed = mutant(values, sigmas, SETTINGS, 77)
+    draws = streams.generator(3, 77, streams.LEAGUE_PLAYER).standard_normal(7)
+    for i, (low, high) in enumerate([(0.5, 8.0), (-1.0, 1.0), (-14.0, 1.0)]):
+        factor = draws[0] / math.sqrt(6) + draws[1 + i] / math.sqrt(2 * math.sqrt(3))
+        assert changed[i] == pytest.approx(sigmas[i] * math.exp(factor))
+        x = values[i] + changed[i] * draws[4 + i]
+        while x >= high:
+            x -= high - low
+        while x < low:
+            x += high - low
+        assert moved[i] == pytest.approx(x)
+
+
+@given(st.floats(0, 1), st.floats(0, 1e6), st.integers(0, 1 << 40))
+def test_mutants_stay_in_their_range(place, sigma, number):
+    settings = LeagueSettings(game="none", parameters=("threshold",))
+    moved, changed = mutant(np.array([-14 + 15 * place]), np.array([sigma]), settings, number)
+    assert -14 <= moved[0] <= 1
+    assert changed[0] >= 0
+
+
+def test_the_best_multiply_and_the_best_are_active():
+    players = first_players(SETTINGS)
+    players.ratings[:] = 1600 + np.arange(50) * 7 % 50
+    after = multiply(players, SETTINGS)
+    best = np.argsort(-players.ratings)[:15]
+    assert after.parents[50:].tolist() == np.repeat(best, 2).tolist()
+    assert (after.ratings[50:] == np.repeat(players.ratings[best], 2)).all()
+    assert (after.generations == np.repeat([0, 1], [50, 30])).all()
+    assert set(after.active[1]) == {*range(50, 80), *np.argsort(-players.ratings)[:20]}
+    assert (np.diff(after.ratings[after.active[1]]) <= 0).all()
+    assert set(after.newest()) == set(range(50, 80))
+
+
+def test_pairs_have_one_of_the_newest_and_depend_on_their_numbers_alone():
+    players = multiply(first_players(SETTINGS), SETTINGS)
+    met = pairs(players, SETTINGS, range(1500, 3000))
+    parts = [pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
+    assert (met == np.concatenate(parts)).all()
+    assert (met[:, 0] != met[:, 1]).all()
+    newest = np.isin(met, players.newest())
+    assert newest.any(axis=1).all()
+    assert 0.45 < newest[newest.sum(axis=1) == 1][:, 0].mean() < 0.55  # colours by a coin
+    assert np.isin(met, players.active[-1]).all()
+    games = np.bincount(met.ravel(), minlength=80)[50:]
+    # once as the newest and 30 times in 50 as anybody: 80 games each, give or take 9
+    assert 45 < games.min() <= games.max() < 115
+
+
+def test_elo_by_hand():
+    players = first_players(SETTINGS)
+    players.ratings[:3] = 1600, 2000, 1600
+    met = np.array([[0, 1], [0, 2], [2, 1]])
+    rate_results(players, SETTINGS, met, np.array([1, 0, -1], np.int8))
+    gain = 32 * 10 / 11
+    one, two = 1600 + gain, 2000 - gain
+    change = 32 * (0.5 - 1 / (1 + 10 ** ((1600 - one) / 400)))
+    one, three = one + change, 1600 - change
+    change = 32 * (0 - 1 / (1 + 10 ** ((two - three) / 400)))
+    assert players.ratings[:3] == pytest.approx([one, two - change, three + change])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_evolution_finds_the_optimum_of_a_known_strength(seed):
+    """The mean distance of 50 points from another one is 0.25 +- 0.02 if nothing draws them there.
+
+    Without selection all descend from few, so that they may come together anywhere: then, too, a
+    mean distance below 0.04 has a probability of 0.08, and that of all three is 1 in 2,000.
+    """
+    _, state = without_games(seed, lambda values: -400 * slip_probability(values[..., 0], OPTIMUM))
+    assert distance(state, 0) == pytest.approx(0.25, abs=0.06)
+    assert distance(state) < 0.04
+    other = state.players.values[state.players.active[-1], 1]
+    assert other.std() > 4 * state.players.values[state.players.active[-1], 0].std()
+
+
+def examples_of(states, games):
+    columns = dict.fromkeys(Examples._fields, np.zeros(len(games)))
+    return Examples(**{**columns, "states": np.array(states)[:, None], "games": np.array(games)})
+
+
+def test_new_positions_are_counted_as_a_naive_twin_does():
+    random = np.random.default_rng(1)
+    games = [sorted({0, *random.integers(0, 60, 12).tolist()}) for _ in range(40)]
+    known, expected = set(), []
+    for at in range(0, 40, 2):
+        expected += [len(set(game) - known) for game in games[at : at + 2]]
+        known |= {*games[at], *games[at + 1]}
+    for cuts in ([0, 40], [0, 10, 12, 40]):
+        seen, counted = np.zeros(0, np.uint64), []
+        for begin, end in itertools.pairwise(cuts):
+            numbers = [n for n in range(begin, end) for _ in games[n]]
+            states = np.array([x for n in range(begin, end) for x in games[n]], np.uint64)
+            made = examples_of(states, numbers)
+            counts, seen = new_positions(made, begin, end - begin, seen)
+            counted += counts.tolist()
+        assert counted == expected
+        assert len(seen) == len(known)
+        assert (np.diff(seen.astype(object)) > 0).all()
+
+
+def test_credit_goes_to_both_or_to_the_winner():
+    counts, results = np.array([5, 3, 2]), np.array([1, -1, 0], np.int8)
+    assert credits(counts, results, False).tolist() == [[5, 5], [3, 3], [2, 2]]
+    assert credits(counts, results, True).tolist() == [[5, 0], [0, 3], [0, 0]]
+
+
+def test_novelty_is_rated_as_a_match_between_two_games():
+    players = first_players(SETTINGS)
+    met = np.array([[0, 1], [2, 3], [4, 5], [4, 6]])
+    rate_novelty(players, SETTINGS, met, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
+    changes = players.ratings[:8] - 1600
+    assert changes.tolist() == [16, -16, -16, 16, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"active": 44},
+            "active = 44 has no room for parents = 15 and children = 2 of each: .* 45",
+        ),
+        ({"ranges": {"c": [2, 2]}}, r"c = \[2.0, 2.0\] is empty"),
+        ({"ranges": {"fpu": [0, 1.5]}}, r"fpu = \[0.0, 1.5\]: expected ends from -1 to 1"),
+        ({"parameters": ["c", "c"]}, "expected each once"),
+        ({"parameters": ["cc"]}, "parameters"),
+        ({"search": {"selection": "uct"}}, 'search.selection = "uct" has nothing that .* c could'),
+        ({"search": {"fpu": "zero"}}, 'search.fpu = "zero" has nothing that parameters = fpu'),
+        (
+            {"search": {"root": "gumbel"}, "parameters": ["c", "threshold"]},
+            'search.root = "gumbel" plans the simulations of a move ahead',
+        ),
+        (
+            {
+                "search": {"leaf_evaluator": "playout"},
+                "parameters": ["draw_value"],
+            },
+            "playouts do not say how likely draws are",
+        ),
+        ({"generation": 7}, "generation: 7 is odd"),
+        ({"clock": {"least": 60, "most": 50}}, "least = 60 is more than most = 50"),
+    ],
+)
+def test_mistakes_are_named(changes, message):
+    data = {"game": "none", "search": {"fpu": "fixed"}, **changes}
+    with pytest.raises(UserError, match=message):
+        validate(LeagueSettings, data)

@@ -1,0 +1,78 @@
+"""A run whose self-play is a league: players persist, and a run that is resumed has the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from training.test_resume import contents, started, wait_for_stage
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve, saved_settings
+from zerolab.training.league import league_after, league_settings
+from zerolab.training.records import SelfPlayRecord, read_records
+
+LEAGUE = [
+    'league.parameters=["check"]', "league.active=6", "league.parents=2", "league.generation=8",
+    "iterations=3", "selfplay.episodes=6", "final_evaluation.games=0",
+]  # fmt: skip
+
+
+def arguments(folder):
+    return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in LEAGUE)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    assert main(arguments(folder)) == 0
+    return folder
+
+
+def test_players_persist_from_iteration_to_iteration(undisturbed):
+    run = RunFolder.open(undisturbed)
+    settings = saved_settings(run)
+    state = league_after(run.games, league_settings(settings, settings.league), 4)
+    assert state.played == 18
+    assert state.players.generation == 2
+    assert state.players.games.sum() == 36
+    played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
+    assert [record.generation for record in played] == [0, 1, 2]
+    examples = run.load_examples(3)
+    assert 0 < examples.full.mean() < 1  # random moves are not learnt from
+    assert sorted(set(examples.games.tolist())) == list(range(6))
+    with pytest.raises(UserError, match="games of iteration 1 are of another league"):
+        other = settings.model_copy(update={"seed": 8})
+        league_after(run.games, league_settings(other, settings.league), 4)
+
+
+def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    for stage, delay in (("2 selfplay", 0.02), ("3 selfplay", 0.01)):
+        process = started(arguments(folder), tmp_path / "output")
+        if wait_for_stage(folder, stage, process):
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    assert main(arguments(folder)) == 0
+    assert contents(folder) == contents(undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("league.fitness=novelty", "league.fitness = novelty does not go .* expected results"),
+        ("selfplay.schedule=continuous", "selfplay.schedule = continuous .* expected episodes"),
+        ("warm_start.variant=rave", "warm_start.variant = rave .* expected baseline"),
+        ('league.parameters=["draw_value"]', "no head of the network says how likely draws are"),
+        ("league.active=5", "active = 5 has no room for parents = 2"),
+        ('league.parameters=["fpu"]', 'search.fpu = "zero" has nothing that parameters = fpu'),
+    ],
+)
+def test_what_does_not_go_together_is_refused(change, message):
+    with pytest.raises(UserError, match=message):
+        resolve("gobang:3x3:3", "smoke", [*LEAGUE, change])
