@@ -21,7 +21,7 @@ from zerolab.training.gates import WinRate
 from zerolab.training.stages import learn
 from zerolab.training.trainer import Trainer
 
-GAME = "connect_four:4x4"
+GAME = "gobang:3x3:3"
 SMALL = [
     "iterations=4",
     "selfplay.episodes=4",
@@ -40,7 +40,7 @@ def one_core(monkeypatch):
 
 
 def chosen(growth, *assignments):
-    return resolve(GAME, "smoke", [*SMALL, f"growth={growth}", *assignments])
+    return resolve(None, "smoke", [*SMALL, f"growth={growth}", *assignments])
 
 
 def train(folder, settings, reporter=None):
