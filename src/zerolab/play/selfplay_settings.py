@@ -9,6 +9,7 @@ from pydantic import Field
 from zerolab.core.config import Choice, Settings, choice_among
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.core.threads import available_cores
+from zerolab.play.service.settings import Service
 from zerolab.search.budgets.interface import BUDGETS
 
 import_modules("zerolab.search.budgets")
@@ -39,7 +40,11 @@ class Continuous(Choice):
     many positions."""
 
 
-_SCHEDULES: dict[str, type[Choice]] = {"episodes": Episodes, "continuous": Continuous}
+_SCHEDULES: dict[str, type[Choice]] = {
+    "episodes": Episodes,
+    "continuous": Continuous,
+    "service": Service,
+}
 
 
 class SelfPlaySettings(Settings):
@@ -79,7 +84,8 @@ class SelfPlaySettings(Settings):
     parallel_games: int = Field(default=512, ge=1)
     """Games in progress at once, in all threads together. Does not change which episodes are played
     where the network answers a position equally in every batch: in bfloat16, but not in float32
-    (docs/decisions/0002). With a continuous schedule it is the number of lanes."""
+    (docs/decisions/0002). With a continuous schedule it is the number of lanes; with a service, of
+    positions searched at once."""
 
     threads: int = Field(
         default_factory=lambda: min(_MOST_THREADS, available_cores()),

@@ -280,11 +280,15 @@ class Search:
         See `choose_actions`; instead of the visits, a root rule may have weights of its own. Moves
         that are proven to win are played, the quickest first, and those that lose avoided.
         """
+        return choose_moves(self.move_weights(slots, sample), keys, sample)
+
+    def move_weights(
+        self, slots: NDArray[np.int64], sample: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return by what `choose` picks moves, int64[n, actions], less than 2**32 in a row."""
         weights = np.empty((len(slots), self._actions), np.int64)
         roots.moves(self._methods, self._tree, self._state, slots, sample, weights)
-        chosen = np.empty(len(slots), np.int64)
-        roots.choose(weights, keys, sample, chosen)
-        return chosen
+        return weights
 
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""
@@ -326,6 +330,19 @@ class Search:
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
         keep = settings.reuse_tree and not discarded and not plans(self._methods.root)
         roots.advance(self.game, self._tree, slots, actions, keep)
+
+
+def choose_moves(
+    weights: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return moves int64[n] by their weights int64[n, actions]; `keys` uint64[n] are streams.
+
+    They are drawn in proportion to the weights where `sample` is set, bool[n]; elsewhere one of the
+    highest weights is taken.
+    """
+    chosen = np.empty(len(weights), np.int64)
+    roots.choose(weights, keys, sample, chosen)
+    return chosen
 
 
 def _methods(settings: SearchSettings) -> Methods:

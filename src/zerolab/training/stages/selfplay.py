@@ -9,6 +9,8 @@ from typing import Any
 from zerolab.play.continuous import play_on
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
 from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
+from zerolab.play.service.schedules import play_by_service
+from zerolab.play.service.settings import Service
 from zerolab.training.context import TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord
 from zerolab.training.stages.interface import Stage
@@ -43,7 +45,9 @@ def _play(context: TrainingContext) -> Episodes:
     search = warm_start_search(settings.search, settings.warm_start, weight)
     evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
     if not isinstance(settings.selfplay.schedule, Continuous):
-        return play_episodes(
+        served = isinstance(settings.selfplay.schedule, Service)
+        play = play_by_service if served else play_episodes
+        return play(
             context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
             _reporting(context), name=name,
         )  # fmt: skip
@@ -60,7 +64,8 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(episodes.examples.plies)
     play = settings.selfplay
-    varied = play.budget.name != "fixed" or play.random_plies > 0
+    served = isinstance(play.schedule, Service)
+    varied = play.budget.name != "fixed" or play.random_plies > 0 or served
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,

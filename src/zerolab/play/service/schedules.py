@@ -1,0 +1,49 @@
+"""An iteration of self-play by a search service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zerolab.play.selfplay import Episodes, SelfPlayProgress, with_outcomes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.service.lockstep import Begun, Lockstep
+from zerolab.play.service.service import Searches, SearchService
+from zerolab.play.service.settings import Service
+from zerolab.rules.interface import Game
+from zerolab.search.interface import Evaluator
+from zerolab.search.settings import SearchSettings
+
+
+def play_by_service(
+    game: Game,
+    settings: SelfPlaySettings,
+    search: SearchSettings,
+    evaluator: Evaluator,
+    seed: int,
+    iteration: int,
+    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    *,
+    name: str = "self-play",
+) -> Episodes:
+    """Play the games of an iteration as `settings.schedule` says; see `play_episodes`.
+
+    What is played depends on the seed, the iteration, the network and the settings: neither on
+    threads nor on how many positions are searched at once, as far as the network answers equally
+    in every batch.
+    """
+    schedule = settings.schedule
+    assert isinstance(schedule, Service)
+    searches = Searches(
+        search, seed, iteration, settings.budget, settings.parallel_games, settings.threads,
+        schedule.cache,
+    )  # fmt: skip
+    with SearchService(game, evaluator, searches) as service:
+        lockstep = Lockstep(game, settings, service, seed, iteration, name, report)
+        played = lockstep.play([Begun(number) for number in range(settings.episodes)])
+        return Episodes(
+            with_outcomes(played.examples, played.games),
+            played.games,
+            service.counts,
+            service.seconds,
+            len(played.examples.games),
+        )

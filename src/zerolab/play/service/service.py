@@ -1,0 +1,185 @@
+"""A service that searches positions for whoever asks, each position once [Clausen2021].
+
+The answer about a position is a function of the position, the network, the settings and the run's
+seed and iteration: no tree is kept from one question to the next, and nothing random in a search is
+keyed by a game. So it depends neither on who asks nor on the order of questions, as far as the
+network answers equally in every batch (docs/decisions/0002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from threading import Event
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.threads import available_cores
+from zerolab.play.engine import one_core_per_thread
+from zerolab.play.selfplay import total
+from zerolab.play.service.answers import AnswerCache, Answers, empty_answers
+from zerolab.play.service.position_search import PositionSearch
+from zerolab.rules import interface as rules
+from zerolab.rules.interface import Game
+from zerolab.search.budgets.fixed import FixedSettings
+from zerolab.search.budgets.interface import BudgetSettings
+from zerolab.search.interface import Evaluator, UniformEvaluator
+from zerolab.search.settings import SearchSettings
+
+_POLL_SECONDS = 0.2
+
+
+class Searches(NamedTuple):
+    """How positions are searched, with which limits; it says nothing about networks or games."""
+
+    settings: SearchSettings
+    seed: int
+    iteration: int
+    budget: BudgetSettings = FixedSettings()
+    slots: int = 512
+    """Positions searched at once, in all threads together."""
+    threads: int = 1
+    cache: int = 1 << 17
+    """Answers kept at most; 0 keeps none."""
+
+
+class Service(Protocol):
+    """What self-play asks; see `SearchService`."""
+
+    def ask(
+        self, states: NDArray[np.uint64], report: Callable[[], object] = lambda: None
+    ) -> Answers:
+        """See `SearchService.ask`."""
+        ...
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """See `SearchService.counts`."""
+        ...
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Thread time by part of the search, of all questions so far."""
+        ...
+
+
+class SearchService:
+    """Searches positions in threads of this process; a context, which ends the threads."""
+
+    def __init__(self, game: Game, evaluator: Evaluator, searches: Searches) -> None:
+        self._actions = rules.actions(game)
+        self._threads = searches.threads
+        self._cache = AnswerCache(searches.cache, self._actions)
+        self._asked = self._merged = self._searched = 0
+        slots = max(1, searches.slots // searches.threads)
+        cores = max(1, available_cores() // searches.threads)
+        self._searches = [
+            PositionSearch(
+                game, searches.settings, evaluator, searches.budget, searches.seed,
+                searches.iteration, slots, cores,
+            )
+            for _ in range(searches.threads)
+        ]  # fmt: skip
+        self._has_network = not isinstance(evaluator, UniformEvaluator)
+        self._stop = Event()
+        self._open = ExitStack()
+
+    def __enter__(self) -> SearchService:
+        self._open.enter_context(one_core_per_thread(self._has_network))
+        self._pool = self._open.enter_context(ThreadPoolExecutor(self._threads, "service"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._open.close()
+
+    def ask(
+        self, states: NDArray[np.uint64], report: Callable[[], object] = lambda: None
+    ) -> Answers:
+        """Return the searches of ongoing states uint64[n, words], in their order.
+
+        Equal states are searched once, and those answered before not again while the cache holds
+        them. `report` is called a few times per second; an exception that it raises stops the
+        searches, after which the service is of no further use.
+        """
+        keys = [state.tobytes() for state in states]
+        row = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        first = np.zeros(len(row), np.int64)
+        which = np.array([row[key] for key in keys], np.int64)
+        first[which[::-1]] = np.arange(len(keys))[::-1]
+        self._asked += len(keys)
+        self._merged += len(keys) - len(row)
+        return self._answer(states[first], list(row), report).rows(which)
+
+    def _answer(
+        self, states: NDArray[np.uint64], keys: Sequence[bytes], report: Callable[[], object]
+    ) -> Answers:
+        """Return answers for different states, from the cache where it has them."""
+        known = self._cache.find(keys)
+        new = np.flatnonzero(known < 0)
+        answers = empty_answers(len(keys), self._actions)
+        answers.put(known >= 0, self._cache.read(known[known >= 0]))
+        if new.size:
+            found = self._search(states[new], report)
+            answers.put(new, found)
+            self._cache.add([keys[each] for each in new.tolist()], found)
+            self._searched += len(new)
+        return answers
+
+    def _search(self, states: NDArray[np.uint64], report: Callable[[], object]) -> Answers:
+        """Search different states, dealt to the threads in turn."""
+        parts = [slice(thread, None, self._threads) for thread in range(self._threads)]
+        parts = parts[: len(states)]
+        futures = [
+            self._pool.submit(search.run, states[part], self._stop)
+            for search, part in zip(self._searches, parts, strict=False)
+        ]
+        try:
+            self._wait(futures, report)
+        except BaseException:
+            self._stop.set()
+            raise
+        answers = empty_answers(len(states), self._actions)
+        for part, future in zip(parts, futures, strict=True):
+            answers.put(part, future.result())
+        return answers
+
+    @staticmethod
+    def _wait(futures: Iterable[Future[Answers]], report: Callable[[], object]) -> None:
+        running = set(futures)
+        while running:
+            ended, running = wait(running, timeout=_POLL_SECONDS)
+            for future in ended:
+                future.result()
+            if running:
+                report()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the searches did (see `Search.counts`), and what became of the questions.
+
+        Of those asked, some were merged with an equal one of their call and some remembered, that
+        is answered from the cache; the others were searched.
+        """
+        remembered = self._asked - self._merged - self._searched
+        return {
+            **total(each.search.counts for each in self._searches),
+            "asked": self._asked,
+            "merged": self._merged,
+            "remembered": remembered,
+            "searched": self._searched,
+        }
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Thread time by part of the search, of all questions so far."""
+        return total(each.search.seconds for each in self._searches)
