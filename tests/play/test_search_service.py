@@ -146,3 +146,8 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
         SearchService(GAME, Broken(), searches) as asked,
     ):
         asked.ask(positions())
+
+
+def test_a_schedule_says_which_games_do_not_begin_with_its_random_plies():
+    with pytest.raises(ValueError, match="random_plies = 3"):
+        SelfPlaySettings(schedule="retry", random_plies=3)

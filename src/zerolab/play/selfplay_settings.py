@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zerolab.core.config import Choice, Settings, choice_among
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.core.threads import available_cores
-from zerolab.play.service.settings import Service
+from zerolab.play.service.settings import Retry, Service
 from zerolab.search.budgets.interface import BUDGETS
 
 import_modules("zerolab.search.budgets")
@@ -44,6 +44,7 @@ _SCHEDULES: dict[str, type[Choice]] = {
     "episodes": Episodes,
     "continuous": Continuous,
     "service": Service,
+    "retry": Retry,
 }
 
 
@@ -95,3 +96,12 @@ class SelfPlaySettings(Settings):
     )
     """Threads that play, so that search and network overlap; by default one for each core that this
     process may use, at most 64."""
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> SelfPlaySettings:
+        if isinstance(self.schedule, Retry) and self.random_plies:
+            raise ValueError(
+                f"random_plies = {self.random_plies}: games of schedule = "
+                f'"{self.schedule.name}" begin in their own way; expected 0'
+            )
+        return self

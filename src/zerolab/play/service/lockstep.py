@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
-from zerolab.play.random_starts import RandomStarts
+from zerolab.play.random_starts import NO_ACTION, RandomStarts, random_opening
 from zerolab.play.selfplay import SelfPlayProgress, in_order
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.service.answers import Answers
 from zerolab.play.service.service import Service
 from zerolab.rules import host
-from zerolab.rules.interface import ONGOING, Game
+from zerolab.rules.interface import MOST_PLIES, ONGOING, Game
 from zerolab.search.search import choose_moves
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
@@ -24,16 +24,18 @@ Ints = NDArray[np.int64]
 
 
 class Begun(NamedTuple):
-    """A game to be played on after actions that are not looked at any more."""
+    """A game to be played on after given actions."""
 
     number: int
     opening: tuple[int, ...] = ()
 
 
 class Played(NamedTuple):
-    """Finished games, by number, and an example for every move after their openings.
+    """Finished games, by number, and an example for every move of theirs.
 
-    In the examples, what only the end of a game tells is still 0.
+    In the examples, what only the end of a game tells is still 0. Moves that nobody has searched,
+    those of openings and random ones, are never learnt from: such a row has the move alone as its
+    policy, and NaN for all that a search would have said.
     """
 
     games: list[GameRecord]
@@ -56,50 +58,60 @@ class Lockstep:
         self._game = game
         self._settings = settings
         self._service = service
-        self._key = seed, iteration
+        self._seed = seed
+        self._iteration = iteration
         self._name = name
         self._report = report
         self._games = self._plies = 0
 
+    def opening(self, number: int, plies: int) -> tuple[int, ...]:
+        """Return the random plies of a game; fewer where one more would end it."""
+        game, ply = np.array([number]), np.zeros(1, np.int64)
+        return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
+
     def play(self, begun: Sequence[Begun]) -> Played:
-        """Play games to their ends; their openings must leave them open."""
-        moves = [list(game.opening) for game in begun]
+        """Play games from the start to their ends."""
+        moves: list[list[int]] = [[] for _ in begun]
         numbers = np.array([game.number for game in begun], np.int64)
-        states = self._begin(begun)
+        states = np.repeat(host.start(self._game)[None], len(begun), axis=0)
         starts = RandomStarts(self._game, self._settings.random_plies, len(begun))
         outcomes = np.full(len(begun), ONGOING, np.int8)
         chunks: list[Examples] = []
-        while (going := np.flatnonzero(outcomes == ONGOING)).size:
-            plies = np.array([len(moves[at]) for at in going], np.int64)
-            keys = streams.streams(
-                *self._key, numbers[going], np.zeros_like(plies), streams.SELF_PLAY_START
-            )
+        for ply in range(MOST_PLIES):
+            going = np.flatnonzero(outcomes == ONGOING)
+            if not going.size:
+                break
+            plies = np.full(len(going), ply)
+            keys = self._keys(numbers[going], np.zeros_like(plies), streams.SELF_PLAY_START)
             at_random = starts.begin(going, states[going], plies, keys)
-            actions = np.zeros(len(going), np.int64)
-            found = self._decide(states[going], numbers[going], plies, ~at_random, actions)
-            actions = starts.replace(going, actions)
-            chunk = _examples(states[going], numbers[going], plies, actions, found, ~at_random)
-            chunks.append(chunk)
+            actions = starts.replace(going, self._scripted(begun, going, ply))
+            searched = ~at_random & (actions == NO_ACTION)
+            found = self._decide(states[going], numbers[going], plies, searched, actions)
+            chunks.append(_examples(states[going], numbers[going], plies, actions, found, searched))
             outcomes[going] = host.apply_batch(self._game, states, going, actions)
             for at, action in zip(going.tolist(), actions.tolist(), strict=True):
                 moves[at].append(action)
             self._plies += len(going)
             self._games += int((outcomes[going] != ONGOING).sum())
             self._tell()
-        games = [
-            GameRecord(game.number, self._name, self._name, tuple(played), result)
-            for game, played, result in zip(begun, moves, _results(moves, outcomes), strict=True)
-        ]
-        return Played(sorted(games), in_order(chunks))
+        return Played(sorted(self._records(begun, moves, outcomes)), in_order(chunks))
 
-    def _begin(self, begun: Sequence[Begun]) -> NDArray[np.uint64]:
-        """Return the positions after the openings, uint64[games, words]."""
-        states = np.repeat(host.start(self._game)[None], len(begun), axis=0)
-        for ply in range(max((len(game.opening) for game in begun), default=0)):
-            longer = [at for at, game in enumerate(begun) if len(game.opening) > ply]
-            actions = np.array([begun[at].opening[ply] for at in longer])
-            host.apply_batch(self._game, states, np.array(longer), actions)
-        return states
+    @staticmethod
+    def _scripted(begun: Sequence[Begun], going: Ints, ply: int) -> Ints:
+        """Return the actions of openings at a ply, NO_ACTION in games beyond theirs."""
+        openings = [begun[at].opening for at in going.tolist()]
+        return np.array([each[ply] if ply < len(each) else NO_ACTION for each in openings])
+
+    def _keys(self, numbers: Ints, plies: Ints, purpose: int) -> NDArray[np.uint64]:
+        return streams.streams(self._seed, self._iteration, numbers, plies, purpose)
+
+    def _records(
+        self, begun: Sequence[Begun], moves: Sequence[Sequence[int]], outcomes: NDArray[np.int8]
+    ) -> Iterator[GameRecord]:
+        """Yield the records of games; outcomes are those of the players to move at the ends."""
+        for game, played, outcome in zip(begun, moves, outcomes.tolist(), strict=True):
+            result = -outcome if len(played) % 2 else outcome
+            yield GameRecord(game.number, self._name, self._name, tuple(played), result)
 
     def _decide(
         self,
@@ -112,9 +124,7 @@ class Lockstep:
         """Write the actions where `searched`; return the answers about those states."""
         answers = self._service.ask(states[searched], self._tell)
         if searched.any():
-            keys = streams.streams(
-                *self._key, numbers[searched], plies[searched], streams.SELF_PLAY_MOVE
-            )
+            keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
             sample = plies[searched] < self._settings.sampled_plies
             weights = np.where(sample[:, None], answers.sampled, answers.best).astype(np.int64)
             actions[searched] = choose_moves(weights, keys, sample)
@@ -122,13 +132,6 @@ class Lockstep:
 
     def _tell(self) -> None:
         self._report(SelfPlayProgress(self._games, self._plies))
-
-
-def _results(moves: Sequence[Sequence[int]], outcomes: NDArray[np.int8]) -> list[int]:
-    """Return the results for the players who moved first; outcomes are those of the movers."""
-    odd = np.array([len(played) % 2 for played in moves])
-    results: list[int] = np.where(odd == 1, -outcomes, outcomes).tolist()
-    return results
 
 
 def _examples(

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, with_outcomes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.service.lockstep import Begun, Lockstep
+from zerolab.play.service.retry import play_retries
 from zerolab.play.service.service import Searches, SearchService
-from zerolab.play.service.settings import Service
+from zerolab.play.service.settings import Retry, Service
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
 from zerolab.search.settings import SearchSettings
@@ -39,11 +40,14 @@ def play_by_service(
     )  # fmt: skip
     with SearchService(game, evaluator, searches) as service:
         lockstep = Lockstep(game, settings, service, seed, iteration, name, report)
-        played = lockstep.play([Begun(number) for number in range(settings.episodes)])
+        if isinstance(schedule, Retry):
+            played = play_retries(lockstep, schedule, settings.episodes)
+        else:
+            played = lockstep.play([Begun(number) for number in range(settings.episodes)])
         return Episodes(
             with_outcomes(played.examples, played.games),
             played.games,
             service.counts,
             service.seconds,
-            len(played.examples.games),
+            service.counts["asked"],
         )

@@ -23,3 +23,33 @@ class Service(Choice):
     """Answers kept within an iteration; beyond that the oldest one makes room, and its position is
     searched again when it is asked for. 0 keeps none. Changes nothing but the work on the same
     condition as `search.deduplicate`."""
+
+
+class Retry(Service):
+    """Games that begin at random, and go back to where the loser lost most [Clausen2021].
+
+    A game begins with `opening_plies` random plies. Once it is lost, its largest drop is looked
+    for: of what the searches said of the loser's positions, win + 0.5 draw, from one to the next,
+    the end counting 0. From there the best untried moves are played, one in a new game each. These
+    games are gone back into in their turn, `rounds` times.
+
+    The paper leaves open what follows. Untried are moves that no game of the iteration has played
+    in this position, and which its search gave weight; the best ones are those of most weight.
+    Where none are left, the next largest drop is taken. Drawn games are not gone back into.
+    `selfplay.episodes` games are played in all: openings as many as that leaves room for, and
+    further ones where too few games were lost. A position is learnt from in the game in which it
+    was first reached: what a game takes over from another one is recorded, but not learnt from
+    again, and so are random plies and the moves that were branched.
+    """
+
+    name: Literal["retry"] = "retry"  # type: ignore[assignment]
+
+    opening_plies: int = Field(default=16, ge=0, le=1000)
+    """Random plies that a game begins with; fewer where one more would end it. [Clausen2021]:
+    16."""
+
+    branches: int = Field(default=2, ge=1, le=1000)
+    """Untried moves that are played at most where a game was lost."""
+
+    rounds: int = Field(default=3, ge=1, le=1000)
+    """How often an opening's games are gone back into: 1 leaves retries alone."""
