@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from zerolab.core.config import Choice, Settings, choice_among
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.core.threads import available_cores
-from zerolab.play.service.settings import Retry, Service
+from zerolab.play.service.settings import BigTree, Retry, Service
 from zerolab.search.budgets.interface import BUDGETS
 
 import_modules("zerolab.search.budgets")
@@ -45,6 +45,7 @@ _SCHEDULES: dict[str, type[Choice]] = {
     "continuous": Continuous,
     "service": Service,
     "retry": Retry,
+    "big_tree": BigTree,
 }
 
 
@@ -99,9 +100,15 @@ class SelfPlaySettings(Settings):
 
     @model_validator(mode="after")
     def _schedule_fits(self) -> SelfPlaySettings:
-        if isinstance(self.schedule, Retry) and self.random_plies:
+        schedule = self.schedule
+        if isinstance(schedule, Retry | BigTree) and self.random_plies:
             raise ValueError(
                 f"random_plies = {self.random_plies}: games of schedule = "
-                f'"{self.schedule.name}" begin in their own way; expected 0'
+                f'"{schedule.name}" begin in their own way; expected 0'
+            )
+        if isinstance(schedule, BigTree) and self.late_targets == "move":
+            raise ValueError(
+                'late_targets = "move": moves of schedule = "big_tree" explore and are not to be'
+                ' learnt; expected late_targets = "visits" or "values"'
             )
         return self

@@ -87,7 +87,9 @@ class Lockstep:
             actions = starts.replace(going, self._scripted(begun, going, ply))
             searched = ~at_random & (actions == NO_ACTION)
             found = self._decide(states[going], numbers[going], plies, searched, actions)
-            chunks.append(_examples(states[going], numbers[going], plies, actions, found, searched))
+            chunks.append(
+                example_rows(states[going], numbers[going], plies, actions, found, searched)
+            )
             outcomes[going] = host.apply_batch(self._game, states, going, actions)
             for at, action in zip(going.tolist(), actions.tolist(), strict=True):
                 moves[at].append(action)
@@ -134,7 +136,7 @@ class Lockstep:
         self._report(SelfPlayProgress(self._games, self._plies))
 
 
-def _examples(
+def example_rows(
     states: NDArray[np.uint64],
     numbers: Ints,
     plies: Ints,
@@ -142,7 +144,10 @@ def _examples(
     found: Answers,
     searched: NDArray[np.bool_],
 ) -> Examples:
-    """Return the examples of moves; where none was searched, the move is all that is known."""
+    """Return the examples of moves, of which those that were `searched` have answers.
+
+    What only the end of a game tells is still 0.
+    """
     count, width = len(actions), found.policies.shape[1]
     policies = np.zeros((count, width), np.float16)
     policies[np.arange(count), actions] = 1

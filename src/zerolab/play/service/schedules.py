@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, with_outcomes
 from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.service.big_tree import BigTreePlayer
 from zerolab.play.service.lockstep import Begun, Lockstep
 from zerolab.play.service.retry import play_retries
 from zerolab.play.service.service import Searches, SearchService
-from zerolab.play.service.settings import Retry, Service
+from zerolab.play.service.settings import BigTree, Retry, Service
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
 from zerolab.search.settings import SearchSettings
@@ -42,6 +43,9 @@ def play_by_service(
         lockstep = Lockstep(game, settings, service, seed, iteration, name, report)
         if isinstance(schedule, Retry):
             played = play_retries(lockstep, schedule, settings.episodes)
+        elif isinstance(schedule, BigTree):
+            player = BigTreePlayer(game, schedule, service, name, report)
+            played = player.play(settings.episodes)
         else:
             played = lockstep.play([Begun(number) for number in range(settings.episodes)])
         return Episodes(

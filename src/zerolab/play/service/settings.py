@@ -53,3 +53,34 @@ class Retry(Service):
 
     rounds: int = Field(default=3, ge=1, le=1000)
     """How often an opening's games are gone back into: 1 leaves retries alone."""
+
+
+class BigTree(Service):
+    """One tree over whole games, whose priors are themselves results of searches [Clausen2021].
+
+    A simulation of this tree descends from the first position to the end of a game, always to the
+    action of the highest Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), where P is the policy
+    that the service's search of the position found; the result is backed up along it. So each of
+    the `selfplay.episodes` simulations is a game, and all its positions are examples. The tree is
+    a new one in every iteration. Equal positions are one node: Q is the mean result of all games
+    that went through the position behind an action, whichever way they came. A draw counts 0, which
+    is 0.5 on the paper's scale.
+
+    Moves are explored rather than recommended, so they are no policy targets: `late_targets` has
+    to be "visits" or "values". `selfplay.sampled_plies` does not change what is played.
+    """
+
+    name: Literal["big_tree"] = "big_tree"  # type: ignore[assignment]
+
+    c: float = Field(default=10.0, ge=0)
+    """Exploration constant for Q in [-1, 1]. [Clausen2021]: 3, 10 and 30, published as 1.5, 5 and
+    15 for Q in [0, 1]."""
+
+    first_play: float = Field(default=-1.0, ge=-1, le=1)
+    """Q of actions that lead to a position without games. [Clausen2021]: -1, published as 0 for Q
+    in [0, 1]."""
+
+    games_at_once: int = Field(default=64, ge=1, le=1_000_000)
+    """Simulations that descend together, so that many searches are asked for at once. Those under
+    way count as lost for the players who chose to go there: virtual loss [Chaslot2008]. Other than
+    `selfplay.parallel_games` this changes which games are played."""
