@@ -35,6 +35,7 @@ COMMANDS = {
     "report": "tables, figures and claims of a study as one page",
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
     "runs": "list runs and their progress",
+    "diversity": "count the distinct positions that self-play has seen",
     "plot": "plot the training curves of runs",
     "tensorboard": "export a run's metrics to TensorBoard",
     "settings": "list the settings of a run: bounds, defaults, papers' values",
