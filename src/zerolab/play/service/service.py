@@ -8,7 +8,7 @@ network answers equally in every batch (docs/decisions/0002).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from threading import Event
@@ -67,6 +67,19 @@ class Service(Protocol):
         ...
 
 
+def distinct(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first row of each different state, int64[k], and which of them each row is."""
+    rows: dict[bytes, int] = {}
+    first: list[int] = []
+    which = np.empty(len(states), np.int64)
+    for row, state in enumerate(states):
+        number = rows.setdefault(state.tobytes(), len(first))
+        if number == len(first):
+            first.append(row)
+        which[row] = number
+    return np.array(first, np.int64), which
+
+
 class SearchService:
     """Searches positions in threads of this process; a context, which ends the threads."""
 
@@ -111,19 +124,14 @@ class SearchService:
         them. `report` is called a few times per second; an exception that it raises stops the
         searches, after which the service is of no further use.
         """
-        keys = [state.tobytes() for state in states]
-        row = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        first = np.zeros(len(row), np.int64)
-        which = np.array([row[key] for key in keys], np.int64)
-        first[which[::-1]] = np.arange(len(keys))[::-1]
-        self._asked += len(keys)
-        self._merged += len(keys) - len(row)
-        return self._answer(states[first], list(row), report).rows(which)
+        first, which = distinct(states)
+        self._asked += len(states)
+        self._merged += len(states) - len(first)
+        return self._answer(states[first], report).rows(which)
 
-    def _answer(
-        self, states: NDArray[np.uint64], keys: Sequence[bytes], report: Callable[[], object]
-    ) -> Answers:
+    def _answer(self, states: NDArray[np.uint64], report: Callable[[], object]) -> Answers:
         """Return answers for different states, from the cache where it has them."""
+        keys = [state.tobytes() for state in states]
         known = self._cache.find(keys)
         new = np.flatnonzero(known < 0)
         answers = empty_answers(len(keys), self._actions)

@@ -24,6 +24,12 @@ class Service(Choice):
     searched again when it is asked for. 0 keeps none. Changes nothing but the work on the same
     condition as `search.deduplicate`."""
 
+    actors: int = Field(default=0, ge=0, le=4096)
+    """Ray actors that search in place of this process's threads (the extra `cluster`), each with an
+    equal share of the cluster's cores and GPUs, and the cache of its own positions. The cluster is
+    that at RAY_ADDRESS, a variable of the environment as HOST:PORT, else one that is started on
+    this machine for the iteration. 0: none. Changes nothing but the work, on the same condition."""
+
 
 class Retry(Service):
     """Games that begin at random, and go back to where the loser lost most [Clausen2021].
