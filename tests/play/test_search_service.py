@@ -10,7 +10,7 @@ from zerolab.core import streams
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.service.schedules import play_by_service
-from zerolab.play.service.service import Searches, SearchService
+from zerolab.play.service.service import Searches, SearchService, dealt
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -87,6 +87,12 @@ def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
     assert counts["searched"] == distinct if cache == 1000 else counts["searched"] > distinct
     assert (counts["remembered"] > 0) == (cache > 0)
     assert counts["simulations"] == counts["searched"] * NOISY.simulations
+
+
+def test_questions_stay_with_a_thread_but_none_gets_more_than_its_share():
+    parts = [part.tolist() for part in dealt(np.array([4, 4, 7, 4, 4, 9]), 2)]
+    assert parts == [[0, 1, 3], [2, 5, 4]]
+    assert [len(part) for part in dealt(np.array([3]), 2)] == [0, 1]
 
 
 def test_equal_questions_of_a_call_are_one_search():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class BigTreePlayer:
     def _play_wave(self, wave: Sequence[_Line]) -> None:
         going = wave
         while going:
-            self._expand(line.nodes[-1] for line in going)
+            self._expand(going)
             for line in going:
                 line.follow(*self.tree.descend(line.nodes[-1]))
             self._plies += len(going)
@@ -84,12 +84,13 @@ class BigTreePlayer:
             self.tree.back_up(line.nodes)
         self._games += len(wave)
 
-    def _expand(self, nodes: Iterator[Node]) -> None:
+    def _expand(self, lines: Sequence[_Line]) -> None:
         """Ask for the searches of all positions that are new, at once."""
-        new = list(dict.fromkeys(node for node in nodes if not node.is_expanded))
+        new = {line.nodes[-1]: line.number for line in lines if not line.nodes[-1].is_expanded}
         if not new:
             return
-        answers = self._service.ask(np.stack([node.state for node in new]), self._tell)
+        states, near = np.stack([node.state for node in new]), np.array(list(new.values()))
+        answers = self._service.ask(states, near, self._tell)
         self._answers.append(answers)
         for node, policy in zip(new, answers.policies, strict=True):
             self._rows[node] = len(self._rows)

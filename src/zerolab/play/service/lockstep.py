@@ -124,7 +124,7 @@ class Lockstep:
         actions: Ints,
     ) -> Answers:
         """Write the actions where `searched`; return the answers about those states."""
-        answers = self._service.ask(states[searched], self._tell)
+        answers = self._service.ask(states[searched], numbers[searched], self._tell)
         if searched.any():
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
             sample = plies[searched] < self._settings.sampled_plies

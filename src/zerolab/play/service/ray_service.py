@@ -94,19 +94,22 @@ class RayService:
                 ray.kill(actor)
 
     def ask(
-        self, states: NDArray[np.uint64], report: Callable[[], object] = lambda: None
+        self,
+        states: NDArray[np.uint64],
+        near: NDArray[np.int64] | None = None,
+        report: Callable[[], object] = lambda: None,
     ) -> Answers:
         """See `SearchService.ask`."""
         first, which = distinct(states)
         self._asked += len(states)
         self._merged += len(states) - len(first)
-        different = states[first]
+        different, numbers = states[first], first if near is None else near[first]
         hashes = np.empty(len(different), np.uint64)
         hash_states(different, hashes)
         owners = hashes % np.uint64(self._count)
         parts = [np.flatnonzero(owners == owner) for owner in range(self._count)]
         asked = [
-            (rows, actor.ask.remote(different[rows]))
+            (rows, actor.ask.remote(different[rows], numbers[rows]))
             for actor, rows in zip(self._actors, parts, strict=True)
             if rows.size
         ]
@@ -158,9 +161,9 @@ class _Actor:
     def __init__(self, game: str, spec: EvaluatorSpec, searches: Searches) -> None:
         self._service = SearchService(parse_game(game), spec(), searches).__enter__()
 
-    def ask(self, states: NDArray[np.uint64]) -> Answers:
+    def ask(self, states: NDArray[np.uint64], near: NDArray[np.int64]) -> Answers:
         """See `SearchService.ask`."""
-        return self._service.ask(states)
+        return self._service.ask(states, near)
 
     def work(self) -> Work:
         """Return what was done so far."""

@@ -51,7 +51,10 @@ class Service(Protocol):
     """What self-play asks; see `SearchService`."""
 
     def ask(
-        self, states: NDArray[np.uint64], report: Callable[[], object] = lambda: None
+        self,
+        states: NDArray[np.uint64],
+        near: NDArray[np.int64] | None = None,
+        report: Callable[[], object] = lambda: None,
     ) -> Answers:
         """See `SearchService.ask`."""
         ...
@@ -78,6 +81,18 @@ def distinct(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.
             first.append(row)
         which[row] = number
     return np.array(first, np.int64), which
+
+
+def dealt(near: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
+    """Return the rows of each thread: equal numbers int64[n] in one, as far as shares are equal."""
+    share = -(-len(near) // threads)
+    parts: list[list[int]] = [[] for _ in range(threads)]
+    more: list[int] = []
+    for row, number in enumerate((near % threads).tolist()):
+        (parts[number] if len(parts[number]) < share else more).append(row)
+    for row in more:
+        min(parts, key=len).append(row)
+    return [np.array(part, np.int64) for part in parts]
 
 
 class SearchService:
@@ -116,20 +131,28 @@ class SearchService:
         self._open.close()
 
     def ask(
-        self, states: NDArray[np.uint64], report: Callable[[], object] = lambda: None
+        self,
+        states: NDArray[np.uint64],
+        near: NDArray[np.int64] | None = None,
+        report: Callable[[], object] = lambda: None,
     ) -> Answers:
         """Return the searches of ongoing states uint64[n, words], in their order.
 
         Equal states are searched once, and those answered before not again while the cache holds
-        them. `report` is called a few times per second; an exception that it raises stops the
-        searches, after which the service is of no further use.
+        them. Questions of equal numbers `near`, int64[n], such as those of games, go to the same
+        thread if none would get more than its share: what its network said in the search of one
+        position serves that of the next one. `report` is called a few times per second; an
+        exception that it raises stops the searches, after which the service is of no further use.
         """
         first, which = distinct(states)
         self._asked += len(states)
         self._merged += len(states) - len(first)
-        return self._answer(states[first], report).rows(which)
+        numbers = first if near is None else near[first]
+        return self._answer(states[first], numbers, report).rows(which)
 
-    def _answer(self, states: NDArray[np.uint64], report: Callable[[], object]) -> Answers:
+    def _answer(
+        self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
+    ) -> Answers:
         """Return answers for different states, from the cache where it has them."""
         keys = [state.tobytes() for state in states]
         known = self._cache.find(keys)
@@ -137,19 +160,20 @@ class SearchService:
         answers = empty_answers(len(keys), self._actions)
         answers.put(known >= 0, self._cache.read(known[known >= 0]))
         if new.size:
-            found = self._search(states[new], report)
+            found = self._search(states[new], near[new], report)
             answers.put(new, found)
             self._cache.add([keys[each] for each in new.tolist()], found)
             self._searched += len(new)
         return answers
 
-    def _search(self, states: NDArray[np.uint64], report: Callable[[], object]) -> Answers:
-        """Search different states, dealt to the threads in turn."""
-        parts = [slice(thread, None, self._threads) for thread in range(self._threads)]
-        parts = parts[: len(states)]
+    def _search(
+        self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
+    ) -> Answers:
+        """Search different states."""
+        parts = dealt(near, self._threads)
         futures = [
             self._pool.submit(search.run, states[part], self._stop)
-            for search, part in zip(self._searches, parts, strict=False)
+            for search, part in zip(self._searches, parts, strict=True)
         ]
         try:
             self._wait(futures, report)
