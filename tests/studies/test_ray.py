@@ -21,13 +21,14 @@ pytest.importorskip("ray")
 
 from ray import cluster_utils
 
+from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
+from zerolab.core.ray_cluster import gpu_share, gpus_of
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import Design, PlannedTournament, planned_run
-from zerolab.studies.engine import node, ray_cluster
+from zerolab.studies.engine import node
 from zerolab.studies.engine import ray as engine
 from zerolab.studies.engine.ray import RayWorkers
-from zerolab.studies.engine.ray_cluster import gpu_share, gpus_of
 from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.interface import Study
@@ -228,17 +229,17 @@ def test_an_address_where_something_else_answers(monkeypatch):
 
 def test_ray_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "zerolab.studies.engine.ray_cluster")
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
     with pytest.raises(UserError, match=r"pip install 'zerolab\[cluster\]'"):
-        importlib.import_module("zerolab.studies.engine.ray_cluster")
+        importlib.import_module("zerolab.core.ray_cluster")
 
 
 def test_ray_that_does_not_fit(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray._private.worker", None)
     monkeypatch.delattr("ray._private.worker")
-    monkeypatch.delitem(sys.modules, "zerolab.studies.engine.ray_cluster")
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
     with pytest.raises(UserError, match=r"does not work with Ray \d+\.\d+"):
-        importlib.import_module("zerolab.studies.engine.ray_cluster")
+        importlib.import_module("zerolab.core.ray_cluster")
 
 
 def test_every_worker_finds_room_on_a_gpu():

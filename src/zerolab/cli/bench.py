@@ -21,6 +21,7 @@ SUITES = {
     "playout": "playouts.measure_playouts",
     "solve": "solving.measure_solving",
     "selfplay": "selfplay.measure_self_play",
+    "service": "service.measure_service",
     "single-root": "single_root.measure_single_root",
     "warm-start": "warm_start.measure_warm_start",
     "replay": "replay.measure_replay",

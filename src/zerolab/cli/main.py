@@ -37,6 +37,7 @@ COMMANDS = {
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
     "runs": "list runs and their progress",
     "cost": "what runs have cost: moves, evaluations, operations, hours",
+    "diversity": "count the distinct positions that self-play has seen",
     "plot": "plot the training curves of runs",
     "tensorboard": "export a run's metrics to TensorBoard",
     "settings": "list the settings of a run: bounds, defaults, papers' values",

@@ -60,7 +60,8 @@ def play_schedule(
     workers = [Worker(setup, batch, moves, finished.append, stop) for batch in batches]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
-    with _one_core_per_thread(setup.agents), executor as pool:
+    networks = any(agent.evaluator for agent in setup.agents)
+    with one_core_per_thread(networks), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:
@@ -79,12 +80,12 @@ def play_schedule(
             pool.shutdown(cancel_futures=True)
 
 
-def _one_core_per_thread(agents: Iterable[Agent]) -> AbstractContextManager[None]:
+def one_core_per_thread(networks: bool) -> AbstractContextManager[None]:
     """Keep the networks of several threads from competing for cores.
 
-    Agents without a network do without torch, which takes seconds to load.
+    Without `networks` torch is not needed, which takes seconds to load.
     """
-    if not any(agent.evaluator for agent in agents):
+    if not networks:
         return nullcontext()
     from zerolab.networks.threads import torch_threads  # noqa: PLC0415
 

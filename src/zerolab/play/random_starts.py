@@ -27,6 +27,25 @@ def _draw(game, states, most, plies, keys, actions):
             actions[i] = rules.random_action(game, states[i], random)
 
 
+@kernel
+def _draw_opening(game, key, actions):
+    """Write random actions from the start into int64[plies]; return how many leave a game open."""
+    state = np.empty(rules.words(game), np.uint64)
+    rules.start(game, state)
+    for ply in range(actions.shape[0]):
+        actions[ply] = rules.random_action(game, state, streams.bits(key, ply))
+        rules.apply(game, state, actions[ply], state)
+        if rules.outcome(game, state) != rules.ONGOING:
+            return ply
+    return actions.shape[0]
+
+
+def random_opening(game: Game, plies: int, key: np.uint64) -> tuple[int, ...]:
+    """Return that many uniformly random actions, or fewer: none that would end the game."""
+    actions = np.empty(plies, np.int64)
+    return tuple(actions[: _draw_opening(game, key, actions)].tolist())
+
+
 class RandomStarts:
     """Which of a player's games move at random next, and how."""
 

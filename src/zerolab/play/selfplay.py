@@ -125,8 +125,8 @@ def play_batches(
         setup, batches, moves=[moves], games=[recorder],
         progress=lambda done, note: report(SelfPlayProgress(done, moves.count)),
     )  # fmt: skip
-    counts = _total(player.search.counts for player in players)
-    seconds = _total(player.search.seconds for player in players)
+    counts = total(player.search.counts for player in players)
+    seconds = total(player.search.seconds for player in players)
     return Episodes(moves.examples(), recorder.games, counts, seconds, moves.count)
 
 
@@ -134,8 +134,8 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
     """Return the episodes of parts of an iteration as if they had been played at once."""
     examples = in_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
-    counts = _total(part.counts for part in parts)
-    seconds = _total(part.seconds for part in parts)
+    counts = total(part.counts for part in parts)
+    seconds = total(part.seconds for part in parts)
     return Episodes(examples, games, counts, seconds, sum(part.moves for part in parts))
 
 
@@ -260,9 +260,10 @@ def in_order(parts: Sequence[Examples]) -> Examples:
     return Examples(*(column[order] for column in columns))
 
 
-def _total(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = {}
+def total(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sums of all entries of an equal name."""
+    sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():
-            total[key] = total.get(key, 0) + value
-    return total
+            sums[key] = sums.get(key, 0) + value
+    return sums

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zerolab.core.config import Choice, Settings, choice_among
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.core.threads import available_cores
+from zerolab.play.service.settings import BigTree, Retry, Service
 from zerolab.search.budgets.interface import BUDGETS
 
 import_modules("zerolab.search.budgets")
@@ -39,7 +40,13 @@ class Continuous(Choice):
     many positions."""
 
 
-_SCHEDULES: dict[str, type[Choice]] = {"episodes": Episodes, "continuous": Continuous}
+_SCHEDULES: dict[str, type[Choice]] = {
+    "episodes": Episodes,
+    "continuous": Continuous,
+    "service": Service,
+    "retry": Retry,
+    "big_tree": BigTree,
+}
 
 
 class SelfPlaySettings(Settings):
@@ -79,7 +86,8 @@ class SelfPlaySettings(Settings):
     parallel_games: int = Field(default=512, ge=1)
     """Games in progress at once, in all threads together. Does not change which episodes are played
     where the network answers a position equally in every batch: in bfloat16, but not in float32
-    (docs/decisions/0002). With a continuous schedule it is the number of lanes."""
+    (docs/decisions/0002). With a continuous schedule it is the number of lanes; with a service, of
+    positions searched at once."""
 
     threads: int = Field(
         default_factory=lambda: min(_MOST_THREADS, available_cores()),
@@ -89,3 +97,18 @@ class SelfPlaySettings(Settings):
     )
     """Threads that play, so that search and network overlap; by default one for each core that this
     process may use, at most 64."""
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> SelfPlaySettings:
+        schedule = self.schedule
+        if isinstance(schedule, Retry | BigTree) and self.random_plies:
+            raise ValueError(
+                f"random_plies = {self.random_plies}: games of schedule = "
+                f'"{schedule.name}" begin in their own way; expected 0'
+            )
+        if isinstance(schedule, BigTree) and self.late_targets == "move":
+            raise ValueError(
+                'late_targets = "move": moves of schedule = "big_tree" explore and are not to be'
+                ' learnt; expected late_targets = "visits" or "values"'
+            )
+        return self

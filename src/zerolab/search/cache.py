@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import inlined
+from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import LINE, copy_row, prefetch
 from zerolab.core.streams import mix
 
@@ -67,6 +67,13 @@ def hash_state(state):
     for word in range(state.shape[0]):
         key = mix(key ^ state[word])
     return key
+
+
+@kernel
+def hash_states(states, hashes):
+    """Write the hashes of uint64[N, words] states into uint64[N]."""
+    for i in range(states.shape[0]):
+        hashes[i] = hash_state(states[i])
 
 
 @inlined

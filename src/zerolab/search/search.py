@@ -290,11 +290,15 @@ class Search:
         See `choose_actions`; instead of the visits, a root rule may have weights of its own. Moves
         that are proven to win are played, the quickest first, and those that lose avoided.
         """
+        return choose_actions(self.move_weights(slots, sample), keys, sample)
+
+    def move_weights(
+        self, slots: NDArray[np.int64], sample: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return by what `choose` picks moves, int64[n, actions], less than 2**32 in a row."""
         weights = np.empty((len(slots), self._actions), np.int64)
         roots.moves(self._methods, self._tree, self._state, slots, sample, weights)
-        chosen = np.empty(len(slots), np.int64)
-        roots.choose(weights, keys, sample, chosen)
-        return chosen
+        return weights
 
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""
@@ -377,13 +381,15 @@ def _answers(evaluation: Evaluation) -> Answers:
 
 
 def choose_actions(
-    visits: NDArray[np.int32], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
+    weights: NDArray[np.int32] | NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    sample: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Return actions int64[n] chosen from visit counts int32[n, actions].
+    """Return actions int64[n] chosen by their weights [n, actions], such as visit counts.
 
-    In proportion to the visits where `sample` bool[n] is set, else the most visited one, ties
+    In proportion to the weights where `sample` bool[n] is set, else one of the highest weight, ties
     broken at random. `keys` uint64[n] are the random streams.
     """
-    chosen = np.empty(len(visits), np.int64)
-    roots.choose(visits, keys, sample, chosen)
+    chosen = np.empty(len(weights), np.int64)
+    roots.choose(weights, keys, sample, chosen)
     return chosen

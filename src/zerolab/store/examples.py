@@ -34,7 +34,8 @@ class Examples(NamedTuple):
     policies: NDArray[np.float16]
     """float16[N, actions]: what the search recommends, such as the shares of the visits."""
     root_values: NDArray[np.float16]
-    """float16[N]: the mover's expected outcome according to the search."""
+    """float16[N]: the mover's expected outcome according to the search; NaN where there was none,
+    as for random plies by the search service."""
     root_draws: NDArray[np.float16]
     """float16[N]: the probability of a draw according to the search; NaN where it kept none."""
     action_values: NDArray[np.float16]

@@ -98,7 +98,16 @@ class SelfPlayRecord(Record):
     full: Positions | None = None
     """Examples that were searched fully; absent where all were, with a fixed budget."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Mean simulations of the moves played; absent with a fixed budget."""
+    """Mean simulations of the moves played; absent with a fixed budget. With a search service, a
+    search counts once for all moves that it decides."""
+    asked: Positions | None = None
+    """Questions to the search service, one per move that it decides; absent without one."""
+    merged: Positions | None = None
+    """Questions equal to another one of their call."""
+    remembered: Positions | None = None
+    """Questions answered from the service's cache."""
+    searched: Positions | None = None
+    """Positions that the service has searched, for the other questions."""
     warm_start_weight: Share | None = None
     """The weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
+from zerolab.core.ray_cluster import Cluster, gpus_of, ray
 from zerolab.store.folder import exclusive, is_locked
 from zerolab.studies.engine.node import (
     Job,
@@ -29,7 +30,6 @@ from zerolab.studies.engine.node import (
     require_equal,
     take_core,
 )
-from zerolab.studies.engine.ray_cluster import Cluster, gpus_of, ray
 from zerolab.studies.engine.tasks import (
     CompileTask,
     Outcome,

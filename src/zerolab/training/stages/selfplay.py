@@ -9,6 +9,9 @@ from typing import Any
 from zerolab.play.continuous import play_on
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, play_episodes
 from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
+from zerolab.play.service.network_spec import NetworkSpec
+from zerolab.play.service.schedules import play_by_service
+from zerolab.play.service.settings import Service
 from zerolab.training.context import TrainingContext
 from zerolab.training.league import play_league
 from zerolab.training.records import Record, SelfPlayRecord
@@ -56,15 +59,25 @@ def _play_alone(context: TrainingContext) -> Episodes:
     search = warm_start_search(settings.search, settings.warm_start, weight)
     evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
     if not isinstance(settings.selfplay.schedule, Continuous):
-        return play_episodes(
+        given = (
             context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
-            _reporting(context), name=name,
+            _reporting(context),
         )  # fmt: skip
+        if isinstance(settings.selfplay.schedule, Service):
+            return play_by_service(*given, name=name, spec=lambda: _network_spec(context))
+        return play_episodes(*given, name=name)
     former = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
     return play_on(
         context.game, settings.selfplay, search, evaluator, settings.seed, former,
         _reporting(context), name=name,
     )  # fmt: skip
+
+
+def _network_spec(context: TrainingContext) -> NetworkSpec:
+    """Return what another process makes the evaluator of the best network from."""
+    settings = context.settings
+    weights = context.run.load_weights(context.progress.best)
+    return NetworkSpec(settings.game, settings.network.model_dump(), weights)
 
 
 def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict[str, Any]:
@@ -73,7 +86,9 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(episodes.examples.plies)
     play = settings.selfplay
-    varied = play.budget.name != "fixed" or play.random_plies > 0 or settings.league is not None
+    served = isinstance(play.schedule, Service)
+    is_alone = settings.league is None and not served
+    varied = play.budget.name != "fixed" or play.random_plies > 0 or not is_alone
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,

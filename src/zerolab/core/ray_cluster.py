@@ -22,15 +22,13 @@ from zerolab.core.threads import available_cores
 try:
     import ray
 except ImportError:
-    raise UserError(
-        "--ray needs Ray, which is not installed: pip install 'zerolab[cluster]'"
-    ) from None
+    raise UserError("Ray is needed and not installed: pip install 'zerolab[cluster]'") from None
 try:
     from ray._private import ray_constants, worker
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise UserError(
-        f"--ray does not work with Ray {ray.__version__} ({one_line(error)}): expected a version"
+        f"zerolab does not work with Ray {ray.__version__} ({one_line(error)}): expected a version"
         " that pip install 'zerolab[cluster]' chooses"
     ) from None
 
@@ -174,8 +172,8 @@ def _require_ray_at(address: str) -> None:
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         raise UserError(
-            f"--ray {quoted(address)}: expected {LOCAL}, or the HOST:PORT of a cluster that this"
-            " machine is a node of, as ray start has printed it"
+            f"a Ray cluster at {quoted(address)}: expected {LOCAL}, or the HOST:PORT of a cluster"
+            " that this machine is a node of, as ray start has printed it"
         )
     nothing = f"no Ray cluster answers at {address}"
     try:

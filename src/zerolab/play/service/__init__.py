@@ -1,0 +1,1 @@
+"""Self-play that asks a service for the searches of its positions."""

@@ -1,0 +1,159 @@
+"""The search service: its answers, what it saves, and games that it plays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from search.naive import HashEvaluator
+from zerolab.core import streams
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.service.schedules import play_by_service
+from zerolab.play.service.service import Searches, SearchService, dealt
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.search.cache import hash_states
+from zerolab.search.search import Search
+from zerolab.search.settings import SearchSettings
+
+NAME = "connect_four:4x4"
+GAME = parse_game(NAME)
+NOISY = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
+QUIET = SearchSettings.model_validate({"simulations": 8, "reuse_tree": False})
+
+
+def service(search=NOISY, **changes):
+    searches = Searches(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
+    return SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches)
+
+
+def positions(count=40):
+    """Return states of some random games, in which the first ones are repeated."""
+    random = np.random.default_rng(1)
+    states = []
+    while len(states) < count:
+        position = Position.start(NAME)
+        while position.outcome is None and len(states) < count:
+            states.append(position.state)
+            position = position.play(int(random.choice(np.flatnonzero(position.legal_mask))))
+    return np.array(states)
+
+
+def assert_equal(one, other):
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def test_an_answer_is_what_a_search_of_the_position_alone_finds():
+    states = positions()
+    hashes = np.empty(len(states), np.uint64)
+    hash_states(states, hashes)
+    with service() as asked:
+        answers = asked.ask(states)
+    search = Search(GAME, NOISY, HashEvaluator(rules.actions(GAME)), 1)
+    slot, no = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for row, state in enumerate(states):
+        keys = [
+            streams.streams(3, 2, (hashes[row : row + 1] >> np.uint64(1)).astype(np.int64), no, use)
+            for use in (streams.SERVICE_PLAYOUT, streams.SERVICE_NOISE)
+        ]
+        search.set_root(slot, state[None])
+        search.start_search(slot, *keys)
+        search.run()
+        assert (answers.visits[row] == search.visits(slot)[0]).all()
+        assert (answers.policies[row] == search.policies(slot)[0]).all()
+        assert answers.root_values[row] == search.root_values(slot)[0]
+        searched = answers.visits[row] > 0
+        assert (answers.action_values[row] == search.root_actions(slot)[1][0])[searched].all()
+        assert np.isnan(answers.action_values[row][~searched]).all()
+        assert answers.visits[row].sum() == NOISY.simulations
+
+
+@pytest.mark.parametrize("cache", [0, 3, 1000])
+def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
+    states = positions()
+    with service() as asked:
+        expected = asked.ask(states)
+    order = np.random.default_rng(2).permutation(len(states))
+    with service(cache=cache, slots=1, threads=1) as asked:
+        for part in np.array_split(order, 4):
+            assert_equal(asked.ask(states[part]), expected.rows(part))
+        counts = asked.counts
+    assert counts["asked"] == len(states)
+    assert counts["asked"] == counts["merged"] + counts["remembered"] + counts["searched"]
+    distinct = len(np.unique(states, axis=0))
+    assert counts["searched"] == distinct if cache == 1000 else counts["searched"] > distinct
+    assert (counts["remembered"] > 0) == (cache > 0)
+    assert counts["simulations"] == counts["searched"] * NOISY.simulations
+
+
+def test_questions_stay_with_a_thread_but_none_gets_more_than_its_share():
+    parts = [part.tolist() for part in dealt(np.array([4, 4, 7, 4, 4, 9]), 2)]
+    assert parts == [[0, 1, 3], [2, 5, 4]]
+    assert [len(part) for part in dealt(np.array([3]), 2)] == [0, 1]
+
+
+def test_equal_questions_of_a_call_are_one_search():
+    states = np.repeat(positions(3), 4, axis=0)
+    with service(cache=0) as asked:
+        answers = asked.ask(states)
+        assert (asked.counts["merged"], asked.counts["searched"]) == (9, 3)
+    assert_equal(answers.rows(np.arange(0, 12, 4)), answers.rows(np.arange(3, 12, 4)))
+    with service() as asked:
+        assert len(asked.ask(states[:0]).full) == 0
+
+
+def test_what_is_asked_elsewhere_of_another_iteration_has_other_noise():
+    states = positions(10)
+    with service() as one, service(iteration=3) as other:
+        assert (one.ask(states).visits != other.ask(states).visits).any()
+
+
+def play(search=NOISY, schedule="service", **settings):
+    chosen = SelfPlaySettings(schedule=schedule, **{"episodes": 12, "random_plies": 3, **settings})
+    run = play_episodes if schedule == "episodes" else play_by_service
+    return run(GAME, chosen, search, HashEvaluator(rules.actions(GAME)), 3, 2)
+
+
+def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
+    plain, served = (play(QUIET, schedule, threads=2) for schedule in ("episodes", "service"))
+    assert plain.games == served.games
+    one, other = plain.examples, served.examples
+    assert (one.full == other.full).all()
+    assert 0 < one.full.sum() < len(one.full)
+    for name, column in one._asdict().items():
+        found = getattr(other, name)
+        np.testing.assert_array_equal(column[one.full], found[one.full], err_msg=name)
+    assert served.counts["simulations"] < plain.counts["simulations"]
+
+
+@pytest.mark.parametrize("budget", ["fixed", {"name": "caps", "simulations": 3}])
+def test_games_depend_neither_on_threads_nor_on_what_is_remembered(budget):
+    one = play(budget=budget, threads=1)
+    few = {"name": "service", "cache": 2}
+    other = play(budget=budget, threads=3, parallel_games=4, schedule=few)
+    assert one.games == other.games
+    assert_equal(one.examples, other.examples)
+    # Equal positions of this game have equal plies, so that they are asked for together.
+    assert one.counts["merged"] == other.counts["merged"] > 0
+    assert one.counts["remembered"] == 0
+
+
+def test_a_mistake_in_a_thread_stops_all_and_is_told():
+    class Broken:
+        def evaluate(self, states):
+            raise FloatingPointError("broken")
+
+    searches = Searches(NOISY, 3, 2, threads=2)
+    with (
+        pytest.raises(FloatingPointError, match="broken"),
+        SearchService(GAME, Broken(), searches) as asked,
+    ):
+        asked.ask(positions())
+
+
+def test_a_schedule_says_which_games_do_not_begin_with_its_random_plies():
+    with pytest.raises(ValueError, match="random_plies = 3"):
+        SelfPlaySettings(schedule="retry", random_plies=3)
