@@ -1,4 +1,4 @@
-"""The search service as Ray actors."""
+"""The search service as Ray actors, also those that are lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("ray")
 
 from zerolab.core.errors import UserError
-from zerolab.play.service.ray_service import RayService
+from zerolab.core.ray_cluster import ray
+from zerolab.play.service.ray_service import Actors, Place, RayService, places
 from zerolab.play.service.service import Searches, SearchService
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -19,25 +20,84 @@ from zerolab.search.interface import UniformEvaluator
 from zerolab.search.settings import SearchSettings
 
 NAME = "connect_four:4x4"
+GAME = parse_game(NAME)
+SPEC = partial(UniformEvaluator, rules.actions(GAME))
 SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
+SEARCHES = Searches(SEARCH, seed=3, iteration=2, slots=5)
+START = Position.start(NAME)
+STATES = np.array([START.play(a).play(b).state for a in range(4) for b in range(4)] * 2)
 
 
-def test_actors_answer_as_one_process_does_and_search_each_position_once(monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    start = Position.start(NAME)
-    states = np.array([start.play(a).play(b).state for a in range(4) for b in range(4)] * 2)
-    game = parse_game(NAME)
-    spec = partial(UniformEvaluator, rules.actions(game))
-    searches = Searches(SEARCH, seed=3, iteration=2, slots=5)
-    with SearchService(game, spec(), searches) as here:
-        expected = here.ask(states)
-    with RayService(NAME, spec, searches, 2) as there:
-        for found in (there.ask(states), there.ask(states)):
-            for name, one, other in zip(expected._fields, expected, found, strict=True):
-                np.testing.assert_array_equal(one, other, err_msg=name)
+@pytest.fixture(scope="module", autouse=True)
+def cluster_on_this_machine():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_ADDRESS", raising=False)
+        yield
+    if Actors.current:
+        Actors.current.end()
+
+
+def answered_here(searches):
+    with SearchService(GAME, SPEC(), searches) as here:
+        return here.ask(STATES)
+
+
+def assert_equal(one, other):
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def test_actors_answer_as_one_process_does_and_search_each_position_once():
+    expected = answered_here(SEARCHES)
+    with RayService(NAME, SPEC, SEARCHES, 2) as there:
+        for _ in range(2):
+            assert_equal(there.ask(STATES), expected)
         counts = there.counts
-        with pytest.raises(UserError, match="uses Ray already"):
-            RayService(NAME, spec, searches, 2).__enter__()
     assert (counts["asked"], counts["merged"]) == (64, 32)
     assert (counts["searched"], counts["remembered"]) == (16, 16)
     assert counts["simulations"] == 16 * SEARCH.simulations
+
+
+def test_actors_outlive_an_iteration_but_not_what_they_remember():
+    searches = SEARCHES._replace(iteration=3)
+    with RayService(NAME, SPEC, SEARCHES, 2):
+        former = Actors.current
+    with RayService(NAME, SPEC, searches, 2) as there:
+        assert Actors.current is former
+        assert_equal(there.ask(STATES), answered_here(searches))
+        assert there.counts["remembered"] == 0
+
+
+def test_an_actor_that_is_lost_begins_again():
+    expected = answered_here(SEARCHES)
+    with RayService(NAME, SPEC, SEARCHES, 2) as there:
+        there.ask(STATES)
+        ray.kill(Actors.current.handles[0], no_restart=False)
+        assert_equal(there.ask(STATES), expected)
+        # The other one remembers.
+        assert 16 < there.counts["searched"] < 32
+
+
+def test_mistakes_of_actors_are_told_and_end_them():
+    wrong = partial(parse_game, "chess:8x8")
+    with pytest.raises(UserError, match=r"an actor of the search service has failed .*chess"):
+        RayService(NAME, wrong, SEARCHES, 2).__enter__()
+    with pytest.raises(KeyboardInterrupt), RayService(NAME, SPEC, SEARCHES, 2):
+        raise KeyboardInterrupt
+    assert Actors.current is None
+    assert not ray.is_initialized()
+
+
+def node(name, cpus, gpus=0):
+    resources = {"CPU": float(cpus), "GPU": float(gpus)}
+    return {"NodeID": name, "NodeManagerAddress": name, "Resources": resources}
+
+
+def test_actors_share_what_nodes_have():
+    plain, gpus = [node("a", 8), node("b", 5)], [node("a", 16, 2)]
+    assert places(plain, 1) == [Place("a", 8, 0.0)]
+    assert places(plain, 3) == [Place("a", 4, 0.0)] * 2 + [Place("b", 5, 0.0)]
+    assert places(gpus, 2) == [Place("a", 8, 1.0)] * 2
+    assert places(gpus, 4) == [Place("a", 4, 0.5)] * 4
+    with pytest.raises(UserError, match="actors = 17: 9 of them would share the 8 CPUs of node a"):
+        places(plain, 17)

@@ -11,12 +11,14 @@ import pytest
 from filelock import FileLock
 
 from zerolab.core.errors import UserError
+from zerolab.networks import node_facts
+from zerolab.networks.node_facts import code_digest
 from zerolab.play.schedule import ScheduledGame
 from zerolab.store.folder import exclusive
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import planned_run
 from zerolab.studies.engine import node, travel
-from zerolab.studies.engine.node import Job, LostError, code_digest, perform_on_node, shares_folder
+from zerolab.studies.engine.node import Job, LostError, perform_on_node, shares_folder
 from zerolab.studies.engine.tasks import Entrant, SliceTask, TrainTask
 from zerolab.studies.engine.travel import FolderCopy, Keeper
 
@@ -197,21 +199,21 @@ def test_a_process_that_shares_a_core_takes_the_first_that_becomes_free(
 
 
 def test_the_first_node_that_differs_is_named():
-    here = node.node_facts()
+    here = node_facts.node_facts()
     assert set(here.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
     assert here.hardware["precision"] in ("float32", "bfloat16")
     other = here._replace(installed={**here.installed, "torch": "0.1", "numba": "0.1"})
     told = f"node b has torch 0.1 instead of {here.installed['torch']} as on this machine"
     with pytest.raises(UserError, match=re.escape(told)):
-        node.require_equal([("a", here), ("b", other), ("c", other)], here)
+        node_facts.require_equal([("a", here), ("b", other), ("c", other)], here)
 
 
 def test_nodes_need_equal_hardware_but_not_that_of_the_study():
-    here = node.node_facts()
+    here = node_facts.node_facts()
     one, other = (here._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
-    node.require_equal([("a", one), ("b", one)], here)
+    node_facts.require_equal([("a", one), ("b", one)], here)
     with pytest.raises(UserError, match="node c has GPU H100 instead of A100 as the first node"):
-        node.require_equal([("a", one), ("b", one), ("c", other)], here)
+        node_facts.require_equal([("a", one), ("b", one), ("c", other)], here)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows numbers no users")

@@ -24,9 +24,9 @@ from ray import cluster_utils
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import gpu_share, gpus_of
+from zerolab.networks import node_facts
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import Design, PlannedTournament, planned_run
-from zerolab.studies.engine import node
 from zerolab.studies.engine import ray as engine
 from zerolab.studies.engine.ray import RayWorkers
 from zerolab.studies.engine.study_work import StudyWork
@@ -186,7 +186,7 @@ def is_alive(process):
 
 
 def test_nodes_with_another_version_are_named(cluster, monkeypatch):
-    monkeypatch.setattr(node, "code_digest", lambda: "0123456789")
+    monkeypatch.setattr(node_facts, "code_digest", lambda: "0123456789")
     expected = r"node [\d.]+ has code \S+ instead of 01234567 as on this machine"
     with pytest.raises(UserError, match=expected), RayWorkers(cluster.address):
         pass

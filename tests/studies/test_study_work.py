@@ -10,6 +10,7 @@ from in_process import Here
 from tiny_studies import GAME, Small, Tiny, planned, study_work_in
 
 from zerolab.core.errors import UserError
+from zerolab.networks.node_facts import current_versions
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import (
     Design,
@@ -22,7 +23,7 @@ from zerolab.studies.engine.runs import Runs
 from zerolab.studies.engine.study_work import StudyWork
 from zerolab.studies.engine.tasks import Outcome, TrainTask
 from zerolab.studies.results import provenance
-from zerolab.training.environment import current_versions, processor_model
+from zerolab.training.environment import processor_model
 
 
 def test_everything_is_done_and_found_again(undisturbed):

@@ -32,7 +32,7 @@ except ImportError as error:
         " that pip install 'zerolab[cluster]' chooses"
     ) from None
 
-__all__ = ["Cluster", "ray"]
+__all__ = ["Cluster", "last_line", "ray"]
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
@@ -108,6 +108,10 @@ class Cluster:
     def on_node(self, node: str) -> Any:
         """Return what makes Ray do something on a node and nowhere else."""
         return NodeAffinitySchedulingStrategy(node, soft=False)
+
+    def near_node(self, node: str) -> Any:
+        """Return what makes Ray do something on a node, or elsewhere where that is lost."""
+        return NodeAffinitySchedulingStrategy(node, soft=True)
 
     def on_this_node(self) -> Any:
         """See `on_node`."""
@@ -194,3 +198,9 @@ def _require_ray_at(address: str) -> None:
         ) from None
     if trial.returncode:
         raise UserError(f"cannot join the Ray cluster at {address}: {one_line(trial.stdout)}")
+
+
+def last_line(error: Exception) -> str:
+    """Return the last line of a remote error, which says what was wrong."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -16,6 +16,7 @@ import torch
 
 from zerolab.core.errors import UserError
 from zerolab.networks.inference import best_device
+from zerolab.networks.node_facts import current_versions
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
 from zerolab.store.games import GameRecord
@@ -23,7 +24,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
-from zerolab.training.environment import Environment, current_versions, environments
+from zerolab.training.environment import Environment, environments
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,

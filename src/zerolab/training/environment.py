@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from pydantic import Field
 from zerolab.core.config import Settings, validate
 from zerolab.core.files import write_text
 from zerolab.core.threads import available_cores
-from zerolab.core.version import __version__
+from zerolab.networks.node_facts import current_versions
 from zerolab.store.checks import check_schema, damaged, read_bytes, reading
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import Learner
@@ -26,7 +25,6 @@ from zerolab.training.learner import Learner
 SCHEMA = 1
 _NAME = "environment.json"
 _LARGEST = 1 << 20
-_LIBRARIES = "torch", "numpy", "numba"
 
 
 class Environment(Settings):
@@ -62,12 +60,6 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
         threads=available_cores(),
         **current_versions(),
     )
-
-
-def current_versions() -> dict[str, str]:
-    """Return the versions of zerolab, Python and the libraries that results may depend on."""
-    libraries = {name: version(name) for name in _LIBRARIES}
-    return {"zerolab": __version__, "python": platform.python_version(), **libraries}
 
 
 def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -1,22 +1,24 @@
-"""The search service as Ray actors, each of which owns a part of all positions.
+"""A search service whose searches run in actors on a Ray cluster (the extra ``cluster``).
 
-A position belongs to an actor by its hash. So actors never search the same one, and their caches
-hold different positions. An actor that dies ends self-play with an error: the run can be resumed.
+A position belongs to one actor, by its hash, so that it is searched once and no answer is kept
+twice. What travels are positions and answers; an actor makes its evaluator from a spec. One that is
+lost begins again without memory, which changes no answer.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, one_line
-from zerolab.core.ray_cluster import LOCAL, Cluster, ray
+from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray
+from zerolab.networks.ray_nodes import check_nodes
 from zerolab.play.selfplay import total
 from zerolab.play.service.answers import Answers, empty_answers
 from zerolab.play.service.network_spec import EvaluatorSpec
@@ -26,62 +28,137 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.cache import hash_states
 
 _POLL_SECONDS = 0.2
+_TRIES = 4
+"""How often a question is asked again where its actor is lost."""
 
-Work = tuple[dict[str, int], dict[str, float]]
-"""Counts and seconds of a service."""
+
+class Work(NamedTuple):
+    """What an actor searches positions with."""
+
+    game: str
+    evaluator: EvaluatorSpec
+    searches: Searches
+
+
+class Spent(NamedTuple):
+    """What an answer took; see `SearchService`."""
+
+    counts: dict[str, int]
+    seconds: dict[str, float]
+
+
+class Place(NamedTuple):
+    """Where an actor is, and what it has of that node."""
+
+    node: str
+    cores: int
+    gpus: float
+
+
+def places(nodes: Sequence[Mapping[str, Any]], count: int) -> list[Place]:
+    """Deal actors to nodes in turn; those of a node share its CPUs and GPUs evenly.
+
+    Raises UserError where a node would have more actors than CPUs.
+    """
+    found = []
+    for at, node in enumerate(nodes):
+        actors = len(range(at, count, len(nodes)))
+        cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
+        if actors > cpus:
+            raise UserError(
+                f"selfplay.schedule.actors = {count}: {actors} of them would share the {cpus} CPUs"
+                f" of node {node['NodeManagerAddress']}; expected fewer"
+            )
+        if actors:
+            found += [Place(node["NodeID"], cpus // actors, gpu_share(gpus, actors))] * actors
+    return found
+
+
+class Actors:
+    """The actors on a cluster that this process has joined; they live as long as it does."""
+
+    current: Actors | None = None
+    """Those used last: starting a cluster and loading networks' libraries takes seconds."""
+
+    def __init__(self, address: str, count: int) -> None:
+        """Join the cluster at ``HOST:PORT``, or start one here for ``local``.
+
+        Raises UserError where that is impossible or a node differs from others in what answers
+        depend on.
+        """
+        if ray.is_initialized():
+            raise UserError(
+                f"selfplay.schedule.actors = {count}: this process uses Ray already; expected 0"
+            )
+        self._key = address, count
+        self._cluster = Cluster.joined(address, 0)
+        with ExitStack() as stack:
+            stack.callback(self._cluster.leave)
+            if not self._cluster.is_local:
+                check_nodes(self._cluster)
+            self.places = places(self._cluster.nodes(), count)
+            self.handles = [self._begun(place) for place in self.places]
+            stack.pop_all()
+
+    @classmethod
+    def at(cls, address: str, count: int) -> Actors:
+        """Return those used last if they are the ones; if not, they end."""
+        if cls.current is not None and cls.current._key != (address, count):
+            cls.current.end()
+        if cls.current is None:
+            cls.current = cls(address, count)
+        return cls.current
+
+    def end(self) -> None:
+        """End the actors, and a local cluster, too."""
+        Actors.current = None
+        for handle in self.handles:
+            with suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(handle)
+        self._cluster.leave()
+
+    def _begun(self, place: Place) -> Any:
+        actor = ray.remote(_Actor).options(
+            num_cpus=place.cores,
+            num_gpus=place.gpus,
+            max_restarts=-1,
+            max_task_retries=_TRIES,
+            scheduling_strategy=self._cluster.near_node(place.node),
+        )
+        return actor.remote()
 
 
 class RayService:
-    """Asks actors of a Ray cluster; a context, which ends them. See `SearchService`."""
+    """Asks actors of a Ray cluster; a context. See `SearchService`.
+
+    The cluster is that at RAY_ADDRESS, a variable of the environment, else one of this machine.
+    """
 
     def __init__(self, game: str, spec: EvaluatorSpec, searches: Searches, actors: int) -> None:
-        self._given = game, spec
-        self._searches = searches
+        self._work = Work(game, spec, searches)
         self._count = actors
         self._actions = rules.actions(parse_game(game))
+        self._words = rules.words(parse_game(game))
         self._asked = self._merged = 0
-        self._open = ExitStack()
+        self._spent: list[Spent] = []
+        self._sent: list[Any] = []
 
     def __enter__(self) -> RayService:
-        """Start the actors; raise UserError where there is no cluster, or too small a one."""
-        if ray.is_initialized():
-            raise UserError(
-                f"selfplay.schedule.actors = {self._count}: this process uses Ray already; expected"
-                " 0"
-            )
-        cluster = Cluster.joined(os.environ.get("RAY_ADDRESS", LOCAL), 0)
-        self._open.callback(cluster.leave)
-        with self._open:
-            cores = self._cores(cluster)
-            self._actors = [
-                ray.remote(_Actor)
-                .options(num_cpus=cores, num_gpus=self._gpu_share(cluster))
-                .remote(*self._given, self._share(cores))
-                for _ in range(self._count)
-            ]
-            self._get([actor.work.remote() for actor in self._actors])
-            self._open = self._open.pop_all()
+        """Find or start the actors; raise UserError where that is impossible."""
+        self._actors = Actors.at(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
+        self._sent = [ray.put(self._share(place)) for place in self._actors.places]
+        nothing = np.empty((0, self._words), np.uint64)
+        self._ask(
+            [(nothing, np.empty(0, np.int64))] * self._count
+        )  # all make their evaluators at once
         return self
 
-    def _cores(self, cluster: Cluster) -> int:
-        """Return the cores of an actor, where every node has equally many."""
-        cores = cluster.workers // self._count
-        if cores < 1:
-            raise UserError(
-                f"selfplay.schedule.actors = {self._count}: the Ray cluster has"
-                f" {cluster.workers} CPUs; expected at most as many"
-            )
-        nodes = max(1, len(cluster.nodes()))
-        return max(1, min(cores, cluster.workers // nodes))
-
-    def _gpu_share(self, cluster: Cluster) -> float:
-        return min(1.0, cluster.gpu_share * cluster.workers / self._count)
-
-    def _share(self, cores: int) -> Searches:
-        """Return what one actor searches at once and keeps."""
-        whole = self._searches
-        slots, cache = -(-whole.slots // self._count), -(-whole.cache // self._count)
-        return whole._replace(slots=slots, cache=cache, threads=cores)
+    def _share(self, place: Place) -> Work:
+        """Return what one actor searches at once and keeps, in threads on its own cores."""
+        searches = self._work.searches
+        slots, cache = -(-searches.slots // self._count), -(-searches.cache // self._count)
+        part = searches._replace(slots=slots, cache=cache, threads=place.cores)
+        return self._work._replace(searches=part)
 
     def __exit__(
         self,
@@ -89,9 +166,9 @@ class RayService:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._open:
-            for actor in self._actors:
-                ray.kill(actor)
+        self._sent.clear()
+        if error is not None:  # searches may be under way, which nobody waits for any more
+            self._actors.end()
 
     def ask(
         self,
@@ -108,40 +185,45 @@ class RayService:
         hash_states(different, hashes)
         owners = hashes % np.uint64(self._count)
         parts = [np.flatnonzero(owners == owner) for owner in range(self._count)]
-        asked = [
-            (rows, actor.ask.remote(different[rows], numbers[rows]))
-            for actor, rows in zip(self._actors, parts, strict=True)
-            if rows.size
-        ]
-        found = self._get([reference for _, reference in asked], report)
         answers = empty_answers(len(different), self._actions)
-        for (rows, _), part in zip(asked, found, strict=True):
-            answers.put(rows, part)
+        found = self._ask([(different[part], numbers[part]) for part in parts], report)
+        for part, answered in zip(parts, found, strict=True):
+            answers.put(part, answered)
         return answers.rows(which)
 
-    @staticmethod
-    def _get(references: Sequence[Any], report: Callable[[], object] = lambda: None) -> list[Any]:
-        """Wait for what actors return; raise UserError where one has died or failed."""
-        running = list(references)
+    def _ask(
+        self,
+        questions: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]],
+        report: Callable[[], object] = lambda: None,
+    ) -> list[Answers]:
+        """Ask every actor its question; raise UserError where one fails."""
+        asked = [
+            actor.ask.remote(work.hex(), work, *question)
+            for actor, work, question in zip(
+                self._actors.handles, self._sent, questions, strict=True
+            )
+        ]
+        running = list(asked)
         try:
             while running:
                 ended, running = ray.wait(running, num_returns=len(running), timeout=_POLL_SECONDS)
                 ray.get(ended)
                 if running:
                     report()
-            return list(ray.get(list(references)))
+            replies: list[tuple[Answers, Spent]] = ray.get(asked)
         except ray.exceptions.RayError as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
             raise UserError(
-                f"an actor of the search service has failed ({one_line(lines[-1])}); the run can be"
-                " resumed"
+                f"an actor of the search service has failed ({one_line(last_line(error))}); the run"
+                " can be resumed"
             ) from None
+        self._spent += [spent for _, spent in replies]
+        return [answers for answers, _ in replies]
 
     @property
     def counts(self) -> dict[str, int]:
-        """See `SearchService.counts`."""
+        """See `SearchService.counts`; what an actor did that was lost is not counted."""
         return {
-            **total(counts for counts, _ in self._work()),
+            **total(spent.counts for spent in self._spent),
             "asked": self._asked,
             "merged": self._merged,
         }
@@ -149,22 +231,31 @@ class RayService:
     @property
     def seconds(self) -> dict[str, float]:
         """See `SearchService.seconds`."""
-        return total(seconds for _, seconds in self._work())
-
-    def _work(self) -> Iterable[Work]:
-        return self._get([actor.work.remote() for actor in self._actors])
+        return total(spent.seconds for spent in self._spent)
 
 
 class _Actor:
-    """A service in a process of its own."""
+    """A process of a cluster that searches positions."""
 
-    def __init__(self, game: str, spec: EvaluatorSpec, searches: Searches) -> None:
-        self._service = SearchService(parse_game(game), spec(), searches).__enter__()
+    def __init__(self) -> None:
+        self._name = ""
+        self._open = ExitStack()
 
-    def ask(self, states: NDArray[np.uint64], near: NDArray[np.int64]) -> Answers:
-        """See `SearchService.ask`."""
-        return self._service.ask(states, near)
-
-    def work(self) -> Work:
-        """Return what was done so far."""
-        return self._service.counts, self._service.seconds
+    def ask(
+        self, name: str, work: Work, states: NDArray[np.uint64], near: NDArray[np.int64]
+    ) -> tuple[Answers, Spent]:
+        """Search states with some work, whose name tells it from others."""
+        if name != self._name:
+            self._open.close()
+            service = SearchService(parse_game(work.game), work.evaluator(), work.searches)
+            self._service = self._open.enter_context(service)
+            self._name = name
+        before = Spent(self._service.counts, self._service.seconds)
+        answers = self._service.ask(
+            np.array(states), near
+        )  # what Ray has brought cannot be written
+        counts, seconds = self._service.counts, self._service.seconds
+        return answers, Spent(
+            {key: number - before.counts[key] for key, number in counts.items()},
+            {key: spent - before.seconds[key] for key, spent in seconds.items()},
+        )

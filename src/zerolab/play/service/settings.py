@@ -28,7 +28,8 @@ class Service(Choice):
     """Ray actors that search in place of this process's threads (the extra `cluster`), each with an
     equal share of the cluster's cores and GPUs, and the cache of its own positions. The cluster is
     that at RAY_ADDRESS, a variable of the environment as HOST:PORT, else one that is started on
-    this machine for the iteration. 0: none. Changes nothing but the work, on the same condition."""
+    this machine and ends with the process. An actor that is lost begins again. 0: none. Changes
+    nothing but the work, on the same condition."""
 
 
 class Retry(Service):

@@ -7,26 +7,23 @@ Otherwise the files it needs travel (see `studies.engine.travel`).
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 import platform
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import torch
 from filelock import FileLock, Timeout
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
-from zerolab.networks.inference import best_precision
+from zerolab.networks.node_facts import code_digest
 from zerolab.store.checks import digest
 from zerolab.store.folder import is_locked
 from zerolab.store.run_folder import RunFolder
@@ -41,12 +38,10 @@ from zerolab.studies.engine.tasks import (
     perform,
 )
 from zerolab.studies.engine.travel import FolderCopy, Lender
-from zerolab.training.environment import current_versions
 
 _CACHE_FOLDERS = 256
 """Networks of players that a node keeps; the ones used least recently are removed."""
 _SECONDS_TO_END = 30.0
-_DIGITS = 8  # of the code's digest that people are shown
 
 
 class LostError(BaseException):
@@ -73,58 +68,6 @@ class Job(NamedTuple):
     """By the folders of runs: see `Keeper.lend`."""
     is_again: bool = False
     """Whether it was begun before, on a node or by a process that was lost."""
-
-
-class NodeFacts(NamedTuple):
-    """What must be the same on all nodes, because results depend on it."""
-
-    installed: Mapping[str, str]
-    """Versions and the digest of zerolab's code, by name; the study's machine has the same."""
-    hardware: Mapping[str, str]
-    """The kind of processor and what it computes in; those of the study's machine do not count."""
-
-
-def node_facts() -> NodeFacts:
-    """Return the facts of this machine; see `training.environment`."""
-    precision = str(best_precision(torch.device("cpu"))).removeprefix("torch.")
-    return NodeFacts(
-        {**current_versions(), "code": code_digest()[:_DIGITS]},
-        {"processor": platform.machine(), "precision": precision},
-    )
-
-
-def require_equal(nodes: Sequence[tuple[str, NodeFacts]], here: NodeFacts) -> None:
-    """Raise UserError, naming the first node that differs and in what, unless all are equal.
-
-    What is installed must be as `here`, the hardware as that of the first node.
-    """
-    for node, facts in nodes:
-        if told := _difference(facts.installed, here.installed):
-            raise UserError(
-                f"node {node} has {told} as on this machine: install the same on all nodes"
-            )
-        if told := _difference(facts.hardware, nodes[0][1].hardware):
-            raise UserError(
-                f"node {node} has {told} as the first node: results would depend on where runs"
-                " are trained, so use nodes that are equal"
-            )
-
-
-def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
-    """Return the first thing in which facts differ, as ``torch 2.12.0 instead of 2.13.0``."""
-    for name, value in one.items():
-        if other.get(name) != value:
-            return f"{name} {value} instead of {other.get(name)}"
-    return ""
-
-
-@cache
-def code_digest() -> str:
-    """Return the digest of zerolab's source code."""
-    total, root = hashlib.blake2b(digest_size=16), Path(__file__).parents[2]
-    for path in sorted(root.rglob("*.py")):
-        total.update(digest(path.relative_to(root).as_posix().encode(), path.read_bytes()).encode())
-    return total.hexdigest()
 
 
 def perform_on_node(job: Job, source: Source) -> Outcome | None:

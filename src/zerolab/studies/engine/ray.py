@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,16 +18,14 @@ from typing import Any, Self
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
-from zerolab.core.ray_cluster import Cluster, gpus_of, ray
+from zerolab.core.ray_cluster import Cluster, last_line, ray
+from zerolab.networks.node_facts import code_digest
+from zerolab.networks.ray_nodes import check_nodes
 from zerolab.store.folder import exclusive, is_locked
 from zerolab.studies.engine.node import (
     Job,
     LostError,
-    NodeFacts,
-    code_digest,
-    node_facts,
     perform_on_node,
-    require_equal,
     take_core,
 )
 from zerolab.studies.engine.tasks import (
@@ -44,7 +42,6 @@ _KEEPER_THREADS = 16
 _PROBE = ".probe-"
 _TRIES = 4
 """How often a task may be lost without having come further."""
-_SECONDS_TO_ANSWER = 120.0
 
 
 @dataclass
@@ -74,12 +71,12 @@ class RayWorkers:
         self._probes: dict[Path, str] = {}
 
     def __enter__(self) -> Self:
-        """See `Workers`; raise UserError if a node differs from others; see `NodeFacts`."""
+        """See `Workers`; raise UserError if a node differs from others; see `check_nodes`."""
         self._stack.callback(self.cluster.leave)
         with self._stack:
             self._do = ray.remote(_do)
             if not self.cluster.is_local:
-                self._check_nodes()
+                check_nodes(self.cluster)
             actor = ray.remote(Keeper).options(
                 num_cpus=0,
                 max_concurrency=_KEEPER_THREADS,
@@ -90,38 +87,6 @@ class RayWorkers:
             self._keeper = actor.remote()
             self._stack = self._stack.pop_all()
         return self
-
-    def _check_nodes(self) -> None:
-        """Raise UserError, naming the first node that differs and in what, unless all are equal."""
-        asked = [
-            (self._at(node["NodeID"], ray.remote(node_facts)).remote(), node)
-            for node in self.cluster.nodes()
-        ]
-        here, found = node_facts(), []
-        for answer, node in asked:
-            facts = self._facts(answer, node, here)
-            if facts is not None:
-                gpus = gpus_of(node)
-                facts = facts._replace(hardware={"GPU": gpus}) if gpus else facts
-                found.append((node["NodeManagerAddress"], facts))
-        require_equal(found, here)
-
-    def _facts(self, answer: Any, node: Mapping[str, Any], here: NodeFacts) -> NodeFacts | None:
-        """Return the facts of a node, None of one that is gone by now.
-
-        Raises UserError where zerolab does not work there.
-        """
-        try:
-            facts: NodeFacts = ray.get(answer, timeout=_SECONDS_TO_ANSWER)
-        except ray.exceptions.RayError as error:
-            if node["NodeID"] not in {each["NodeID"] for each in self.cluster.nodes()}:
-                return None
-            raise UserError(
-                f"node {node['NodeManagerAddress']} cannot run zerolab"
-                f" {here.installed['zerolab']}: expected it to be installed there as it is here"
-                f" ({one_line(_last_line(error))})"
-            ) from None
-        return facts
 
     def __exit__(
         self,
@@ -189,7 +154,7 @@ class RayWorkers:
         except ray.exceptions.RayError as error:
             raise UserError(
                 f"the Ray cluster at {self.cluster.address} does not work any more"
-                f" ({one_line(_last_line(error))}); what is finished is stored"
+                f" ({one_line(last_line(error))}); what is finished is stored"
             ) from None
 
     def finished(self, seconds: float) -> list[Outcome]:
@@ -269,15 +234,10 @@ def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
     try:
         outcome: Outcome | None = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        return Outcome(task, failure=[_last_line(error)]), ""
+        return Outcome(task, failure=[last_line(error)]), ""
     except ray.exceptions.RayError as error:
         return None, one_line(error)
     return outcome, "the machine of the study did not answer"
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 def _folders(task: Task) -> list[str]:
