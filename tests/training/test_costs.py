@@ -135,8 +135,8 @@ def test_a_run_under_way(tmp_path):
 
 
 def test_learning_from_solved_positions_is_learning_alone(tmp_path):
-    solved = "supervised.positions=solved.parquet"
-    run = made_run(tmp_path / "run", [learn(1), learn(2)], solved, preset="supervised")
+    solved = ["supervised.positions=solved.parquet", "supervised.digest=abc"]
+    run = made_run(tmp_path / "run", [learn(1), learn(2)], *solved, preset="supervised")
     _, last = run_costs(run, CostReference(machine=MACHINE))
     assert (last.moves, last.selfplay_flops, last.reference_hours) == (0, 0, 0)
     assert last.samples == 200

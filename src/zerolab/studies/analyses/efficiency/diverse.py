@@ -89,7 +89,7 @@ def _table(found: Found) -> DataTable:
             ]
         )
     return DataTable(
-        "diversity",
+        "distinct-positions",
         "Distinct positions; per game of as many games as the shortest run has",
         [
             "way to play",
