@@ -15,7 +15,8 @@ from zerolab.search.settings import SearchSettings
 
 _GAME = "connect_four:6x7"
 _NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
-_GAMES = 256
+_GAMES = 512
+_AT_ONCE = 128  # far fewer than games: then a slot that is done has another position to search
 _SEARCH = SearchSettings(simulations=32, reuse_tree=False)
 _STARTS = (("random-starts", 24), ("one-start", 0))
 """Titles, and the most random plies that a game begins with: with many, positions hardly repeat."""
@@ -39,7 +40,10 @@ class PlainSelfPlay(SelfPlay):
     def __init__(self, random_plies: int) -> None:
         super().__init__(_GAME, _NETWORK, _GAMES, _SEARCH)
         self._settings = SelfPlaySettings(
-            episodes=_GAMES, random_plies=random_plies, threads=available_cores()
+            episodes=_GAMES,
+            random_plies=random_plies,
+            threads=available_cores(),
+            parallel_games=_AT_ONCE,
         )
 
     def play(self) -> float:
