@@ -123,10 +123,11 @@ def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
     monkeypatch.setattr("zerolab.evaluation.dataset._probe", lambda *_: None)
     arguments = ["random", "--game", "gobang:3x3:3", "--games", "2"]
     found = evaluated(capsys, *arguments)
-    assert found["not_solved"] >= found["accuracy"]["games"]
+    assert 0 < found["not_solved"] < found["accuracy"]["games"]  # of those that were looked at
     assert main(["evaluate", *arguments]) == 0
     counted = re.search(r"(\d+) positions of (\d+) games not solved", capsys.readouterr().out)
-    assert int(counted[1]) == int(counted[2]) == found["not_solved"]  # the first of every game
+    assert int(counted[1]) == found["not_solved"]
+    assert int(counted[2]) >= found["accuracy"]["games"]
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ _SERVER.set_forkserver_preload(["zerolab.cli.main", "zerolab.training.trainer", 
 
 
 def _zerolab(given: list[str], output: Path) -> None:
+    # Where zerolab's own workers have started the server, it blocks Ctrl-C, and so do its children.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     with open(output, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from zerolab.core.threads import available_cores
+from zerolab.networks import node_facts
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.ratings.bayes import rate
@@ -205,7 +206,7 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
     assert messages == []
     assert (tmp_path / "run" / "environment.json").read_bytes() == first
     monkeypatch.setattr(environment, "available_cores", lambda: 77)
-    monkeypatch.setattr(environment, "version", lambda name: f"{name}-99")
+    monkeypatch.setattr(node_facts, "version", lambda name: f"{name}-99")
     resume(4)
     (message,) = messages
     assert "-> 77" in message and "-> torch-99" in message and "python" not in message

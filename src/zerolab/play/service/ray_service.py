@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray
+from zerolab.core.threads import available_cores
 from zerolab.networks.ray_nodes import check_nodes
 from zerolab.play.selfplay import total
 from zerolab.play.service.answers import Answers, empty_answers
@@ -91,7 +92,8 @@ class Actors:
                 f"selfplay.schedule.actors = {count}: this process uses Ray already; expected 0"
             )
         self._key = address, count
-        self._cluster = Cluster.joined(address, 0)
+        here = max(count, available_cores())  # where there are fewer cores, actors share them
+        self._cluster = Cluster.joined(address, here if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:
