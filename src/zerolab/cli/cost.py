@@ -118,8 +118,8 @@ _COLUMNS: dict[str, Callable[[IterationCost], str]] = {
     "moves": lambda each: f"{each.moves:,}",
     "evaluated": lambda each: f"{each.evaluated:,}",
     "avoided": lambda each: f"{each.avoided:,}",
-    "GFLOP self-play": lambda each: f"{each.selfplay_flops / 1e9:,.0f}",
-    "GFLOP learning": lambda each: f"{each.learn_flops / 1e9:,.0f}",
+    "GFLOP self-play": lambda each: _in_giga(each.selfplay_flops),
+    "GFLOP learning": lambda each: _in_giga(each.learn_flops),
     "h self-play": lambda each: _hours(each.seconds.get(_SELF_PLAY, 0.0) / 3600),
     "h learning": lambda each: _hours(each.seconds.get(_LEARN, 0.0) / 3600),
     "h other": lambda each: _hours(_other(each) / 3600),
@@ -130,6 +130,11 @@ _COLUMNS: dict[str, Callable[[IterationCost], str]] = {
 def _other(each: IterationCost) -> float:
     """Return the seconds of gates and of all that measures."""
     return sum(each.seconds.values()) - sum(each.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
+
+
+def _in_giga(operations: int) -> str:
+    giga = operations / 1e9
+    return f"{giga:,.0f}" if giga >= 100 else f"{giga:.3g}"
 
 
 def _hours(hours: float | None) -> str:
