@@ -15,6 +15,7 @@ from zerolab.studies.design import Design, PlannedPositions, planned_run
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import AccuracyRecord, SupervisedRecord, read_records
+from zerolab.training.supervised.labels import file_settings
 from zerolab.training.trainer import Trainer
 
 ALL = PlannedPositions("all", GAME, 200, DatasetSettings(), 1.0)
@@ -65,6 +66,9 @@ def test_runs_wait_for_their_positions_and_use_them(done):
     assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
     played, learnt = done.results().runs
     assert [record.positions for record in played.of(AccuracyRecord)] == [20, 20]
+    saved = saved_settings(RunFolder.open(learnt.path)).supervised.digest
+    kept = RunFolder.open(learnt.path).positions_path(ALL.file)
+    assert saved == file_settings(kept)["supervised.digest"]
     parts = {record.part: record.positions for record in learnt.of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
 

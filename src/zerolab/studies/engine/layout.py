@@ -38,7 +38,8 @@ STUDY = FolderKind("study", "study.toml", "--folder")
 SCHEMA = 1
 """Of the results of computations."""
 
-_LARGEST = 1 << 28
+_LARGEST = 1 << 24
+_LARGEST_POSITIONS = 1 << 28
 
 Failures = dict[str, list[str]]
 """The last lines of what failed, by the name of the task."""
@@ -133,7 +134,8 @@ class StudyFolder:
     def read_positions(self, run: PlannedRun) -> dict[str, bytes]:
         """Return the files of solved positions that a run needs, by name."""
         return {
-            each.file: read_bytes(self.positions_path(each), _LARGEST) for each in run.positions
+            each.file: read_bytes(self.positions_path(each), _LARGEST_POSITIONS)
+            for each in run.positions
         }
 
     def save_positions(self, positions: PlannedPositions, content: bytes) -> None:

@@ -87,7 +87,7 @@ class TrainTask:
     def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
-        settings = validate(TrainSettings, self.settings)
+        settings = _with_digest(validate(TrainSettings, self.settings), self.positions)
         if not is_run(path):
             if not self.positions:
                 check_inputs(settings)
@@ -102,15 +102,18 @@ class TrainTask:
         with run.locked():
             for name, content in self.positions.items():
                 run.keep_positions(name, content)
-            Trainer(run, with_threads(_with_digest(settings, run)), on_record=saved).train()
+            Trainer(run, with_threads(settings), on_record=saved).train()
 
 
-def _with_digest(settings: TrainSettings, run: RunFolder) -> TrainSettings:
-    """Return the settings with the digest of the positions to learn from, by now made and kept."""
+def _with_digest(settings: TrainSettings, positions: Mapping[str, bytes]) -> TrainSettings:
+    """Return the settings with the digest of the positions to learn from, which are made by now."""
     learnt = settings.supervised
     if learnt.digest != NOT_MADE_YET:
         return settings
-    found = file_settings(run.positions_path(learnt.positions))["supervised.digest"]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / learnt.positions
+        path.write_bytes(positions[learnt.positions])
+        found = file_settings(path)["supervised.digest"]
     return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
 
 

@@ -75,9 +75,9 @@ def _play_alone(context: TrainingContext) -> Episodes:
 
 def _network_spec(context: TrainingContext) -> NetworkSpec:
     """Return what another process makes the evaluator of the best network from."""
-    settings = context.settings
-    weights = context.run.load_weights(context.progress.best)
-    return NetworkSpec(settings.game, settings.network.model_dump(), weights)
+    settings, best = context.settings, context.progress.best
+    weights = context.run.load_weights(best)
+    return NetworkSpec(settings.game, settings.network_of(best).model_dump(), weights)
 
 
 def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict[str, Any]:
