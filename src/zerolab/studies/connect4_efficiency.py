@@ -108,6 +108,19 @@ class _Length(NamedTuple):
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 700, "paper": 7000}
 """Games per iteration of schedules that play whole games: about as many positions as the others."""
 
+_LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {
+        "league.generation": 240, "league.clock.start": 434, "league.clock.increment": 5,
+        "league.clock.every": 5, "league.clock.least": 5, "league.clock.most": 187,
+    },
+    "small": {
+        "league.clock.start": 1085, "league.clock.increment": 12,
+        "league.clock.every": 12, "league.clock.least": 12, "league.clock.most": 466,
+    },
+    "paper": {},
+}  # fmt: skip
+"""Clocks in proportion to the simulations of the others, and about ten generations at least."""
+
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},
     "mini": {"network.filters": 4, "growth.after": [4, 10]},
@@ -224,8 +237,10 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
 
 def _size(scale: Scale, name: str) -> dict[str, Any]:
     """Return what else fits a way to train to the scale: games of an iteration, first filters."""
-    if name in (*TREES, LEAGUE):
+    if name in TREES:
         return {"selfplay.episodes": _EPISODES[scale]}
+    if name == LEAGUE:
+        return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
     if name in GROWING:
         return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
     return {}
