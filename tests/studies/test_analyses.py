@@ -21,7 +21,8 @@ from zerolab.studies.loss_functions import LossFunctions
 from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
 from zerolab.studies.warm_start import WarmStart
-from zerolab.training.records import GateRecord, best_after
+from zerolab.training.history import best_after
+from zerolab.training.records import GateRecord
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

@@ -14,7 +14,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedPositions, planned_run
 from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import AccuracyRecord, SupervisedRecord, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import AccuracyRecord, SupervisedRecord
 from zerolab.training.supervised.labels import file_settings
 from zerolab.training.trainer import Trainer
 

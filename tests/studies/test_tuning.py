@@ -21,8 +21,9 @@ from zerolab.studies.tuning.settings import TuningSettings, run_path
 from zerolab.studies.tuning.space import Alternatives, Range, Space
 from zerolab.studies.tuning.store import Store
 from zerolab.studies.tuning.trial import Watcher, run_trial
+from zerolab.training.history import read_records
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import AccuracyRecord, read_records
+from zerolab.training.records import AccuracyRecord
 from zerolab.training.reporting import NullReporter
 
 GAME = "gobang:3x3:3"

@@ -16,7 +16,8 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.agent_names import network_name
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import SelfPlayRecord, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import SelfPlayRecord
 
 CONTINUOUS = [
     "iterations=3",

@@ -16,8 +16,9 @@ from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import amend, resolve, saved_settings
 from zerolab.training.defects import Defects, losses_as_draws
+from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
-from zerolab.training.records import LearnRecord, read_records
+from zerolab.training.records import LearnRecord
 from zerolab.training.trainer import Trainer
 
 QUICK = ["selfplay.episodes=4", "iterations=2", "gate=always"]

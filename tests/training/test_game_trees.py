@@ -9,7 +9,8 @@ import time
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import SelfPlayRecord, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import SelfPlayRecord
 
 
 def arguments(folder, schedule):

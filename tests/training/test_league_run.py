@@ -13,8 +13,9 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve, saved_settings
+from zerolab.training.history import read_records
 from zerolab.training.league import league_after, league_settings
-from zerolab.training.records import SelfPlayRecord, read_records
+from zerolab.training.records import SelfPlayRecord
 
 LEAGUE = [
     'league.parameters=["check"]', "league.active=6", "league.parents=2", "league.generation=8",

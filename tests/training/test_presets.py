@@ -6,8 +6,9 @@ import pytest
 
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
+from zerolab.training.history import read_records
 from zerolab.training.presets import preset_names, preset_title
-from zerolab.training.records import LearnRecord, SelfPlayRecord, read_records
+from zerolab.training.records import LearnRecord, SelfPlayRecord
 from zerolab.training.schedules.interface import Moment
 from zerolab.training.trainer import Trainer
 

@@ -9,7 +9,8 @@ import pytest
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
-from zerolab.training.records import LearnRecord, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import LearnRecord
 from zerolab.training.trainer import Trainer
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=6", "iterations=4", "gate=always"]

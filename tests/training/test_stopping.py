@@ -12,7 +12,8 @@ from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
-from zerolab.training.records import AccuracyRecord, BaselineRecord, SelfPlayRecord, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import AccuracyRecord, BaselineRecord, SelfPlayRecord
 from zerolab.training.stopping import STOP_RULES
 from zerolab.training.trainer import Trainer
 

@@ -24,7 +24,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.defects import Defects
-from zerolab.training.records import LearnRecord, SupervisedRecord, best_after, read_records
+from zerolab.training.history import best_after, read_records
+from zerolab.training.records import LearnRecord, SupervisedRecord
 from zerolab.training.supervised.labels import label_facts, solved_window, split_by_game
 from zerolab.training.trainer import Trainer
 

@@ -22,15 +22,10 @@ from zerolab.training import environment
 from zerolab.training.configure import resolve
 from zerolab.training.facts import window_rows
 from zerolab.training.gates import WinRate
+from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
 from zerolab.training.presets import preset_title
-from zerolab.training.records import (
-    BaselineRecord,
-    GateRecord,
-    LearnRecord,
-    SelfPlayRecord,
-    read_records,
-)
+from zerolab.training.records import BaselineRecord, GateRecord, LearnRecord, SelfPlayRecord
 from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
 

@@ -10,13 +10,13 @@ from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
 from zerolab.training.curves import draw_curves
+from zerolab.training.history import read_records
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
     GateRecord,
     LearnRecord,
     SelfPlayRecord,
-    read_records,
 )
 from zerolab.training.tensorboard import EventFile, export_events
 from zerolab.training.trainer import Trainer

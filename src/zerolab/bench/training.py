@@ -9,7 +9,7 @@ from pathlib import Path
 from zerolab.bench.measure import Measurement, timed
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
-from zerolab.training.records import read_records
+from zerolab.training.history import read_records
 from zerolab.training.trainer import Trainer
 
 

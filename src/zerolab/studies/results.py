@@ -25,13 +25,8 @@ from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
 from zerolab.training.environment import Environment, environments
-from zerolab.training.records import (
-    GateRecord,
-    LearnRecord,
-    Record,
-    SelfPlayRecord,
-    read_records,
-)
+from zerolab.training.history import read_records
+from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
 
 _Planned = TypeVar("_Planned")
 _Read = TypeVar("_Read")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zerolab.core.errors import UserError
 from zerolab.core.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.history import read_records
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
@@ -17,7 +18,6 @@ from zerolab.training.records import (
     Record,
     SelfPlayRecord,
     SupervisedRecord,
-    read_records,
 )
 
 if TYPE_CHECKING:

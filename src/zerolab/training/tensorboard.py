@@ -9,7 +9,8 @@ from pathlib import Path
 from zerolab.core.files import make_folder, replacing
 from zerolab.store.checks import require_file, writing
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import Record, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import Record
 
 _NAME = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"
 

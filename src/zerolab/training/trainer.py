@@ -19,8 +19,9 @@ from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
 from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
+from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
-from zerolab.training.records import Record, read_records
+from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import FINAL, ITERATION, SUPERVISED, Stage

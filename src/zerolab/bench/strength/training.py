@@ -11,7 +11,8 @@ from zerolab.bench.strength.variants import PRESET, VARIANTS
 from zerolab.core.errors import UserError, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
-from zerolab.training.records import AccuracyRecord, GateRecord, Record, read_records
+from zerolab.training.history import read_records
+from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_inputs

@@ -44,7 +44,8 @@ from zerolab.studies.statistics import (
     sign_test,
     weighted_sum,
 )
-from zerolab.training.records import SelfPlayRecord, best_after
+from zerolab.training.history import best_after
+from zerolab.training.records import SelfPlayRecord
 
 BASELINE = "baseline"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", "wrora")

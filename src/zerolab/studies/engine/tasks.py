@@ -35,7 +35,8 @@ from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import Record, best_after, read_records
+from zerolab.training.history import best_after, read_records
+from zerolab.training.records import Record
 from zerolab.training.settings import TrainSettings
 from zerolab.training.supervised.labels import file_settings
 from zerolab.training.trainer import Trainer, check_inputs

@@ -22,14 +22,9 @@ from zerolab.studies.tuning.settings import (
 )
 from zerolab.studies.tuning.store import Claimed
 from zerolab.training.configure import saved_settings
+from zerolab.training.history import read_records
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import (
-    AccuracyRecord,
-    BaselineRecord,
-    LearnRecord,
-    Record,
-    read_records,
-)
+from zerolab.training.records import AccuracyRecord, BaselineRecord, LearnRecord, Record
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer

@@ -14,14 +14,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.costs.moves import move_kind
 from zerolab.training.costs.reference import CostReference
-from zerolab.training.records import (
-    AccuracyRecord,
-    LearnRecord,
-    Record,
-    SelfPlayRecord,
-    best_after,
-    read_records,
-)
+from zerolab.training.history import best_after, read_records
+from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
 from zerolab.training.settings import TrainSettings
 from zerolab.training.warm_start.settings import warm_start_search
 
