@@ -249,6 +249,13 @@ class EmptiesCountsPieces(GobangHints):
         return boards.popcount(state[0] | state[1])
 
 
+@_broken("check_longest")
+class ShorterThanItsGames(GobangHints):
+    @staticmethod
+    def longest(game):
+        return 5
+
+
 @_broken("check_scores")
 class ScoreSeenByTheWinner(GobangHints):
     @staticmethod

@@ -40,6 +40,7 @@ SERVICE_BUDGET = 18
 DATASET_MOVE = 20
 DATASET_SPLIT = 21
 EVALUATION = 22
+DATASET_PICK = 23
 
 
 @inlined
@@ -121,6 +122,20 @@ def streams(
     keys = np.empty(len(games), np.uint64)
     _fill_streams(seed, iteration, games, plies, purpose, keys)
     return keys
+
+
+@kernel
+def _fill_draws(keys, draws):
+    for i in range(draws.shape[0]):
+        for number in range(draws.shape[1]):
+            draws[i, number] = bits(keys[i], number)
+
+
+def permutations(keys: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
+    """Return a random order of 0..length-1 for each stream, int64[B, length]."""
+    draws = np.empty((len(keys), length), np.uint64)
+    _fill_draws(keys, draws)
+    return np.argsort(draws, axis=1)
 
 
 def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:

@@ -6,23 +6,24 @@ keeps every position, the other one position per game, for which far less has to
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.interface import Actions, Slots, StatelessPlayer
+from zerolab.core import streams
 from zerolab.evaluation.boards import legal_masks
-from zerolab.evaluation.solving import solve, solve_best
+from zerolab.evaluation.solving import UNSOLVED, solve, solve_first_best
 from zerolab.oracles.interface import ILLEGAL, Oracle, best_of
 from zerolab.play.observers import Moves
+from zerolab.rules import host
 from zerolab.rules.interface import Game
 from zerolab.rules.interface import actions as actions_of
 from zerolab.search.search import choose_actions
-
-_LOW_BITS = np.uint64(0xFFFFFFFF)
-"""Of a key, those that rank a position; the others decide whether a best move is played."""
 
 
 class SolvedPosition(NamedTuple):
@@ -66,23 +67,31 @@ class _SolverPlayer(StatelessPlayer):
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
-        self.is_candidate = self._plies[slots] >= self._first_ply
-        self.ranks = keys & _LOW_BITS
+        self.is_candidate = self._may_be_kept(slots)
         perfect = self.is_candidate & (_uniform(keys) < self._perfect)
-        best = self._look_at(states, perfect)
+        best = self._look_at(states, perfect, keys)
         plays_best = (perfect & best.any(axis=1))[:, None]
         weights = np.where(plays_best, best, legal_masks(self._game, states)).astype(np.int32)
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
-    def _look_at(self, states: NDArray[np.uint64], perfect: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the best actions, at least where `perfect`; none where they are not known."""
+    def _may_be_kept(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return where a position is a candidate to be kept, bool[n]."""
+        candidates: NDArray[np.bool_] = self._plies[slots] >= self._first_ply
+        return candidates
+
+    def _look_at(
+        self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Return best actions, of which one is played where `perfect`; none where none is known."""
         raise NotImplementedError
 
 
 class _SolvesAll(_SolverPlayer):
     """Finds out the values of all candidates."""
 
-    def _look_at(self, states: NDArray[np.uint64], perfect: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _look_at(
+        self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
         asked = np.flatnonzero(self.is_candidate)
         self.values = np.full((len(states), actions_of(self._game)), ILLEGAL, np.int32)
         self.is_solved = np.zeros(len(states), np.bool_)
@@ -92,24 +101,45 @@ class _SolvesAll(_SolverPlayer):
 
 
 class _SolvesWhatItPlays(_SolverPlayer):
-    """Finds out which moves are best, where one is to be played."""
+    """Finds out a best move where one is to be played, until nothing more of a game is wanted."""
 
-    def _look_at(self, states: NDArray[np.uint64], perfect: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def start(self, games: int) -> None:
+        super().start(games)
+        self._is_settled = np.zeros(games, np.bool_)
+
+    def reset(self, slots: Slots) -> None:
+        super().reset(slots)
+        self._is_settled[slots] = False
+
+    def settle(self, slots: Slots) -> None:
+        """Go on at random in games whose later positions are not wanted."""
+        self._is_settled[slots] = True
+
+    def _may_be_kept(self, slots: Slots) -> NDArray[np.bool_]:
+        return super()._may_be_kept(slots) & ~self._is_settled[slots]
+
+    def _look_at(
+        self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
         best: NDArray[np.bool_] = np.zeros((len(states), actions_of(self._game)), np.bool_)
         asked = np.flatnonzero(perfect)
-        best[asked] = solve_best(self._game, self._oracle, states[asked])
+        orders = streams.permutations(keys[asked], best.shape[1])
+        found = solve_first_best(self._oracle, states[asked], orders)
+        known = found != UNSOLVED
+        best[asked[known], found[known]] = True
         return best
 
 
 class Collector:
     """Keeps positions of games, and counts those left out; a `MoveObserver`."""
 
-    def __init__(self, game: Game, oracle: Oracle) -> None:
-        """Solve by this oracle what the player has not."""
+    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
+        """Solve by this oracle what the player has not; random choices derive from `seed`."""
         self.all_optimal = 0
         self.unsolved = 0
         self._game = game
         self._oracle = oracle
+        self._seed = seed
 
     def decided(self, moves: Moves) -> None:
         """See `MoveObserver.decided`."""
@@ -132,8 +162,8 @@ class Collector:
 
 
 class _CollectsAll(Collector):
-    def __init__(self, game: Game, oracle: Oracle) -> None:
-        super().__init__(game, oracle)
+    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
+        super().__init__(game, oracle, seed)
         self._rows: list[SolvedPosition] = []
 
     def decided(self, moves: Moves) -> None:
@@ -152,42 +182,70 @@ class _CollectsAll(Collector):
 
 class _Candidate(NamedTuple):
     rank: int
-    game: int
     line: tuple[int, ...]
     state: NDArray[np.uint64]
     """[words]"""
 
 
 class _CollectsOnePerGame(Collector):
-    """Solves a game's candidates in the order of their random ranks, until one may be kept."""
+    """Solves a game's candidates in the order of their random ranks, until one may be kept.
 
-    def __init__(self, game: Game, oracle: Oracle) -> None:
-        super().__init__(game, oracle)
+    A position's rank depends on its game and ply alone. So a candidate is solved as soon as no
+    later ply ranks above it, and if it is kept, the rest of the game need not be solved.
+    """
+
+    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
+        super().__init__(game, oracle, seed)
+        self._longest = host.longest(game)
         self._candidates: dict[int, list[_Candidate]] = defaultdict(list)
+        self._rows: list[SolvedPosition] = []
 
     def decided(self, moves: Moves) -> None:
         player = moves.player
         assert isinstance(player, _SolvesWhatItPlays)
-        for row in np.flatnonzero(player.is_candidate):
-            rank, number = int(player.ranks[row]), int(moves.numbers[row])
-            line = tuple(moves.histories[int(row)])
-            self._candidates[number].append(_Candidate(rank, number, line, moves.states[row]))
+        rows = np.flatnonzero(player.is_candidate)
+        ranks = self._ranks(moves.numbers[rows])
+        awaited = {}
+        for row, each in zip(rows, ranks, strict=True):
+            line, number = tuple(moves.histories[int(row)]), int(moves.numbers[row])
+            candidate = _Candidate(int(each[len(line)]), line, moves.states[row])
+            insort(self._candidates[number], candidate, key=lambda one: one.rank)
+            awaited[number] = int(each[len(line) + 1 :].max(initial=0))
+        settled = self._pick(awaited)
+        player.settle(moves.slots[np.isin(moves.numbers, settled)])
 
     def found(self) -> list[SolvedPosition]:
-        found = []
-        waiting = [sorted(each, key=lambda one: one.rank) for each in self._candidates.values()]
-        while waiting := [each for each in waiting if each]:
-            tried = [candidates.pop() for candidates in waiting]
+        self._pick(dict.fromkeys(self._candidates, 0))
+        return self._rows
+
+    def _ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return random ranks for all plies that games of these numbers may have."""
+        plies = np.tile(np.arange(self._longest), len(numbers))
+        games = numbers.repeat(self._longest)
+        ranks = streams.streams(self._seed, 0, games, plies, streams.DATASET_PICK)
+        return ranks.reshape(len(numbers), self._longest)
+
+    def _pick(self, awaited: Mapping[int, int]) -> list[int]:
+        """Try candidates of games that rank above what is still to come, given by number.
+
+        Returns the numbers of the games of which a position is kept.
+        """
+        picked: list[int] = []
+        while ready := [
+            number
+            for number, rank in awaited.items()
+            if self._candidates.get(number) and self._candidates[number][-1].rank > rank
+        ]:
+            tried = [self._candidates[number].pop() for number in ready]
             states = np.array([each.state for each in tried])
             values, solved = solve(self._game, self._oracle, states)
             kept = self._may_be_kept(states, values, solved)
-            found += [
-                SolvedPosition(each.game, each.line, each.state, row)
-                for each, row, is_kept in zip(tried, values, kept, strict=True)
-                if is_kept
-            ]
-            waiting = [each for each, done in zip(waiting, kept, strict=True) if not done]
-        return found
+            for number, each, row, is_kept in zip(ready, tried, values, kept, strict=True):
+                if is_kept:
+                    self._rows.append(SolvedPosition(number, each.line, each.state, row))
+                    del self._candidates[number]
+                    picked.append(number)
+        return picked
 
 
 EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvesAll, _CollectsAll)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
 from zerolab.rules.interface import Game
 from zerolab.rules.interface import actions as actions_of
+
+UNSOLVED = -1
+"""Instead of an action, where none is known to be best."""
 
 
 def solve(
@@ -26,34 +29,26 @@ def solve(
     """
     different, where = np.unique(states, axis=0, return_inverse=True)
     values = np.full((len(different), actions_of(game)), ILLEGAL, np.int32)
-    solved = _ask(oracle.action_values, different, values, report)
+    solved = np.ones(len(different), np.bool_)
+    for row, state in enumerate(different):
+        try:
+            values[row] = oracle.action_values(state[None])[0]
+        except NotSolvedError:
+            solved[row] = False
+        report(row + 1)
     places = where.reshape(-1)
     return values[places], solved[places]
 
 
-def solve_best(game: Game, oracle: Oracle, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return the best actions of ongoing states uint64[n, words], equal ones solved once.
+def solve_first_best(
+    oracle: Oracle, states: NDArray[np.uint64], orders: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first best action of each order (see `Oracle.first_best`) in ongoing states.
 
-    bool[n, actions]; where the oracle's budget is spent, there are none.
+    int64[n]; UNSOLVED where the oracle's budget is spent.
     """
-    different, where = np.unique(states, axis=0, return_inverse=True)
-    best = np.zeros((len(different), actions_of(game)), np.bool_)
-    _ask(oracle.best_actions, different, best)
-    return best[where.reshape(-1)]
-
-
-def _ask(
-    answer: Callable[[NDArray[np.uint64]], NDArray[Any]],
-    states: NDArray[np.uint64],
-    out: NDArray[Any],
-    report: Callable[[int], None] = lambda _: None,
-) -> NDArray[np.bool_]:
-    """Fill in the answers to states one by one; return which are solved."""
-    solved = np.ones(len(states), np.bool_)
-    for row, state in enumerate(states):
-        try:
-            out[row] = answer(state[None])[0]
-        except NotSolvedError:
-            solved[row] = False
-        report(row + 1)
-    return solved
+    found = np.full(len(states), UNSOLVED, np.int64)
+    for row in range(len(states)):
+        with suppress(NotSolvedError):
+            found[row] = oracle.first_best(states[row : row + 1], orders[row : row + 1])[0]
+    return found

@@ -245,6 +245,10 @@ class OthelloHints(SquareHints):
     """The score is the difference in discs."""
 
     @staticmethod
+    def longest(game):
+        return 2 * game.rows * game.columns  # after a pass a disc follows, or the game is over
+
+    @staticmethod
     def score(game, state):
         return boards.popcount(state[0]) - boards.popcount(state[1])
 

@@ -47,19 +47,24 @@ class BitBullyOracle(Oracle):
         values = [self._values(board) for board in numbers]
         return np.array(values, np.int32).reshape(len(states), BITBULLY_GAME.columns)
 
-    def best_actions(self, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """See `Oracle.best_actions`.
+    def first_best(
+        self, states: NDArray[np.uint64], orders: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """See `Oracle.first_best`.
 
-        After the opening the value of a position and one null window for each move take a fourth
-        of the time that the exact values of all moves take.
+        After the opening it takes the value of a position, and a null window for each move until
+        one is a best move: about a tenth of the time that the exact values of all moves take.
         """
-        best = np.zeros((len(states), BITBULLY_GAME.columns), np.bool_)
-        for board, row in zip(_as_numbers(states), best, strict=True):
+        found = np.empty(len(states), np.int64)
+        for row, (board, order) in enumerate(zip(_as_numbers(states), orders, strict=True)):
             if (board > 0).sum() < _BOOK_DISCS:
-                row[:] = best_of(self._values(board)[None])[0]
+                best = best_of(self._values(board)[None])[0]
+                found[row] = order[best[order].argmax()]
             else:
-                row[self._best_columns(self._board.from_array(board.tolist()))] = True
-        return best
+                found[row] = self._first_best_column(
+                    self._board.from_array(board.tolist()), order.tolist()
+                )
+        return found
 
     def _values(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the values int32[columns] of a board [rows, columns], as BitBully numbers it."""
@@ -73,17 +78,19 @@ class BitBullyOracle(Oracle):
             self._early[key] = row
         return row
 
-    def _best_columns(self, board: Any) -> list[int]:
-        after = {column: board.play_on_copy(column) for column in board.legal_moves()}
-        wins = [column for column, child in after.items() if child.has_win()]
-        if wins:
-            return wins
-        value = self._solver.mtdf(board, first_guess=0)
-        return [
-            column
-            for column, child in after.items()
-            if child.is_full() or self._is_at_most(child, -value)
-        ]
+    def _first_best_column(self, board: Any, order: list[int]) -> int:
+        legal = set(board.legal_moves())
+        after = {column: board.play_on_copy(column) for column in order if column in legal}
+        for column, child in after.items():
+            if child.has_win():
+                return column
+        *others, last = after
+        if others:
+            value = self._solver.mtdf(board, first_guess=0)
+            for column in others:
+                if self._is_at_most(after[column], -value):
+                    return column
+        return last
 
     def _is_at_most(self, board: Any, value: int) -> bool:
         found: int = self._solver.negamax(board, alpha=value, beta=value + 1, depth=0)

@@ -33,13 +33,19 @@ class Oracle(Protocol):
         """
         ...
 
-    def best_actions(self, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which actions of ongoing states have the highest value, bool[n, actions].
+    def first_best(
+        self, states: NDArray[np.uint64], orders: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the first action of each order that has the highest value, int64[n].
 
-        An oracle that knows them sooner than the values of all actions says so here. Raises
-        NotSolvedError as `action_values` does.
+        `orders` int64[n, actions] are permutations of the actions; random ones make each of the
+        best actions equally likely. An oracle that knows it sooner than the values of all actions
+        says so here. Raises NotSolvedError as `action_values` does.
         """
-        return best_of(self.action_values(states))
+        best = np.take_along_axis(best_of(self.action_values(states)), orders, axis=1)
+        rows = np.arange(len(orders))
+        first: NDArray[np.int64] = orders[rows, best.argmax(axis=1)]
+        return first
 
 
 def best_of(values: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface, inlined
-from zerolab.rules.interface import Game, State, actions, legal, outcome
+from zerolab.rules.interface import MOST_PLIES, Game, State, actions, legal, outcome
 
 HINTS = CompiledInterface("game")
 
@@ -29,6 +29,12 @@ def empties(game: Game, state: State) -> int:
 
     By default UNKNOWN_EMPTIES.
     """
+    raise AssertionError
+
+
+@HINTS.function
+def longest(game: Game) -> int:
+    """Return a bound on how many plies a game can last, passes included; by default MOST_PLIES."""
     raise AssertionError
 
 
@@ -91,6 +97,10 @@ class SolverHints:
     @staticmethod
     def empties(game, state):
         return UNKNOWN_EMPTIES
+
+    @staticmethod
+    def longest(game):
+        return MOST_PLIES
 
     @staticmethod
     def score(game, state):

@@ -109,6 +109,16 @@ def _empties(game, state):
     return hints.empties(game, state)
 
 
+def longest(game: Game) -> int:
+    """Return a bound on how many plies a game can last (see `hints.longest`)."""
+    return int(_longest(game))
+
+
+@kernel
+def _longest(game):
+    return hints.longest(game)
+
+
 def score(game: Game, state: State) -> int:
     """Return the mover's final score in a finished state (see `hints.score`)."""
     return int(_score(game, state))

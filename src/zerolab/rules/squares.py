@@ -98,8 +98,12 @@ class SquareNotation(Notation):
 
 
 class SquareHints(SolverHints):
-    """Solvers count the empty cells."""
+    """Solvers count the empty cells; every ply fills one."""
 
     @staticmethod
     def empties(game, state):
         return game.rows * game.columns - boards.popcount(state[0] | state[1])
+
+    @staticmethod
+    def longest(game):
+        return game.rows * game.columns

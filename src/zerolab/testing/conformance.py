@@ -18,7 +18,7 @@ from zerolab.testing.laws import (
     check_registration,
     check_start,
 )
-from zerolab.testing.scores import check_empties, check_scores, check_solver_moves
+from zerolab.testing.scores import check_empties, check_longest, check_scores, check_solver_moves
 from zerolab.testing.symmetry import (
     check_symmetric_positions,
     check_symmetries_invert,
@@ -43,6 +43,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_playout,
     check_playout_mean,
     check_empties,
+    check_longest,
     check_scores,
     check_solver_moves,
 )

@@ -24,6 +24,14 @@ def check_empties(game: Game) -> None:
             left = now
 
 
+def check_longest(game: Game) -> None:
+    """Check that no game lasts longer than the game says."""
+    most = host.longest(game)
+    for played in random_games(game):
+        plies = len(played[-1].history)
+        require(plies <= most, played[-1], f"the game lasted {plies} plies, but longest is {most}")
+
+
 def check_scores(game: Game) -> None:
     """Check that scores have the sign of the outcome and lie within all bounds on the way."""
     for played in random_games(game):
