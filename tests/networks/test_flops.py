@@ -52,6 +52,15 @@ def test_a_residual_network_and_the_heads_that_a_search_reads():
     assert sample_flops(settings, GAME) == 3 * more - stem
 
 
+def test_a_stem_of_another_width_has_an_adapter():
+    settings = NETWORKS["resnet"](blocks=1, filters=8, stem_filters=24, head_filters=2, hidden=0)
+    stem = convolution(CELLS, PLANES, 24, 3)
+    trunk = stem + convolution(CELLS, 24, 8, 1) + 2 * convolution(CELLS, 8, 8, 3)
+    heads = 2 * convolution(CELLS, 8, 2, 1) + linear(2 * CELLS, ACTIONS) + linear(2 * CELLS, 1)
+    assert evaluation_flops(settings, GAME) == trunk + heads
+    assert sample_flops(settings, GAME) == 3 * (trunk + heads) - stem
+
+
 def test_an_answer_that_no_head_gives():
     with pytest.raises(UserError, match="no head gives draws"):
         evaluation_flops(NETWORKS["conv"](channels=8), GAME, ("draws",))

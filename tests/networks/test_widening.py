@@ -48,18 +48,26 @@ def planes(count=16):
     factor=st.integers(2, 4),
     ratio=st.sampled_from((0, 1, 2, 5)),
     kernel=st.sampled_from((1, 3)),
+    stem=st.sampled_from((None, 1, 5)),
     hidden=st.sampled_from((0, 5)),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=20, deadline=None)
-def test_a_widened_network_computes_the_same(blocks, filters, factor, ratio, kernel, hidden, seed):
+def test_a_widened_network_computes_the_same(
+    blocks, filters, factor, ratio, kernel, stem, hidden, seed
+):
     narrow = NETWORKS["resnet"](
         blocks=blocks, filters=filters, squeeze_excite=ratio, head_kernel=kernel, head_filters=3,
-        hidden=hidden, heads=HEADS,
+        hidden=hidden, heads=HEADS, stem_filters=stem,
     )  # fmt: skip
     network = used(narrow, seed)
     larger = widened(network, narrow, factor, seed)
-    assert weights_to_arrays(larger)["trunk.0.conv.weight"].shape[0] == factor * filters
+    shapes = [
+        weights_to_arrays(larger)[f"trunk.{k}.conv.weight"].shape
+        for k in (0, 2)[: 1 + (stem is not None)]
+    ]
+    assert shapes[-1][0] == factor * filters
+    assert stem is None or (shapes[0][0], shapes[1][1:]) == (stem, (stem, 1, 1))
     boards = planes().double()
     for mode in (False, True):  # batch statistics of copies are equal, too
         expected = network.double().train(mode)(boards)

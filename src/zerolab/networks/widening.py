@@ -22,6 +22,8 @@ Copies = NDArray[np.int64]
 """[wide]: of which former unit each unit is a copy."""
 
 _STEM = "trunk.0"
+_ADAPTER = "trunk.2"
+"""Behind the stem and its ReLU, in networks that have one: there the stem keeps its width."""
 _LEAST, _MOST = 0.5, 1.5
 """Bounds of the random numbers that are in proportion to the shares."""
 
@@ -32,8 +34,9 @@ def widened_resnet(fresh: Arrays, former: Arrays, random: np.random.Generator) -
     Both are weights of `networks.architectures.resnet`, by name; all but filters has to be equal.
     """
     wide = _Widening(fresh, former, random)
-    trunk = wide.copies(f"{_STEM}.conv.weight")
-    wide.layer(_STEM, None, trunk)
+    first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM
+    trunk = wide.copies(f"{first}.conv.weight")
+    wide.layer(first, None, trunk)
     for block in _owners(former, ".first.conv.weight"):
         inner = wide.copies(f"{block}.first.conv.weight")
         wide.layer(f"{block}.first", trunk, inner)

@@ -35,6 +35,11 @@ class ResnetSettings(NetworkSettings):
     """Filters of each convolution. [Clausen2021]: 128; growing network: 16 at first.
     [Hongcharoen2018]: 256."""
 
+    stem_filters: int | None = Field(default=None, ge=1, le=4096)
+    """Filters of the stem, which an adapter, a 1x1 convolution, brings to those of the blocks;
+    unset for a stem as wide as the blocks, without an adapter. [Clausen2021], the small network of
+    auxiliary features: 128, with blocks of 32."""
+
     squeeze_excite: int = Field(default=0, ge=0)
     """Ratio by which gates squeeze the filters; 0 builds none. [Clausen2021], extended: 16."""
 
@@ -56,7 +61,9 @@ class ResnetSettings(NetworkSettings):
         from zerolab.networks.network import Network, PlaneReader
         from zerolab.networks.trunks import ResidualBlock
 
-        stem = NormedConv(encoding.planes(game), self.filters)
+        stem = [NormedConv(encoding.planes(game), self.stem_filters or self.filters), nn.ReLU()]
+        if self.stem_filters:
+            stem += [NormedConv(self.stem_filters, self.filters, size=1), nn.ReLU()]
         blocks = [ResidualBlock(self.filters, self.squeeze_excite) for _ in range(self.blocks)]
         # What is made first gets the first random weights: the order is part of every run.
         last = [self._last_layers(head, game) for head in reversed(self.heads)]
@@ -64,7 +71,7 @@ class ResnetSettings(NetworkSettings):
             (head, PlaneReader(self.filters, self.head_filters, self.head_kernel, layers))
             for head, layers in zip(self.heads, reversed(last), strict=True)
         ]
-        return Network(nn.Sequential(stem, nn.ReLU(), *blocks), readers)
+        return Network(nn.Sequential(*stem, *blocks), readers)
 
     def grown(self, factor: int) -> ResnetSettings:
         """See `NetworkSettings.grown`."""
