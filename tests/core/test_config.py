@@ -235,6 +235,22 @@ def test_assign_refuses_keys_of_a_value() -> None:
         assign({"learn": {"epochs": 5}}, ["learn", "epochs", "first"], 1)
 
 
+def test_assign_finds_the_choices_of_a_list_by_their_names() -> None:
+    given = ("policy", {"name": "reply", "weight": 0.35})
+    data: dict[str, Any] = {"heads": given, "after": [4, 8]}
+    assign(data, ["heads", "reply", "weight"], 0.2)
+    assign(data, ["heads", "policy", "weight"], 2)
+    assert data["heads"] == [{"name": "policy", "weight": 2}, {"name": "reply", "weight": 0.2}]
+    assert given == ("policy", {"name": "reply", "weight": 0.35})
+    with pytest.raises(UserError) as caught:
+        assign(data, ["heads", "replie", "weight"], 1)
+    message = '"heads" has no "replie": expected one of policy, reply; did you mean "reply"?'
+    assert str(caught.value) == message
+    for path in (["heads", "reply"], ["after", "first"]):
+        with pytest.raises(UserError, match=rf'"{path[0]}" is a list: expected {path[0]}=\['):
+            assign(data, path, 1)
+
+
 def test_naming_another_choice_drops_the_former_ones_keys() -> None:
     data: dict[str, Any] = {"rule": {"name": "rave", "equivalence": 30, "c": 2.0}}
     assign(data, ["rule", "name"], "rave")

@@ -22,7 +22,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import UniformEvaluator, read
 
 NAN = math.nan
-EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
+EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left", "features")
 GIVEN = {"move": ("moves",), "visits": ("policies",), "values": ("policies", "action_values")}
 
 
@@ -148,7 +148,36 @@ def test_plies_left_are_learnt_in_units_of_twenty_and_far_misses_count_linearly(
     assert gradient == pytest.approx([0.25, 0, 0.5])
 
 
-@pytest.mark.parametrize("name", ["reply", "action_values"])
+def test_features_are_learnt_as_far_as_the_game_goes():
+    """Of two features at two plies; the second sample is its game's last but one, the third one of
+    a game that is over at both plies."""
+    features = [[1.0, 0.0, 0.5, 2.0], [1.0, 3.0, NAN, NAN], [NAN, NAN, NAN, NAN]]
+    np.testing.assert_array_equal(target("features", features=features), features)
+    predicted = [[1.5, 0.0, 0.0, 1.0], [0.0, 3.0, 9.0, 9.0], [1.0, 1.0, 1.0, 1.0]]
+    errors, gradient = error_and_gradient("features", predicted, features)
+    assert errors[:2] == pytest.approx([(0.25 + 0 + 0.25 + 1) / 4, (1 + 0) / 2])
+    assert math.isnan(errors[2])
+    expected = [[0.25, 0, -0.25, -0.5], [-1, 0, 0, 0], [0, 0, 0, 0]]
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("plies", "message"),
+    [
+        ([0, -2], "plies.1 = -2: expected at least 0"),
+        ([0, 2, 0], "plies: 0 is there twice: expected different numbers of plies"),
+        ([], "plies = []: expected"),
+    ],
+)
+def test_wrong_plies_are_told_in_one_line(plies, message):
+    assert HEADS["features"](plies=(1, 3)).plies == (1, 3)
+    with pytest.raises(UserError) as caught:
+        validate(Choosing, {"heads": ["policy", {"name": "features", "plies": plies}]})
+    assert f"heads.1: {message}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["reply", "action_values", "features"])
 def test_targets_that_are_masked_everywhere_teach_nothing(name):
     """What a head may mask, it may mask in a whole batch: the loss is 0, its gradient, too."""
     heads = validate(Choosing, {"heads": ["policy", "value", name]}).heads
@@ -191,13 +220,14 @@ def test_what_is_minimised_and_logged_by_hand():
 def test_every_architecture_builds_every_head(settings, name):
     game = parse_game(name)
     actions = rules.actions(game)
-    every = type(settings).model_validate({**settings.model_dump(), "heads": EVERY})
+    heads = [*EVERY[:-1], {"name": "features", "width": 5, "plies": (0, 3)}]
+    every = type(settings).model_validate({**settings.model_dump(), "heads": heads})
     network = build_network(every, game, seed=0)
     planes = torch.from_numpy(host.encode_batch(game, np.array([host.start(game)] * 3)))
     shapes = {name: tuple(each.shape) for name, each in network(planes).items()}
     assert shapes == {
         "policy": (3, actions), "value": (3,), "outcome": (3, 3), "reply": (3, actions),
-        "action_values": (3, actions), "plies_left": (3,),
+        "action_values": (3, actions), "plies_left": (3,), "features": (3, 10),
     }  # fmt: skip
     assert set(network(planes, ["reply"])) == {"reply"}
     for folded, plain in zip(
@@ -265,12 +295,12 @@ def test_what_no_head_says_is_told(game, states):
     [
         (
             ["policy", "valeu"],
-            'heads.1: unknown head "valeu": expected one of action_values, outcome, plies_left,'
-            ' policy, reply, value; did you mean "value"?',
+            'heads.1: unknown head "valeu": expected one of action_values, features, outcome,'
+            ' plies_left, policy, reply, value; did you mean "value"?',
         ),
         (["policy", {"name": "value", "wait": 3}], 'heads.1: unknown setting "wait"'),
         (["policy", {"name": "value", "weight": -1}], "heads.1: weight = -1: expected at least 0"),
-        (["policy", 3], "heads.1: 3: expected one of action_values, outcome"),
+        (["policy", 3], "heads.1: 3: expected one of action_values, features"),
         (["policy", {"weight": 3}], "heads.1: {'weight': 3}: expected one of"),
         ("policy", 'heads = "policy": expected a list'),
     ],

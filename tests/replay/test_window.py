@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from replay.made import made_facts
+from zerolab.replay.merging import Newest
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules import encoding, host
@@ -120,3 +121,22 @@ def test_examples_are_copied_not_referred_to():
     batch.planes[:] = 7
     (again,) = window.batches(np.random.default_rng(1), 3, 1, "none")
     assert np.abs(again.planes).max() <= 1
+
+
+@pytest.mark.parametrize("share", [None, 0.75])
+def test_features_do_not_turn_and_are_merged_as_far_as_they_are_known(share):
+    position = Position.start("connect_four:4x4")
+    states = np.array([position.state, position.play(1).state, position.state])
+    features = [[1, np.nan], [2, 8], [3, 5]]
+    merging = Newest(weight=share) if share else None
+    window = Window(position.game, Iterations(iterations=1), merging)
+    window.add(states, made_facts(3, values=[1, 2, 3], features=features))
+    (batch,) = window.batches(np.random.default_rng(1), len(window), 1, "random")
+    found = dict(zip(batch.facts.values, batch.facts.features, strict=True))
+    expected = (
+        {1: [1, np.nan], 2: [2, 8], 3: [3, 5]} if share is None else {2.5: [2.5, 5], 2: [2, 8]}
+    )
+    assert found.keys() == expected.keys()
+    for value, row in expected.items():
+        np.testing.assert_array_equal(found[value], row)
+    assert batch.facts.features.dtype == np.float32

@@ -72,6 +72,7 @@ KINDS = [
         True,
     ),
     Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 1, False),  # dates
+    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 7, False),
     Kind("games.sqlite", _read_games, 13, False),  # unused space
 ]
 

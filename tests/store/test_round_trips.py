@@ -9,14 +9,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from store.toy import CONFIG, examples, games
+from zerolab.core.errors import UserError
 from zerolab.store.agent_names import network_name
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.examples import Examples, load_examples, save_examples
+from zerolab.store.examples import Examples, load_examples, load_features, save_examples
 from zerolab.store.games import GameRecord, GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
 from zerolab.store.run_folder import RunFolder
@@ -71,11 +73,18 @@ def test_examples(count, words, actions, data):
         *((dtype, rows) for dtype in ("i1", "i2", "i4", "i2", "i2", "?")),
     ]  # fmt: skip
     written = Examples(*(data.draw(arrays_of(dtype, shape)) for dtype, shape in shapes))
+    features = data.draw(st.none() | arrays_of("f2", (count, 3)))
     with tempfile.TemporaryDirectory() as folder:
-        save_examples(Path(folder) / "one", written, iteration=3)
-        save_examples(Path(folder) / "other", written, iteration=3)
+        save_examples(Path(folder) / "one", written, features, iteration=3)
+        save_examples(Path(folder) / "other", written, features, iteration=3)
         assert (Path(folder) / "one").read_bytes() == (Path(folder) / "other").read_bytes()
         loaded, about = load_examples(Path(folder) / "one")
+        if features is None:
+            with pytest.raises(UserError, match="is damaged"):
+                load_features(Path(folder) / "one")
+        else:
+            kept, _ = load_features(Path(folder) / "one")
+            assert (kept.tobytes(), kept.shape) == (features.tobytes(), features.shape)
     assert about == {"schema": 2, "iteration": 3}
     for left, right in zip(loaded, written, strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)

@@ -72,7 +72,8 @@ def _commit(run: RunFolder, **changes: object) -> None:
 
 def _play(run: RunFolder) -> None:
     iteration = run.progress.iteration
-    run.save_examples(iteration, examples(iteration))
+    features = np.random.default_rng(iteration).random((20, 3)).astype(np.float16)
+    run.save_examples(iteration, examples(iteration), features if iteration == 1 else None)
     run.games.record(iteration, "selfplay", games(iteration))
     _commit(run, stage="learn")
 

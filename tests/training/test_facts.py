@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from zerolab.store.examples import Examples
-from zerolab.training.facts import window_rows
+from zerolab.training.facts import later_features, window_rows
 
-EVERY = {"policies", "replies", "moves", "action_values"}
+EVERY = {"policies", "replies", "moves", "action_values", "features"}
+FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
 
 
 def made_examples():
@@ -33,7 +34,7 @@ def made_examples():
 
 
 def test_every_column_by_hand():
-    states, facts = window_rows(made_examples(), 0.5, EVERY)
+    states, facts = window_rows(made_examples(), 0.5, EVERY, FEATURES)
     kept = [0, 2, 3, 4, 5]
     np.testing.assert_array_equal(states, made_examples().states[kept])
     nan = np.nan
@@ -43,6 +44,7 @@ def test_every_column_by_hand():
         "replies": [[nan, nan], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
         "moves": [[1, 0], [0, 1], [0, 1], [1, 0], [1, 0]],
         "action_values": [[-1, nan], [-0.25, -0.75], [nan, -1], [-0.125, -0.875], [-1, nan]],
+        "features": [[0, 1], [4, 5], [6, 7], [8, 9], [10, 11]],
         "values": [0.125, 0.5, 0, 0, -0.0625],
         "draws": [0.875, 0.5, 1, 1, 0.9375],
         "root_values": [0.5, 0.75, 0, 0.25, 1],
@@ -69,8 +71,21 @@ def test_a_reply_is_the_next_ply_of_the_same_game():
     assert np.isnan(facts.replies[0]).all()
 
 
+def test_later_features_are_those_of_the_same_game():
+    """NaN where the game is over; moves that are not learnt from have features, too."""
+    found = later_features(made_examples(), FEATURES, (2, 0, 1, 9)).reshape(6, 4, 2)
+    nan = [np.nan, np.nan]
+    np.testing.assert_array_equal(found[:, 0], [[4, 5], nan, nan, nan, nan, nan])
+    np.testing.assert_array_equal(found[:, 1], FEATURES)
+    np.testing.assert_array_equal(found[:, 2], [[2, 3], [4, 5], nan, [8, 9], nan, nan])
+    assert np.isnan(found[:, 3]).all()
+    gap = Examples(*(np.delete(column, 1, axis=0) for column in made_examples()))
+    found = later_features(gap, np.delete(FEATURES, 1, axis=0), (1,))
+    np.testing.assert_array_equal(found, [nan, nan, [8, 9], nan, nan])
+
+
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_columns_that_nobody_needs_take_no_memory(name):
-    _, facts = window_rows(made_examples(), 1.0, EVERY - {name})
+    _, facts = window_rows(made_examples(), 1.0, EVERY - {name}, FEATURES)
     assert facts._asdict()[name].shape == (5, 0)
     assert all(column.shape == (5, 2) for column in facts if column.ndim == 2 and column.size)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from zerolab.networks.weights import weights_to_arrays
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve
 from zerolab.training.history import read_records
@@ -15,6 +17,8 @@ from zerolab.training.trainer import Trainer
 NAMES = [
     "connect4-baseline",
     "connect4-extended",
+    "connect4-features",
+    "connect4-small",
     "mini",
     "small",
     "smoke",
@@ -24,6 +28,8 @@ NAMES = [
     "wang2020a",
     "wang2020b",
 ]
+
+GAME = parse_game("connect_four:6x7")
 
 SIZE = [
     "iterations=1",
@@ -44,7 +50,7 @@ SCHEDULE = {
 }
 
 
-def shrunk(name):
+def shrunk(name, more=()):
     """Return a preset with every mechanism it has, but made for one iteration of a second."""
     settings = resolve(None, name)
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
@@ -56,18 +62,30 @@ def shrunk(name):
         assignments.append("gate.games=2")
     if settings.selfplay.schedule.name == "continuous":
         assignments.append("selfplay.schedule.plies=45")  # no game of 42 cells outlives them
-    return resolve(None, name, assignments)
+    return resolve(None, name, [*assignments, *more])
 
 
 def test_these_are_the_presets():
     assert preset_names() == NAMES
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A run with a network that others can learn the features of."""
+    settings = shrunk("connect4-small")
+    run = RunFolder.create(tmp_path_factory.mktemp("runs") / "small", settings.model_dump())
+    with run.locked():
+        run.save_network(0, weights_to_arrays(settings.network.network(GAME)), {})
+        run.commit(run.progress, [])
+    return run.path
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, name):
+def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
     assert resolve(None, name).preset == name
     assert preset_title(name)
-    settings = shrunk(name)
+    source = [f"network.heads.features.source={small}"] if name == "connect4-features" else []
+    settings = shrunk(name, source)
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
     with run.locked():
         Trainer(run, settings).train()
@@ -79,7 +97,7 @@ def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, name):
 
 def test_the_presets_of_clausen_have_its_values():
     """On the scale [-1, 1], where c, first-play urgency and draw value of [0, 1] double."""
-    for name in ("connect4-baseline", "connect4-extended"):
+    for name in ("connect4-baseline", "connect4-extended", "connect4-features"):
         settings = resolve(None, name)
         search, network, learn = settings.search, settings.network, settings.learn
         assert settings.game == "connect_four:6x7"
@@ -93,8 +111,28 @@ def test_the_presets_of_clausen_have_its_values():
         assert (learn.batch_size, learn.clip_norm, learn.learning_rate) == (256, 1, 0.2)
         weights = {head.name: head.weight for head in network.heads}
         assert weights.pop("policy") == 1 and weights.pop("outcome") == 0.01
-        assert weights == ({"reply": 0.35} if name == "connect4-extended" else {})
+        assert weights == {
+            "connect4-baseline": {},
+            "connect4-extended": {"reply": 0.35},
+            "connect4-features": {"reply": 0.35, "features": 1},
+        }.get(name)
         assert (settings.selfplay.sampled_plies, learn.symmetries) == (30, "none")
+
+
+def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_extended():
+    extended, small, features = (
+        resolve(None, f"connect4-{name}").model_dump(exclude={"preset"})
+        for name in ("extended", "small", "features")
+    )
+    network = small.pop("network")
+    sizes = {"blocks": 3, "filters": 32, "stem_filters": 128, "head_filters": 1}
+    assert network == {**extended["network"], **sizes}
+    *heads, learnt = features["network"].pop("heads")
+    assert tuple(heads) == extended["network"].pop("heads")
+    assert (learnt["source"], learnt["plies"]) == ("", (0, 2, 4))
+    assert features == extended
+    del extended["network"]
+    assert small == extended
 
 
 def learning_rate(settings, iteration, done):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.bench.measure import GAMES, Measurement, in_turns
-from zerolab.replay.facts import PER_ACTION, Facts
+from zerolab.replay.facts import WIDE, Facts
 from zerolab.replay.interface import Merging
 from zerolab.replay.merging import Newest, NoMerging
 from zerolab.replay.window import Window
@@ -78,5 +78,5 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
     single, nothing = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
     policies = random.random((_NEW, actions), np.float32).astype(np.float16)
     columns: dict[str, Any] = dict.fromkeys(Facts._fields, single)
-    columns |= dict.fromkeys(PER_ACTION, nothing)
+    columns |= dict.fromkeys(WIDE, nothing)
     return Facts(**columns | {"policies": policies, "replies": policies})

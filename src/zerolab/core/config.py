@@ -168,18 +168,43 @@ def read_toml(path: Path) -> dict[str, Any]:
 def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set one dotted key in nested tables, in place.
 
-    Naming another choice (``network.name=resnet``) drops the keys of the former one.
+    Naming another choice (``network.name=resnet``) drops the keys of the former one. The items of a
+    list of choices are tables by their names: ``network.heads.reply.weight=0.2``.
     """
-    table = data
+    table: Any = data
     for depth, part in enumerate(path[:-1]):
-        table[part] = _by_name(table.get(part, {}))
-        table = table[part]
-        if not isinstance(table, dict):
+        is_list = isinstance(table, list)
+        table = _item(table, part, ".".join(path[:depth])) if is_list else _entry(table, part)
+        if not isinstance(table, dict | list):
             key = quoted(".".join(path[: depth + 1]))
             raise UserError(f"{key} is a value, it has no keys of its own")
+    if isinstance(table, list):
+        key = ".".join(path[:-1])
+        raise UserError(f"{quoted(key)} is a list: expected {key}=[...] or {key}.NAME.KEY=VALUE")
     if path[-1] == "name" and table.get("name", value) != value:
         table.clear()
     table[path[-1]] = value
+
+
+def _entry(table: dict[str, Any], key: str) -> Any:
+    """Return what a table has at a key, in place; a name as the table of that choice."""
+    found = table.get(key, {})
+    table[key] = list(found) if isinstance(found, list | tuple) else _by_name(found)
+    return table[key]
+
+
+def _item(items: list[Any], name: str, key: str) -> Any:
+    """Return the table of the choice of a name among the items of a list, in place."""
+    names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
+    if name not in names:
+        known = [each for each in names if isinstance(each, str)]
+        raise UserError(
+            f"{quoted(key)} has no {quoted(name)}: expected one of"
+            f" {', '.join(map(str, names)) or 'none'}{nearest(name, known)}"
+        )
+    place = names.index(name)
+    items[place] = dict(_by_name(items[place]))
+    return items[place]
 
 
 def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:

@@ -35,6 +35,17 @@ def squared_error(values: Tensor, targets: Tensor) -> Tensor:
     return (values - targets).square()
 
 
+def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean over k of (x_k - t_k)^2, [N], of what is known of targets, both [N, K].
+
+    Targets are NaN where nothing is known; so is the error of a row of nothing else.
+    """
+    known = ~targets.isnan()
+    squares = (predictions - targets.nan_to_num(0)).square().masked_fill(~known, 0)
+    count = known.sum(dim=1)
+    return (squares.sum(dim=1) / count.clamp(min=1)).masked_fill(count == 0, float("nan"))
+
+
 class Loss(Choice):
     """Settings of a loss; calling it gives what is minimised.
 

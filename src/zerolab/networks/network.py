@@ -38,7 +38,11 @@ class PlaneReader(nn.Module):
 
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the head to the reduced planes."""
-        return self.head(torch.relu(self.reduce(planes)).flatten(1))  # type: ignore[no-any-return]
+        return self.head(self.features(planes))  # type: ignore[no-any-return]
+
+    def features(self, planes: Tensor) -> Tensor:
+        """Return the activations of the convolution, [N, filters * cells]: what the head reads."""
+        return torch.relu(self.reduce(planes)).flatten(1)
 
 
 class Network(nn.Module):
@@ -58,6 +62,19 @@ class Network(nn.Module):
         """Return the predictions of all heads, or of those that are named."""
         features = self.trunk(planes)
         return {name: self.heads[name](features) for name in names or self.heads}
+
+    def features(self, planes: Tensor) -> Tensor:
+        """Return the activations of the convolutions before the heads, [N, features], in order.
+
+        Raises UserError where the heads have no convolutions.
+        """
+        readers = [module for module in self.heads.values() if isinstance(module, PlaneReader)]
+        if not readers:
+            raise UserError(
+                'its network has no convolutions before its heads: expected one such as "resnet"'
+            )
+        trunk = self.trunk(planes)
+        return torch.cat([reader.features(trunk) for reader in readers], dim=1)
 
     def giver(self, answer: Answer) -> str:
         """Return the name of the head that a search reads an answer from: the first that has it.

@@ -31,8 +31,9 @@ class NetworkSettings(Choice):
     """The settings of one architecture; `name` says which."""
 
     heads: choices_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
-    """What the network predicts, such as ["policy", {name = "outcome", weight = 0.01}]. A search
-    reads its priors from the policy and its values from the first head that has them. [Wang2019],
+    """What the network predicts, such as ["policy", {name = "outcome", weight = 0.01}]. A setting
+    of one of these heads goes by its name, as in network.heads.outcome.weight=0.01. A search reads
+    its priors from the policy and its values from the first head that has them. [Wang2019],
     [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome, extended: reply,
     too."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zerolab.replay.facts import PER_ACTION
 from zerolab.replay.rows import STATES, Columns
 from zerolab.rules import host
 from zerolab.rules.canonical import smallest_images
@@ -19,7 +20,7 @@ def canonical(game: Game, columns: Columns) -> Columns:
     _, action_images = host.symmetry_tables(game)
     turned = dict(columns)
     for name, column in columns.items():
-        if name != STATES and column.ndim > 1 and column.size:
+        if name in PER_ACTION and column.size:
             turned[name] = np.empty_like(column)
             np.put_along_axis(turned[name], action_images[symmetries], column, axis=1)
     return {**turned, STATES: states}

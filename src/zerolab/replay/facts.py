@@ -14,9 +14,9 @@ Numbers = NDArray[np.floating[Any]]
 class Facts(NamedTuple):
     """Columns of numbers, a row per position.
 
-    Where a position stands for several, a column holds their weighted mean. Columns with an entry
-    per action are float16 in the window and float32 in batches; they are empty, [N, 0], where
-    nobody needs them. All others are float32.
+    Where a position stands for several, a column holds their weighted mean. Columns of many numbers
+    are float16 in the window and float32 in batches; they are empty, [N, 0], where nobody needs
+    them. All others are float32.
     """
 
     policies: Numbers
@@ -27,6 +27,9 @@ class Facts(NamedTuple):
     """[N, actions]: 1 at the action that was played."""
     action_values: Numbers
     """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
+    features: Numbers
+    """[N, features]: what another network sees in the position and in later ones of its game; NaN
+    where the game was over. They do not turn with the position."""
     values: NDArray[np.float32]
     """[N]: the outcome for the mover, discounted by the plies that led there."""
     draws: NDArray[np.float32]
@@ -42,4 +45,7 @@ class Facts(NamedTuple):
 
 
 PER_ACTION = ("policies", "replies", "moves", "action_values")
-"""The facts with an entry per action."""
+"""The facts with an entry per action, which turn with the position."""
+
+WIDE = (*PER_ACTION, "features")
+"""The facts of many numbers."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import kernel
 from zerolab.replay.canonical import canonical
 from zerolab.replay.contents import Contents
-from zerolab.replay.facts import PER_ACTION, Facts
+from zerolab.replay.facts import PER_ACTION, WIDE, Facts
 from zerolab.replay.interface import Merging, WindowSize
 from zerolab.replay.merging import NoMerging
 from zerolab.replay.rows import STATES, Columns, Slots
@@ -23,7 +23,7 @@ Symmetries = Literal["all", "random", "none"]
 time, or as it is ([Clausen2021])."""
 
 _NUMBERS = "numbers"
-_SINGLE = tuple(name for name in Facts._fields if name not in PER_ACTION)
+_SINGLE = tuple(name for name in Facts._fields if name not in WIDE)
 """Facts of which a position has one; they are kept in one column, which is faster to read."""
 
 
@@ -78,7 +78,7 @@ class Window:
         if self._merging.is_symmetric:
             columns = canonical(self.game, columns)
         numbers = np.stack([columns[name] for name in _SINGLE], axis=1)
-        wide = {name: columns[name] for name in PER_ACTION if columns[name].shape[1]}
+        wide = {name: columns[name] for name in WIDE if columns[name].shape[1]}
         self.contents.add({STATES: columns[STATES], _NUMBERS: numbers, **wide})
 
     def skip(self, iteration: int, positions: int) -> None:
@@ -144,15 +144,24 @@ class Window:
         _draw(self.game, self._cell_images, states, images, planes, plain)
         numbers = self.contents.columns[_NUMBERS].take(slots, axis=0).T.copy()
         single = dict(zip(_SINGLE, numbers, strict=True))
-        wide = {name: self._turned(name, slots, images) for name in PER_ACTION}
+        wide = {
+            name: self._turned(name, slots, images)
+            if name in PER_ACTION
+            else self._stored(name, slots)
+            for name in WIDE
+        }
         return Batch(planes.reshape(*shape[:2], rows, columns), Facts(**single, **wide))
 
     def _turned(self, name: str, slots: Slots, images: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return entries per action under symmetries; none where they are not kept."""
-        stored = self.contents.columns.get(name)
-        if stored is None:
-            return np.empty((len(slots), 0), np.float32)
-        plain = stored.take(slots, axis=0).astype(np.float32, copy=False)
+        plain = self._stored(name, slots)
         turned = np.empty_like(plain)
         _turn(self._action_images, plain, images, turned)
         return turned
+
+    def _stored(self, name: str, slots: Slots) -> NDArray[np.float32]:
+        """Return a column of many numbers as it is; none of them where it is not kept."""
+        stored = self.contents.columns.get(name)
+        if stored is None:
+            return np.empty((len(slots), 0), np.float32)
+        return stored.take(slots, axis=0).astype(np.float32, copy=False)

@@ -3,6 +3,8 @@
 They hold neither targets nor the planes that networks see (docs/decisions/0017). The files are npz
 archives that numpy alone can read. Deflate at level 1 compresses real examples to between 0.33 and
 0.39 of their size; level 6 saves another tenth and takes two to nine times as long to write.
+
+Runs that learn features of another network keep these in the same files, as a further member.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from zerolab.store.checks import check_schema, damaged, reading, require_file
 
 SCHEMA = 2
 _HEADER = "zerolab.json"
+_FEATURES = "features"
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a time of day in the archive would differ between equal runs
 
 
@@ -69,23 +72,29 @@ _COLUMNS = {  # dtype and number of axes
 }
 
 
-def save_examples(path: Path, examples: Examples, **about: Any) -> None:
+def save_examples(
+    path: Path, examples: Examples, features: NDArray[np.float16] | None = None, **about: Any
+) -> None:
     """Write an npz file with facts about it, replacing the old one in one step.
 
-    Equal contents give equal bytes. Raises UserError where the file cannot be written.
+    `features`, float16[N, width], are those of the examples' positions, if there are any. Equal
+    contents give equal bytes. Raises UserError where the file cannot be written.
     """
     with (
         replacing(path) as temporary,
         zipfile.ZipFile(temporary, "w", compresslevel=1) as archive,
     ):
-        for name, content in _members(examples, about):
+        for name, content in _members(examples, features, about):
             entry = zipfile.ZipInfo(name, _MIDNIGHT)
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
-def _members(examples: Examples, about: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+def _members(
+    examples: Examples, features: NDArray[np.float16] | None, about: dict[str, Any]
+) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **about}, sort_keys=True).encode()
-    for name, column in examples._asdict().items():
+    more = {} if features is None else {_FEATURES: features}
+    for name, column in (*examples._asdict().items(), *more.items()):
         written = BytesIO()
         np.lib.format.write_array(written, np.asarray(column, order="C"), allow_pickle=False)
         yield f"{name}.npy", written.getvalue()
@@ -111,6 +120,18 @@ def count_full(path: Path) -> tuple[int, dict[str, Any]]:
     """
     columns, about = _read(path, ["full"])
     return int(columns["full"].sum()), about
+
+
+def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
+    """Return the features in an npz file, float16[N, width], and the facts about the file.
+
+    Raises UserError as `load_examples` does, and where there are none.
+    """
+    columns, about = _read(path, [_FEATURES, "plies"])
+    features, rows = columns[_FEATURES], len(columns["plies"])
+    if (str(features.dtype), features.ndim) != ("float16", 2) or len(features) != rows:
+        raise damaged(path, "its features do not match its other columns")
+    return features, about
 
 
 def _read(path: Path, names: Iterable[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -14,21 +14,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder, write_bytes
 from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
-from zerolab.store.examples import Examples, count_full, load_examples, save_examples
+from zerolab.store.examples import (
+    Examples,
+    count_full,
+    load_examples,
+    load_features,
+    save_examples,
+)
 from zerolab.store.folder import FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
+from zerolab.store.networks import WEIGHTS
 from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
 from zerolab.store.unfinished import Unfinished, load_unfinished, save_unfinished
 
 RUN = FolderKind("run", "config.toml", "--run")
 
 _POSITIONS = "positions"
-_WEIGHTS = "weights"
 _OPTIMIZER = "optimizer state"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
 _OF_ITERATION = re.compile(r"(\d{4,})\.npz")
@@ -148,6 +157,19 @@ class RunFolder:
             make_folder(path.parent)
             write_bytes(path, content)
 
+    @property
+    def source_path(self) -> Path:
+        """Where a run keeps the network whose features it learns."""
+        return self.path / "source.safetensors"
+
+    def keep_source(self, content: bytes) -> None:
+        """Keep the network whose features the run learns, the content of a file of weights."""
+        path = self.source_path
+        with reading(path):
+            is_there = path.is_file() and path.read_bytes() == content
+        if not is_there:
+            write_bytes(path, content)
+
     def save_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
         self.config = RUN.write_settings(self.path, config)
@@ -187,7 +209,7 @@ class RunFolder:
         network = self.config.get("network", {}) if settings is None else settings
         about = {**self._about(iteration), "network": network}
         save_arrays(self._optimizer_path(iteration), _OPTIMIZER, optimizer, **about)
-        save_arrays(self.weights_path(iteration), _WEIGHTS, weights, **about)
+        save_arrays(self.weights_path(iteration), WEIGHTS, weights, **about)
         self._latest["networks"] = iteration
 
     def load_weights(self, iteration: int) -> Arrays:
@@ -196,13 +218,13 @@ class RunFolder:
         if not path.exists() and iteration != self.progress.best:
             kept = ", ".join(map(str, self.networks()))
             raise UserError(f"{self.path} has no network {iteration}: expected one of {kept}")
-        weights, about = load_arrays(path, _WEIGHTS)
+        weights, about = load_arrays(path, WEIGHTS)
         self._check_origin(path, iteration, about)
         return weights
 
     def weights_digest(self, iteration: int) -> str:
         """Return what identifies the weights of an iteration's network."""
-        return read_digest(self.weights_path(iteration), _WEIGHTS)
+        return read_digest(self.weights_path(iteration), WEIGHTS)
 
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser's state that belongs to an iteration's network."""
@@ -229,9 +251,11 @@ class RunFolder:
             if iteration < self.latest_examples:
                 _remove(path)
 
-    def save_examples(self, iteration: int, examples: Examples) -> None:
-        """Save the examples of an iteration."""
-        save_examples(self._examples_path(iteration), examples, **self._about(iteration))
+    def save_examples(
+        self, iteration: int, examples: Examples, features: NDArray[np.float16] | None = None
+    ) -> None:
+        """Save the examples of an iteration, with the features of their positions if any."""
+        save_examples(self._examples_path(iteration), examples, features, **self._about(iteration))
         self._latest["examples"] = iteration
 
     def load_examples(self, iteration: int) -> Examples:
@@ -240,6 +264,13 @@ class RunFolder:
         examples, about = load_examples(path)
         self._check_origin(path, iteration, about)
         return examples
+
+    def load_features(self, iteration: int) -> NDArray[np.float16]:
+        """Return the features of an iteration's examples; raise UserError as `load_examples`."""
+        path = self._examples_path(iteration)
+        features, about = load_features(path)
+        self._check_origin(path, iteration, about)
+        return features
 
     def count_full_examples(self, iteration: int) -> int:
         """Return how many examples of an iteration are of fully searched moves."""

@@ -26,7 +26,7 @@ class Unfinished(NamedTuple):
 def save_unfinished(path: Path, unfinished: Unfinished, **about: Any) -> None:
     """Write an npz file as `save_examples` does; the games are among the facts about it."""
     games = [(game.number, game.first, game.second, game.movers) for game in unfinished.games]
-    save_examples(path, unfinished.moves, **{_GAMES: games}, **about)
+    save_examples(path, unfinished.moves, None, **{_GAMES: games}, **about)
 
 
 def load_unfinished(path: Path) -> tuple[Unfinished, dict[str, Any]]:

@@ -99,7 +99,8 @@ def run_key(settings: TrainSettings) -> str:
     """Return the digest of everything in some settings that the result of a run depends on.
 
     That is neither the name of the preset nor the number of threads; what solved positions hold
-    follows from the name of their file, see `PlannedPositions`. What is empty is left out, so
+    follows from the name of their file, see `PlannedPositions`, and what heads have found out when
+    a run began from their other fields. What is empty is left out, so
     that a later list of options, which nobody has used, changes no key; so are later choices that
     leave runs as they were.
     """
@@ -111,6 +112,9 @@ def run_key(settings: TrainSettings) -> str:
     }
     del known["selfplay.threads"]
     known["supervised.digest"] = ""
+    known["network.heads"] = [
+        each.model_dump(mode="json", exclude=set(each.found)) for each in settings.network.heads
+    ]
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 
 

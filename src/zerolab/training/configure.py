@@ -8,6 +8,7 @@ from typing import Any
 
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
+from zerolab.networks.heads.interface import Head
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.presets import read_preset
@@ -75,7 +76,7 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
     data = settings.model_dump()
     for path, value in parse_assignments(assignments):
         assign(data, path, value)
-    wanted = validate(TrainSettings, data)
+    wanted = _with_findings(validate(TrainSettings, data), settings)
     RUN.require_equal(
         run.path,
         settings.model_dump(),
@@ -93,6 +94,26 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
             f" which learn.schedule = {quoted(settings.learn.schedule.name)} extends"
         )
     return wanted
+
+
+def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
+    """Return settings whose heads say what the run's have found out, where they are the same.
+
+    So a command that began a run can be given again.
+    """
+    former = {head.name: head for head in saved.network.heads}
+
+    def completed(head: Head) -> Head:
+        known = former.get(head.name)
+        if known is None:
+            return head
+        found = {name: getattr(known, name) for name in known.found}
+        full = head.model_copy(update=found)
+        return full if full == known else head
+
+    heads = tuple(map(completed, wanted.network.heads))
+    network = wanted.network.model_copy(update={"heads": heads})
+    return wanted.model_copy(update={"network": network})
 
 
 def saved_settings(run: RunFolder) -> TrainSettings:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions, parse_options, require_answers, split_options
@@ -24,6 +27,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
 from zerolab.training.defects import Defects
 from zerolab.training.facts import window_rows
+from zerolab.training.features import FeatureSource
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
@@ -52,6 +56,8 @@ class TrainingContext:
     """Solved positions to measure accuracy on, if any."""
     solved_split: SolvedSplit | None
     """Solved positions to learn from; None where a run learns from its own games."""
+    source: FeatureSource | None
+    """The network whose features are learnt, if any."""
     reporter: Reporter
     progress: RunProgress
     defects: Defects
@@ -99,11 +105,25 @@ class TrainingContext:
         about = self.settings.network_of(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
 
-    def add_to_window(self, examples: Examples) -> None:
+    def save_examples(self, examples: Examples) -> None:
+        """Save the examples of this iteration, and add them to the window."""
+        features = self.source.features(examples.states) if self.source else None
+        self.run.save_examples(self.progress.iteration, examples, features)
+        self._add_to_window(examples, features)
+
+    def restore_examples(self, iteration: int) -> None:
+        """Add the examples of an iteration, the next one after those in the window, to it."""
+        features = self.run.load_features(iteration) if self.source else None
+        self._add_to_window(self.run.load_examples(iteration), features)
+
+    def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:
         """Add the examples of the latest iteration; the oldest may leave the window."""
         discount = self.settings.search.discount
         labelled = self.defects.labelled(examples)
-        self.window.add(*window_rows(labelled, discount, self.learner.columns))
+        learnt = None
+        if self.source is not None and features is not None:
+            learnt = self.source.targets(examples, features)
+        self.window.add(*window_rows(labelled, discount, self.learner.columns, learnt))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration, under the name of their stage."""

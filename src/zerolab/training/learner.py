@@ -65,7 +65,7 @@ class Learner:
 
     @property
     def columns(self) -> frozenset[Column]:
-        """The facts with an entry per action that the targets of the network's heads depend on."""
+        """The facts of many numbers that the targets of the network's heads depend on."""
         needed = (head.columns(self.targets) for head in self.network.kinds.values())
         return frozenset[Column]().union(*needed)
 

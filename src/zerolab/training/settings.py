@@ -326,6 +326,19 @@ class TrainSettings(Settings):
         return self
 
     @model_validator(mode="after")
+    def _targets_turn(self) -> TrainSettings:
+        """Refuse symmetries for heads whose targets of an image do not follow."""
+        settled = [head.name for head in self.network.heads if not head.turns]
+        learn = self.learn
+        if settled and learn.symmetries != "none":
+            raise ValueError(
+                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, about"
+                f" which targets of the head {quoted(settled[0])} say nothing: expected"
+                ' learn.symmetries = "none"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _loss_fits(self) -> TrainSettings:
         if missing := missing_heads(self.learn.loss, self.network.heads):
             names = ", ".join(quoted(head.name) for head in self.network.heads)

@@ -19,6 +19,7 @@ from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
 from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
+from zerolab.training.features import find_source, identified
 from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
 from zerolab.training.records import Record
@@ -49,6 +50,8 @@ class Trainer:
     ) -> None:
         """Get ready; raise UserError where what the settings name cannot be used."""
         game = parse_game(settings.game)
+        source = find_source(settings, run)
+        settings = identified(settings, source)
         network = build_network(settings.network, game, settings.seed)
         defects = Defects(settings.defects)
         learn = defects.learning(settings.learn)
@@ -62,6 +65,7 @@ class Trainer:
             window=defects.window(game, learn),
             solved=solved_positions(settings.accuracy, game, run.positions_path),
             solved_split=split,
+            source=source,
             reporter=reporter or NullReporter(),
             progress=run.progress,
             defects=defects,
@@ -91,6 +95,8 @@ class Trainer:
         if run.progress == RunProgress():
             context.update(stage=self.stages[0].name)
             context.save_network(0)
+        if context.source is not None:
+            run.keep_source(context.source.stored.content)
         run.prune()
         self._fill_window()
         if message := remember_environment(run, context.learner):
@@ -121,7 +127,7 @@ class Trainer:
         earlier = 0 if first == 1 else total - sum(map(count, iterations))
         context.window.skip(first - 1, earlier)
         for iteration in iterations:
-            context.add_to_window(run.load_examples(iteration))
+            context.restore_examples(iteration)
 
     def _run(self, stage: Stage) -> None:
         """Run a stage, make it durable, and report it."""
@@ -164,6 +170,7 @@ def check_inputs(settings: TrainSettings) -> None:
     """Raise UserError for settings that name what is not there, before there is a run."""
     game = parse_game(settings.game)
     solved_positions(settings.accuracy, game)
+    find_source(settings)
     if split := read_split(settings.supervised, game):
         check_heads(settings.network, split.training)
     check_baselines(settings, game)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from zerolab.networks.heads.interface import HEADS, Answer, Column, Facts, Head, TargetOptions
+from zerolab.networks.losses import mean_squared_error
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,11 +44,7 @@ class ActionValuesHead(Head):
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the mean squared errors of the actions that were visited."""
-        known = ~target.isnan()
-        squares = (prediction.float() - target.nan_to_num(0)).square().masked_fill(~known, 0)
-        count = known.sum(dim=1)
-        errors = squares.sum(dim=1) / count.clamp(min=1)
-        return errors.masked_fill(count == 0, float("nan"))
+        return mean_squared_error(prediction.float(), target)
 
     def read(self, prediction: Tensor) -> dict[Answer, Tensor]:
         """Return the values of actions, illegal ones included."""

@@ -32,8 +32,8 @@ Answer = Literal["priors", "values", "draws", "action_values"]
 expected outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected
 outcomes by action."""
 
-Column = Literal["policies", "replies", "moves", "action_values"]
-"""A fact with an entry per action, which is kept for those heads only that ask for it."""
+Column = Literal["policies", "replies", "moves", "action_values", "features"]
+"""A fact of many numbers, which is kept for those heads only that ask for it."""
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -56,6 +56,10 @@ class Facts(Protocol):
     @property
     def action_values(self) -> Numbers:
         """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
+
+    @property
+    def features(self) -> Numbers:
+        """[N, features]: what another network sees here and later; NaN where the game was over."""
 
     @property
     def values(self) -> Numbers:
@@ -106,6 +110,11 @@ class Head(Choice):
     the last one leave it out for such heads."""
     answers: ClassVar[tuple[Answer, ...]] = ()
     """What a search may read of this head."""
+    turns: ClassVar[bool] = True
+    """Whether the target of a position's image under a symmetry follows from that of the position.
+    Runs with a head of which this is not true learn positions as they were played."""
+    found: ClassVar[tuple[str, ...]] = ()
+    """Fields that are not chosen but found out when a run begins."""
 
     def outputs(self, actions: int) -> int:
         """Return the number of outputs of the last layer in a game with so many actions."""
@@ -119,7 +128,7 @@ class Head(Choice):
         return outputs
 
     def columns(self, options: TargetOptions) -> frozenset[Column]:
-        """Return the facts with an entry per action that the target depends on."""
+        """Return the facts of many numbers that the target depends on."""
         return frozenset()
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:

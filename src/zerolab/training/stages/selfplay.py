@@ -119,9 +119,8 @@ def _reporting(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
 
 
 def _save(context: TrainingContext, episodes: Episodes) -> None:
-    context.run.save_examples(context.progress.iteration, episodes.examples)
+    context.save_examples(episodes.examples)
     if episodes.unfinished is not None:
         context.run.save_unfinished(context.progress.iteration, episodes.unfinished)
     context.save_games(SelfPlay.name, episodes.games)
-    context.add_to_window(episodes.examples)
     context.update(positions=context.window.total)

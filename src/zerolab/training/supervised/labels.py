@@ -15,7 +15,7 @@ from zerolab.evaluation.positions import Positions, content_digest, read_positio
 from zerolab.networks.heads.interface import Head
 from zerolab.networks.settings import NetworkSettings
 from zerolab.oracles.interface import ILLEGAL
-from zerolab.replay.facts import PER_ACTION, Facts
+from zerolab.replay.facts import WIDE, Facts
 from zerolab.replay.merging import NoMerging
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
@@ -109,6 +109,7 @@ def label_facts(positions: Positions, defects: Defects) -> Facts:
         replies=unknown_actions,
         moves=unknown_actions,
         action_values=np.where(positions.values == ILLEGAL, np.float16(np.nan), results),
+        features=np.empty((len(positions), 0), np.float16),
         values=values,
         draws=1 - np.abs(values),
         root_values=unknown,
@@ -123,12 +124,12 @@ def solved_window(
 ) -> Window:
     """Return a window of all these positions, whatever `learn` says about its size and merging.
 
-    Of the facts with an entry per action, those not among `columns` are left empty.
+    Of the facts of many numbers, those not among `columns` are left empty.
     """
     whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
     window = defects.window(positions.game, learn.model_copy(update=whole))
     facts = label_facts(positions, defects)._asdict()
-    for name in PER_ACTION:
+    for name in WIDE:
         if name not in columns:
             facts[name] = np.empty((len(positions), 0), np.float16)
     window.add(positions.states, Facts(**facts))

@@ -1,0 +1,240 @@
+"""Runs with a head that learns the features of another network, found, kept and resumed."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from test_averaging import KilledError, Killing, learn_lines
+from test_resume import contents
+
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import run_key
+from zerolab.training import features
+from zerolab.training.configure import amend, resolve, saved_settings
+from zerolab.training.stages import learn
+from zerolab.training.trainer import Trainer, check_inputs
+
+GAME = parse_game("gobang:3x3:3")
+SMALL = [
+    "selfplay.episodes=12",
+    "final_evaluation.games=0",
+    "gate=always",
+    "network={name='resnet', blocks=1, filters=4, stem_filters=6, head_filters=1, hidden=0}",
+]
+"""A run of a second, whose network can be a source: 9 features for each of two heads."""
+LARGE = [
+    *SMALL[:3],
+    "iterations=3",
+    "network={name='resnet', blocks=1, filters=8, head_filters=2, hidden=0}",
+    "learn.symmetries=none",
+    "learn.merging=newest",
+    "learn.epochs=8",
+]
+HEADS = "network.heads=['policy', 'value', {name='features', source='small'}]"
+
+
+@pytest.fixture(autouse=True)
+def one_core(monkeypatch):
+    """Threads that wait for each other would slow tests that run beside others."""
+    for module in (learn, features):
+        monkeypatch.setattr(module, "available_cores", lambda: 1)
+
+
+def train(folder, settings, reporter=None):
+    run = (
+        RunFolder.open(folder)
+        if folder.exists()
+        else RunFolder.create(folder, settings.model_dump())
+    )
+    with run.locked():
+        Trainer(run, settings, reporter).train()
+    return RunFolder.open(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a small run, and a large one that has learnt its features."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for module in (learn, features):
+            patch.setattr(module, "available_cores", lambda: 1)
+        train(folder / "small", resolve(None, "smoke", [*SMALL, "iterations=2"]))
+        train(folder / "large", resolve(None, "smoke", [*LARGE, HEADS]))
+    return folder
+
+
+@pytest.fixture
+def here(trained, tmp_path, monkeypatch):
+    """A working directory with the small run, and nothing else."""
+    shutil.copytree(trained / "small", tmp_path / "small")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def source_module(folder):
+    run = RunFolder.open(folder / "small")
+    network = build_network(saved_settings(run).network, GAME, 0)
+    load_weights(network, run.load_weights(run.progress.best))
+    return network.eval()
+
+
+def by_hand(network, states):
+    """Return the activations of the convolutions before the heads of policy and value."""
+    with torch.no_grad():
+        trunk = network.trunk(torch.from_numpy(host.encode_batch(GAME, np.array(states))))
+        heads = [network.heads[name] for name in ("policy", "value")]
+        return np.concatenate([torch.relu(each.reduce(trunk)).flatten(1) for each in heads], axis=1)
+
+
+def test_a_run_says_which_network_it_has_learnt_from(trained):
+    small, large = (RunFolder.open(trained / name) for name in ("small", "large"))
+    head = saved_settings(large).network.heads[-1]
+    assert head.digest == small.weights_digest(2)
+    assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
+    assert large.source_path.read_bytes() == small.weights_path(2).read_bytes()
+    assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
+    assert not small.source_path.exists()
+
+
+def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(trained):
+    """Every game of an iteration is played again from its moves."""
+    run, network = RunFolder.open(trained / "large"), source_module(trained)
+    settings = saved_settings(run)
+    examples, stored = run.load_examples(2), run.load_features(2)
+    targets = features.find_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
+    row = 0
+    for game in run.games.games(2, "selfplay"):
+        states = [host.start(GAME)]
+        for action in game.actions:
+            states.append(host.apply(GAME, states[-1], action))
+        played, expected = len(game.actions), by_hand(network, states)
+        for ply in range(played):
+            assert (examples.states[row] == states[ply]).all()
+            for place, later in enumerate((0, 2, 4)):
+                if ply + later < played:
+                    np.testing.assert_allclose(
+                        targets[row, place], expected[ply + later], atol=2e-3
+                    )
+                else:
+                    assert np.isnan(targets[row, place]).all()
+            row += 1
+    assert row == len(examples.states) > 60
+    assert stored.std(axis=0).max() > 0.1
+
+
+def test_features_are_learnt(trained):
+    losses = [line["loss"]["features"] for line in learn_lines(RunFolder.open(trained / "large"))]
+    assert losses[2] < 0.7 * losses[0]
+
+
+def test_a_run_that_is_killed_goes_on_without_its_source(trained, here):
+    settings = resolve(None, "smoke", [*LARGE, HEADS])
+    with pytest.raises(KilledError):
+        train(here / "large", settings, Killing(1, "learn"))
+    shutil.rmtree(here / "small")
+    for moment in ((2, "self-play"), (3, "learn")):
+        with pytest.raises(KilledError):
+            train(here / "large", amend(RunFolder.open(here / "large"), [HEADS]), Killing(*moment))
+    train(here / "large", saved_settings(RunFolder.open(here / "large")))
+    assert contents(here / "large") == contents(trained / "large")
+
+
+def test_a_run_keeps_its_source(trained, here):
+    """Neither another source nor another copy takes its place."""
+    shutil.copytree(trained / "large", here / "large")
+    run = RunFolder.open(here / "large")
+    with pytest.raises(UserError, match=r"network.heads = .* differs from"):
+        amend(run, ["network.heads.features.source=small@1"])
+    run.keep_source(RunFolder.open(here / "small").weights_path(1).read_bytes())
+    with pytest.raises(
+        UserError, match=r"source.safetensors has the digest \w+, not \w+: expected"
+    ):
+        Trainer(run, saved_settings(run))
+
+
+def test_continuous_self_play_and_windows_without_merging(here):
+    """Games outlive iterations; examples come, with their features, when a game is over."""
+    more = [
+        "selfplay.schedule={name='continuous', plies=8}",
+        "selfplay.parallel_games=6",
+        "learn.merging=none",
+        "learn.epochs=1",
+        "iterations=2",
+    ]
+    run = train(here / "large", resolve(None, "smoke", [*LARGE, *more, HEADS]))
+    examples, stored = run.load_examples(2), run.load_features(2)
+    assert len(run.load_unfinished(2).games) > 0
+    expected = by_hand(source_module(here), examples.states)
+    np.testing.assert_allclose(stored, expected, atol=2e-3)
+    assert (examples.plies == 0).sum() == (examples.plies_left == 1).sum() > 0
+
+
+MISTAKES = {
+    "missing": ("", "network.heads.features.source is missing: expected a trained network"),
+    "no run": ("nowhere", 'source = "nowhere": nowhere is not a run'),
+    "no network": (
+        "small@7",
+        'source = "small@7": small has no network 7: expected one of 0, 1, 2',
+    ),
+    "another game": (
+        "larger",
+        'source = "larger" plays gobang:4x4: expected a network of gobang:3x3',
+    ),
+    "no convolutions": (
+        "conv",
+        'source = "conv": its network has no convolutions before its heads',
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_sources_that_cannot_be_learnt_from(here, capsys, source, message):
+    untrained(here / "larger", ["game=gobang:4x4", *SMALL])
+    untrained(here / "conv", ["network.channels=4", "network.hidden=[4, 4]"])
+    given = [*LARGE, HEADS, f"network.heads.features.source={source}"]
+    assert main(["train", "--preset", "smoke", "--run", "new", *(f"--set={x}" for x in given)]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+    assert not (here / "new").exists()
+
+
+def untrained(folder, assignments):
+    """Make a run that has just begun."""
+    settings = resolve(None, "smoke", assignments)
+    run = RunFolder.create(folder, settings.model_dump())
+    network = build_network(settings.network, parse_game(settings.game), 0)
+    with run.locked():
+        run.save_network(0, weights_to_arrays(network), {})
+        run.commit(run.progress, [])
+
+
+def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
+    settings = resolve(None, "smoke", [*LARGE, HEADS])
+    with pytest.raises(UserError, match='source = "small" is the run itself: expected a network'):
+        Trainer(RunFolder.open(here / "small"), settings)
+    other = resolve(None, "smoke", [*LARGE, HEADS, "network.heads.features.digest=abc"])
+    with pytest.raises(UserError, match=r"has the digest .*, not abc: expected the network"):
+        check_inputs(other)
+
+
+def test_symmetries_are_refused(here):
+    for more in ("learn.symmetries=random", "learn.symmetries=all"):
+        with pytest.raises(UserError, match='targets of the head "features" say nothing: expected'):
+            resolve(None, "smoke", [*LARGE, HEADS, more])
+
+
+def test_studies_know_a_run_by_what_was_asked_for(trained):
+    planned = resolve(None, "smoke", [*LARGE, HEADS])
+    assert run_key(planned) == run_key(saved_settings(RunFolder.open(trained / "large")))
+    assert run_key(planned) != run_key(resolve(None, "smoke", LARGE))
