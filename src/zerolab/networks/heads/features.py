@@ -30,8 +30,8 @@ class FeaturesHead(Head):
     """Weight of this head's error in what is minimised. [Clausen2021]: 1."""
 
     source: str = ""
-    """The network whose features are learnt, RUN or RUN@N, such as runs/small: a run of the same
-    game that has ended or has been stopped. The run keeps a copy of it."""
+    """The network whose features are learnt, RUN or RUN@N, such as runs/small, of the same
+    game. The run keeps a copy of it."""
 
     digest: str = ""
     """What identifies the weights of `source`, filled in when the run begins."""
