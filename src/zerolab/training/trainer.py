@@ -170,7 +170,7 @@ def check_inputs(settings: TrainSettings) -> None:
     """Raise UserError for settings that name what is not there, before there is a run."""
     game = parse_game(settings.game)
     solved_positions(settings.accuracy, game)
-    find_source(settings)
     if split := read_split(settings.supervised, game):
         check_heads(settings.network, split.training)
+    find_source(settings)
     check_baselines(settings, game)
