@@ -1,8 +1,8 @@
 """How long a move of self-play takes on this machine.
 
 Games of the run are cut where chance wants it and played on by its network, as many at once as in
-self-play and as it searches there: with its root noise, equal positions evaluated once, and trees
-and evaluations kept from move to move. Every move is searched in full, whatever budget the run has.
+self-play and as it searches there: with its root noise, equal positions evaluated once, and what
+the run keeps from move to move. Every move is searched in full, whatever budget the run has.
 """
 
 from __future__ import annotations
