@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zerolab.core.config import validate
+from zerolab.studies.analyses.efficiency.reference import MeasuredMoves
 from zerolab.studies.analyses.efficiency.steps import Step, accuracy_at, cost_to_reach, peak
 from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.interface import SCALES
+from zerolab.training.costs.moves import move_kind
+from zerolab.training.settings import TrainSettings
 
 RUN = [Step(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
 
@@ -39,6 +43,31 @@ def test_the_noise_of_frequent_measurements_is_no_advantage():
         return np.mean(found)
 
     assert abs(highest(24) - highest(12)) < 0.01
+
+
+def test_every_network_of_the_study_is_measured_once():
+    design = Connect4Efficiency().design("mini")
+    (planned,) = design.computations
+    kinds = {
+        key: move_kind(validate(TrainSettings, each["settings"]), each["iteration"])
+        for key, each in planned.arguments["networks"].items()
+    }
+    runs = [run.settings for run in design.runs if run.part == planned.part]
+    needed = [move_kind(each, at) for each in runs for at in range(each.iterations)]
+    assert all(kind in kinds.values() for kind in needed)
+    assert {kind.network["filters"] for kind in kinds.values()} == {4, 8, 16}
+    numbers = {
+        f"{key}.{name}": value
+        for number, key in enumerate(kinds)
+        for name, value in {
+            "milliseconds": 2.0 + number, "low": 1.0, "high": 90.0, "rounds": 6.0, "moves": 9.0,
+            "simulations_per_move": 32.0, "parallel_games": 128.0,
+        }.items()
+    }  # fmt: skip
+    times = MeasuredMoves(numbers)
+    found = [times.of(kind).milliseconds for kind in kinds.values()]
+    assert found == [2.0 + number for number in range(len(kinds))]
+    assert MeasuredMoves({}).of(needed[0]) is None
 
 
 @pytest.mark.parametrize("scale", SCALES)

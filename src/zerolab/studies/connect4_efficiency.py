@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.studies.analyses.efficiency.document import document
+from zerolab.studies.analyses.efficiency.reference import planned_measurement
 from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     BASELINE_PRESET,
@@ -169,7 +170,8 @@ class Connect4Efficiency(Study):
 
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
-        return Design([*_trained(scale), *_fitted(scale)])
+        trained = list(_trained(scale))
+        return Design([*trained, *_fitted(scale)], computations=[planned_measurement(trained)])
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""

@@ -15,8 +15,8 @@ import numpy as np
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.results import TrainedRun
 from zerolab.training.costs.accounting import run_costs
+from zerolab.training.costs.reference import MoveTimes
 
-_TERA = 1e12
 _LAST_SHARE = 0.2  # of the cost, over which accuracies at a cost are averaged
 _POINTS = 50  # of a run at which its smoothed accuracy is looked at
 
@@ -25,17 +25,17 @@ class Step(NamedTuple):
     """The state of a run after an iteration."""
 
     cost: float
-    """Of self-play so far, in TFLOP."""
+    """Of self-play so far, in hours of the reference machine."""
     strong: float
     """Strong accuracy of the search, from 0 to 1."""
 
 
-def steps(run: TrainedRun) -> list[Step]:
+def steps(run: TrainedRun, times: MoveTimes) -> list[Step]:
     """Return all measured iterations of a run, in order."""
     return [
-        Step(each.selfplay_flops / _TERA, each.strong)
-        for each in run_costs(RunFolder.open(run.path))
-        if each.strong is not None
+        Step(each.reference_hours, each.strong)
+        for each in run_costs(RunFolder.open(run.path), times)
+        if each.strong is not None and each.reference_hours is not None
     ]
 
 

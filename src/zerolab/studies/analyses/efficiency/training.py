@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.studies.analyses.efficiency.reference import measured_moves, times_table
 from zerolab.studies.analyses.efficiency.steps import (
     Step,
     accuracy_at,
@@ -42,8 +43,8 @@ _SMALL_SHARE = 0.25
 _POINTS = 40  # of a curve over cost
 
 _EQUAL_COST = (
-    "strong accuracy of search at equal cost of self-play, in operations of the network (the least"
-    " that a run of either has spent), by seed"
+    "strong accuracy of search at equal cost of self-play, in hours of one machine (the least that"
+    " a run of either has spent), by seed"
 )
 
 
@@ -154,8 +155,11 @@ def _compare(runs: Steps, one: str, other: str, share: float) -> Estimate | Miss
 
 
 def _steps(results: Results) -> dict[str, list[list[Step]]]:
+    times = measured_moves(results)
+    if times is None:
+        return {}
     return {
-        name: [steps(run) for run in runs]
+        name: [steps(run, times) for run in runs]
         for name in VARIANTS
         if (runs := results.where(TRAINING, variant=name))
     }
@@ -187,8 +191,9 @@ def blocks(results: Results) -> Iterator[Block]:
         return
     yield Heading("Training by self-play")
     yield Paragraph(
-        "Cost is that of self-play alone, as in [Clausen2021], in floating-point operations of the"
-        " network instead of milliseconds of one machine; learning is not counted. Accuracy is"
+        "Cost is that of self-play alone, as in [Clausen2021]: simulations times what one takes on"
+        " one machine, which was measured for every network beside the others; learning is not"
+        " counted. Accuracy is"
         " strong accuracy of search on solved positions of games half of whose plies are perfect,"
         " the same for all runs: intervals are over runs, and other positions would move all of"
         " them. Where runs are compared, accuracy is averaged over the last fifth of the cost."
@@ -202,6 +207,8 @@ def blocks(results: Results) -> Iterator[Block]:
             yield Picture(name, _curves(shown, title), caption)
     yield from _effects(runs)
     yield _costs(runs)
+    if table := times_table(results):
+        yield table
 
 
 def _curves(runs: Steps, title: str) -> Figure:
@@ -215,7 +222,7 @@ def _curves(runs: Steps, title: str) -> Figure:
             for run in each
         ]
         curves[VARIANTS[name].title] = Curve(at.tolist(), values)
-    return draw_curves({"": curves}, title, "TFLOP of self-play", "strong accuracy")
+    return draw_curves({"": curves}, title, "hours of self-play", "strong accuracy")
 
 
 def _effects(runs: Steps) -> Iterator[Block]:
@@ -261,9 +268,9 @@ def _costs(runs: Steps) -> DataTable:
         [
             "variant",
             "runs",
-            Column("TFLOP spent", ".3g"),
+            Column("hours spent", ".3g"),
             Column("peak, %", ".1f"),
-            *(Column(f"TFLOP to {level} %", ".3g") for level in shown),
+            *(Column(f"hours to {level} %", ".3g") for level in shown),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
             Column("published peak, %", "g"),
         ],
