@@ -186,10 +186,11 @@ class Counting(Oracle):
 
     def __init__(self):
         self.solved = 0
+        self._oracle = exhaustive(GAME)
 
     def action_values(self, states):
         self.solved += len(states)
-        return exhaustive(GAME).action_values(states)
+        return self._oracle.action_values(states)
 
 
 def test_perfect_play_is_perfect_and_other_play_is_not():

@@ -2,27 +2,72 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from zerolab.core.config import validate
+from zerolab.studies.analyses.efficiency.reference import MeasuredMoves
 from zerolab.studies.analyses.efficiency.steps import Step, accuracy_at, cost_to_reach, peak
 from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.interface import SCALES
+from zerolab.training.costs.moves import move_kind
+from zerolab.training.settings import TrainSettings
 
-RUN = [Step(cost, strong, 0.01) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
+RUN = [Step(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
 
 
 def test_accuracy_at_a_cost_is_the_mean_over_its_last_fifth():
     assert accuracy_at(RUN, 20.0) == pytest.approx((0.62 + 0.7) / 2)
     assert accuracy_at(RUN, 40.0) == pytest.approx((0.64 + 0.6) / 2)
-    assert accuracy_at(RUN, 5.0) == 0.5  # before the first measurement
+    assert accuracy_at(RUN, 12.0) is None  # its last fifth begins before the first measurement
 
 
-def test_cost_is_that_of_the_first_iteration_that_is_accurate_enough():
-    assert cost_to_reach(RUN, 0.5) == 10.0
-    assert cost_to_reach(RUN, 0.6) == 20.0
-    assert cost_to_reach(RUN, 0.71) is None
-    assert peak(RUN) == 0.7
+def test_peak_and_cost_to_reach_are_those_of_smoothed_accuracies():
+    assert cost_to_reach(RUN, 0.5) == pytest.approx(12.8)  # a fiftieth of 40 after another
+    assert cost_to_reach(RUN, 0.6) == pytest.approx(16.8)  # 0.5 + 0.02 * (0.9 * 16.8 - 10) > 0.6
+    assert cost_to_reach(RUN, 0.7) is None
+    assert 0.6 < peak(RUN) < 0.7
+    assert peak(RUN[:1]) is None
+
+
+def test_the_noise_of_frequent_measurements_is_no_advantage():
+    random = np.random.default_rng(1)
+
+    def highest(measured):
+        found = []
+        for _ in range(400):
+            strong = 0.5 + 0.02 * random.standard_normal(measured)
+            run = [Step(float(at + 1) / measured, each) for at, each in enumerate(strong)]
+            found.append(peak(run))
+        return np.mean(found)
+
+    assert abs(highest(24) - highest(12)) < 0.01
+
+
+def test_every_network_of_the_study_is_measured_once():
+    design = Connect4Efficiency().design("mini")
+    (planned,) = design.computations
+    kinds = {
+        key: move_kind(validate(TrainSettings, each["settings"]), each["iteration"])
+        for key, each in planned.arguments["networks"].items()
+    }
+    runs = [run.settings for run in design.runs if run.part == planned.part]
+    needed = [move_kind(each, at) for each in runs for at in range(each.iterations)]
+    assert all(kind in kinds.values() for kind in needed)
+    assert {kind.network["filters"] for kind in kinds.values()} == {4, 8, 16}
+    numbers = {
+        f"{key}.{name}": value
+        for number, key in enumerate(kinds)
+        for name, value in {
+            "milliseconds": 2.0 + number, "low": 1.0, "high": 90.0, "rounds": 6.0, "moves": 9.0,
+            "simulations_per_move": 32.0, "parallel_games": 128.0,
+        }.items()
+    }  # fmt: skip
+    times = MeasuredMoves(numbers)
+    found = [times.of(kind).milliseconds for kind in kinds.values()]
+    assert found == [2.0 + number for number in range(len(kinds))]
+    assert MeasuredMoves({}).of(needed[0]) is None
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -9,6 +9,7 @@ import time
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.costs.accounting import run_costs
 from zerolab.training.history import read_records
 from zerolab.training.records import SelfPlayRecord
 
@@ -45,5 +46,8 @@ def test_what_the_service_did_is_in_the_metrics(tmp_path):
     record = next(each for each in read_records(run) if isinstance(each, SelfPlayRecord))
     assert record.games == 24
     assert record.asked == record.full == run.load_examples(1).full.sum()
+    assert record.plies == record.asked < record.positions
+    assert record.simulations_per_move == record.simulations / record.plies
+    assert run_costs(run)[-1].moves == record.plies
     assert record.asked == record.merged + record.remembered + record.searched
     assert record.simulations == 40 * record.searched

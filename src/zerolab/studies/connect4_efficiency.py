@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.studies.analyses.efficiency.document import document
+from zerolab.studies.analyses.efficiency.reference import planned_measurement
 from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     BASELINE_PRESET,
@@ -37,9 +38,9 @@ _SOLVED: Mapping[Scale, int] = {
     "paper": 1_000_000,
 }
 """Positions of each set to learn from."""
-_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 500, "small": 2000, "paper": 10_000}
+_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
 """Positions on which training is measured after every iteration."""
-_SECONDS = {False: 0.015, True: 0.07}
+_SECONDS = {False: 0.015, True: 0.055}
 """Of solving: a position of games that give all of theirs, and of games that give one."""
 
 _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
@@ -79,7 +80,7 @@ _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "mini": {
         "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
-        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 64,
+        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 128,
     },
     "small": {
         "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
@@ -102,7 +103,7 @@ class _Length(NamedTuple):
     window: tuple[int, int]
     """Between which iterations the slow window grows. [Clausen2021]: 5 and 15."""
     cycle: int
-    """When the cycle of the learning rate has shrunk. [Clausen2021]: 20."""
+    """When the cycle of the learning rate has shrunk. [Clausen2021]: iteration 20."""
 
 
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 700, "paper": 7000}
@@ -145,7 +146,7 @@ _PUBLISHED: Mapping[str, Any] = {
 
 _LENGTHS: Mapping[Scale, _Length] = {
     "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
-    "mini": _Length(12, 40, (4, 8), (3, 9), 11),
+    "mini": _Length(12, 40, (4, 8), (5, 15), 20),
     "small": _Length(24, 80, (7, 14), (5, 15), 20),
 }
 
@@ -169,7 +170,8 @@ class Connect4Efficiency(Study):
 
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
-        return Design([*_trained(scale), *_fitted(scale)])
+        trained = list(_trained(scale))
+        return Design([*trained, *_fitted(scale)], computations=[planned_measurement(trained)])
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""

@@ -87,15 +87,16 @@ class SelfPlayRecord(Record):
     plies_per_game: Annotated[float, Unit("plies")] | None = None
     """Mean length of a game; absent where none was finished."""
     plies: Annotated[int, Unit("plies")] | None = None
-    """Moves played in this iteration, by continuous self-play alone: some games began before it,
-    others go on after it."""
+    """Moves that searches have decided in this iteration, where examples may be others: with
+    continuous self-play some games began before it and others go on after it; retries begin with
+    random moves, or with those of another game."""
     unfinished: Games | None = None
     """Games that go on in the next iteration, by continuous self-play alone."""
     full: Positions | None = None
     """Examples that were searched fully; absent where all were, with a fixed budget."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Mean simulations of the moves played; absent with a fixed budget. With a search service, a
-    search counts once for all moves that it decides."""
+    """Simulations divided by the moves that they have decided; absent with a fixed budget. With a
+    search service, where a search decides several moves, it is less than a search has."""
     asked: Positions | None = None
     """Questions to the search service, one per move that it decides; absent without one."""
     merged: Positions | None = None

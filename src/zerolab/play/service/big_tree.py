@@ -9,7 +9,7 @@ import numpy as np
 from zerolab.play.selfplay import SelfPlayProgress
 from zerolab.play.service.answers import Answers
 from zerolab.play.service.lockstep import Played, example_rows
-from zerolab.play.service.service import Service
+from zerolab.play.service.service import PositionSearcher
 from zerolab.play.service.settings import BigTree
 from zerolab.play.service.tree import Node, TranspositionTree
 from zerolab.rules.interface import ONGOING, Game
@@ -46,7 +46,7 @@ class BigTreePlayer:
         self,
         game: Game,
         schedule: BigTree,
-        service: Service,
+        service: PositionSearcher,
         name: str,
         report: Callable[[SelfPlayProgress], None],
     ) -> None:

@@ -13,7 +13,7 @@ from zerolab.play.random_starts import NO_ACTION, RandomStarts, random_opening
 from zerolab.play.selfplay import SelfPlayProgress, in_order
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.service.answers import Answers
-from zerolab.play.service.service import Service
+from zerolab.play.service.service import PositionSearcher
 from zerolab.rules import host
 from zerolab.rules.interface import MOST_PLIES, ONGOING, Game
 from zerolab.search.search import choose_actions
@@ -49,7 +49,7 @@ class Lockstep:
         self,
         game: Game,
         settings: SelfPlaySettings,
-        service: Service,
+        service: PositionSearcher,
         seed: int,
         iteration: int,
         name: str,

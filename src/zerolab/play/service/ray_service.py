@@ -149,10 +149,12 @@ class RayService:
         """Find or start the actors; raise UserError where that is impossible."""
         self._actors = Actors.at(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
         self._sent = [ray.put(self._share(place)) for place in self._actors.places]
-        nothing = np.empty((0, self._words), np.uint64)
-        self._ask(
-            [(nothing, np.empty(0, np.int64))] * self._count
-        )  # all make their evaluators at once
+        nothing = np.empty((0, self._words), np.uint64), np.empty(0, np.int64)
+        try:
+            self._ask([nothing] * self._count)  # all make their evaluators at once
+        except BaseException:
+            self._actors.end()
+            raise
         return self
 
     def _share(self, place: Place) -> Work:

@@ -55,12 +55,14 @@ def play_by_service(
             played = player.play(settings.episodes)
         else:
             played = lockstep.play([Begun(number) for number in range(settings.episodes)])
+        decides_all = isinstance(schedule, BigTree)  # others take moves over, or play at random
+        moves = len(played.examples.plies) if decides_all else service.counts["asked"]
         return Episodes(
             with_outcomes(played.examples, played.games),
             played.games,
             service.counts,
             service.seconds,
-            service.counts["asked"],
+            moves,
         )
 
 

@@ -47,8 +47,8 @@ class Searches(NamedTuple):
     """Answers kept at most; 0 keeps none."""
 
 
-class Service(Protocol):
-    """What self-play asks; see `SearchService`."""
+class PositionSearcher(Protocol):
+    """Whom self-play asks for searches; see `SearchService`."""
 
     def ask(
         self,

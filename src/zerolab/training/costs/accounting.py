@@ -13,7 +13,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.costs.moves import move_kind
-from zerolab.training.costs.reference import CostReference
+from zerolab.training.costs.reference import MoveTimes
 from zerolab.training.history import best_after, read_records
 from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
 from zerolab.training.settings import TrainSettings
@@ -75,7 +75,7 @@ class IterationCost(NamedTuple):
         return fields | ({name: getattr(measured, name) for name in ends} if measured else {})
 
 
-def run_costs(run: RunFolder, reference: CostReference | None = None) -> list[IterationCost]:
+def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[IterationCost]:
     """Return what a run has cost after each iteration, in order; the last one may be under way.
 
     Raises UserError for a run without a finished stage, for one that is damaged, and for a
@@ -112,7 +112,7 @@ class _NotMeasuredError(Exception):
 
 
 def _costs(
-    settings: TrainSettings, records: Sequence[Record], reference: CostReference | None
+    settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None
 ) -> Iterator[IterationCost]:
     start = None if reference is None else 0.0
     cost = IterationCost(0, seconds={}, reference_hours=start)
@@ -139,7 +139,7 @@ def _with_self_play(
     settings: TrainSettings,
     record: SelfPlayRecord,
     player: int,
-    reference: CostReference | None,
+    reference: MoveTimes | None,
 ) -> IterationCost:
     """Add the games that the network of iteration `player` has played."""
     counts = "games", "simulations", "evaluated", "deduplicated", "cached", "terminal"
@@ -178,7 +178,7 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
     return evaluation_flops(network, game, (*_READ, *more))
 
 
-def _hours_per_simulation(settings: TrainSettings, player: int, reference: CostReference) -> float:
+def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveTimes) -> float:
     kind = move_kind(settings, player)
     measured = reference.of(kind)
     if measured is None:

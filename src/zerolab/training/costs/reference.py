@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field
 
@@ -55,6 +55,14 @@ class MeasuredMove(Settings):
         return self.milliseconds / self.simulations_per_move
 
 
+class MoveTimes(Protocol):
+    """Knows how long moves take on one machine."""
+
+    def of(self, kind: MoveKind) -> MeasuredMove | None:
+        """Return the measurement of a kind of moves, None if there is none."""
+        ...
+
+
 class CostReference(Settings):
     """The moves measured on one machine."""
 
@@ -62,7 +70,7 @@ class CostReference(Settings):
     moves: tuple[MeasuredMove, ...] = ()
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of moves, None if there is none."""
+        """See `MoveTimes.of`."""
         return next((each for each in self.moves if each.kind == kind), None)
 
     def extended(self, measured: MeasuredMove) -> CostReference:

@@ -96,7 +96,7 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
         "distinct_games": len({game.actions for game in games}),
         "positions": plies,
         "plies_per_game": plies / len(games) if games else None,
-        "plies": None if unfinished is None else episodes.moves,
+        "plies": episodes.moves if served or unfinished is not None else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
         "full": int(episodes.examples.full.sum()) if varied else None,
         "simulations_per_move": episodes.counts["simulations"] / episodes.moves if varied else None,

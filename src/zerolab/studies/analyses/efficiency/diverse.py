@@ -75,8 +75,8 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
 
 def _table(found: Found) -> DataTable:
     rows: list[list[Cell]] = []
+    least = min(run.games for runs in found.values() for run in runs)
     for title, runs in found.items():
-        least = min(run.games for each in found.values() for run in each)
         hours = [run.per_hour for run in runs if run.per_hour is not None]
         rows.append(
             [

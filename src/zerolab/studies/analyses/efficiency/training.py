@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.studies.analyses.efficiency.reference import measured_moves, times_table
 from zerolab.studies.analyses.efficiency.steps import (
     Step,
     accuracy_at,
@@ -42,8 +43,8 @@ _SMALL_SHARE = 0.25
 _POINTS = 40  # of a curve over cost
 
 _EQUAL_COST = (
-    "strong accuracy of search at equal cost of self-play (the least that a run of either has"
-    " spent), by seed"
+    "strong accuracy of search at equal cost of self-play, in hours of one machine (the least that"
+    " a run of either has spent), by seed"
 )
 
 
@@ -65,7 +66,8 @@ PEAK_CLAIM = Claim(
     "extended-peaks-higher",
     "The extended version reaches a higher accuracy than the baseline, whatever the cost.",
     "[Clausen2021, section 3]",
-    "highest strong accuracy of search, extended less baseline, by seed",
+    "highest strong accuracy of search, smoothed over a fifth of the cost, extended less baseline,"
+    " by seed",
     0.0,
     "above",
 )
@@ -128,6 +130,8 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
 }
 """Which variants claims compare, and at which share of the cost that all of them have spent."""
 
+_PEAKS = (EXTENDED, BASELINE)
+
 Steps = Mapping[str, Sequence[Sequence[Step]]]
 """Of the runs of each variant, by seed."""
 
@@ -140,8 +144,7 @@ def found(results: Results) -> dict[Claim, Estimate | Missing]:
     compared = {
         claim: _compare(runs, one, other, share) for claim, (one, other, share) in _COMPARED.items()
     }
-    highest = ([peak(each) for each in runs[name]] for name in (EXTENDED, BASELINE))
-    return {**compared, PEAK_CLAIM: paired_difference(*highest)}
+    return {**compared, PEAK_CLAIM: _paired(*(map(peak, runs[name]) for name in _PEAKS))}
 
 
 def _compare(runs: Steps, one: str, other: str, share: float) -> Estimate | Missing:
@@ -152,8 +155,11 @@ def _compare(runs: Steps, one: str, other: str, share: float) -> Estimate | Miss
 
 
 def _steps(results: Results) -> dict[str, list[list[Step]]]:
+    times = measured_moves(results)
+    if times is None:
+        return {}
     return {
-        name: [steps(run) for run in runs]
+        name: [steps(run, times) for run in runs]
         for name in VARIANTS
         if (runs := results.where(TRAINING, variant=name))
     }
@@ -161,14 +167,21 @@ def _steps(results: Results) -> dict[str, list[list[Step]]]:
 
 def _difference(
     one: Sequence[Sequence[Step]], other: Sequence[Sequence[Step]], share: float = 1.0
-) -> Estimate:
+) -> Estimate | Missing:
     """Return how much more accurate runs are than others at equal cost, seed by seed.
 
     That is a share of the least that one of them has spent.
     """
     cost = share * min(run[-1].cost for run in (*one, *other))
-    first, second = ([accuracy_at(run, cost) for run in runs] for runs in (one, other))
-    return paired_difference(first, second)
+    return _paired(*([accuracy_at(run, cost) for run in runs] for runs in (one, other)))
+
+
+def _paired(first: Iterable[float | None], second: Iterable[float | None]) -> Estimate | Missing:
+    pairs = list(zip(first, second, strict=True))
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if len(known) < len(pairs):
+        return Missing("runs of this scale are not measured early enough")
+    return paired_difference(*zip(*known, strict=True))
 
 
 def blocks(results: Results) -> Iterator[Block]:
@@ -178,9 +191,12 @@ def blocks(results: Results) -> Iterator[Block]:
         return
     yield Heading("Training by self-play")
     yield Paragraph(
-        "Cost is that of self-play alone, as in [Clausen2021], in floating-point operations of the"
-        " network instead of milliseconds of one machine; learning is not counted. Accuracy is"
-        " strong accuracy of search on solved positions of games half of whose plies are perfect."
+        "Cost is that of self-play alone, as in [Clausen2021]: simulations times what one takes on"
+        " one machine, which was measured for every network beside the others; learning is not"
+        " counted. Accuracy is"
+        " strong accuracy of search on solved positions of games half of whose plies are perfect,"
+        " the same for all runs: intervals are over runs, and other positions would move all of"
+        " them. Where runs are compared, accuracy is averaged over the last fifth of the cost."
     )
     for name, (title, variants) in _FIGURES.items():
         shown = {each: runs[each] for each in variants if each in runs}
@@ -191,6 +207,8 @@ def blocks(results: Results) -> Iterator[Block]:
             yield Picture(name, _curves(shown, title), caption)
     yield from _effects(runs)
     yield _costs(runs)
+    if table := times_table(results):
+        yield table
 
 
 def _curves(runs: Steps, title: str) -> Figure:
@@ -204,16 +222,17 @@ def _curves(runs: Steps, title: str) -> Figure:
             for run in each
         ]
         curves[VARIANTS[name].title] = Curve(at.tolist(), values)
-    return draw_curves({"": curves}, title, "TFLOP of self-play", "strong accuracy")
+    return draw_curves({"": curves}, title, "hours of self-play", "strong accuracy")
 
 
 def _effects(runs: Steps) -> Iterator[Block]:
-    rows = {
-        f"{VARIANTS[name].title.removeprefix('without ')}": Row(
-            _difference(runs[EXTENDED], runs[name])
-        )
+    differences = {
+        VARIANTS[name].title.removeprefix("without "): _difference(runs[EXTENDED], runs[name])
         for name in ABLATIONS
         if name in runs and EXTENDED in runs
+    }
+    rows = {
+        title: Row(each) for title, each in differences.items() if not isinstance(each, Missing)
     }
     if rows:
         yield Picture(
@@ -230,14 +249,15 @@ def _effects(runs: Steps) -> Iterator[Block]:
 
 
 def _costs(runs: Steps) -> DataTable:
-    """Return what it costs to reach accuracies, beside what was published."""
+    """Return what it costs to reach smoothed accuracies, beside what was published."""
     shown = [*_LOWER_LEVELS, *_LEVELS]
     rows: list[list[Cell]] = []
     for name, each in runs.items():
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(each)]
         row.append(mean_of([run[-1].cost for run in each]))
-        row.append(mean_of([100 * peak(run) for run in each]))
+        peaks = [100 * highest for run in each if (highest := peak(run)) is not None]
+        row.append(mean_of(peaks) if peaks else None)
         row += [_cost_cell(each, level / 100) for level in shown]
         row += [published.hours.get(level) if published else None for level in _LEVELS]
         row.append(published.peak if published else None)
@@ -248,9 +268,9 @@ def _costs(runs: Steps) -> DataTable:
         [
             "variant",
             "runs",
-            Column("TFLOP spent", ".3g"),
+            Column("hours spent", ".3g"),
             Column("peak, %", ".1f"),
-            *(Column(f"TFLOP to {level} %", ".3g") for level in shown),
+            *(Column(f"hours to {level} %", ".3g") for level in shown),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
             Column("published peak, %", "g"),
         ],
