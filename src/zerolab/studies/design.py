@@ -18,6 +18,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.store.folder import flat
 from zerolab.training.configure import as_assignments, resolve
+from zerolab.training.features import features_width
 from zerolab.training.settings import TrainSettings
 
 Level = str | int | float
@@ -26,6 +27,8 @@ Level = str | int | float
 _KEY_LENGTH = 16
 _LATER = {"growth.name": "none"}
 """Settings that came after studies had been run, with the values that change nothing."""
+
+_FEATURES = "network.heads.features"
 
 NOT_MADE_YET = "not made yet"
 """In plans, in place of the digest of solved positions."""
@@ -74,6 +77,8 @@ class PlannedRun:
     settings: TrainSettings
     positions: Sequence[PlannedPositions] = ()
     """Solved positions that the settings name by `PlannedPositions.file`."""
+    source: PlannedRun | None = None
+    """The run whose final network it learns the features of; the settings name it by its key."""
 
     @cached_property
     def label(self) -> str:
@@ -259,18 +264,24 @@ def planned_run(
     *,
     group: int = 0,
     positions: Mapping[str, PlannedPositions] | None = None,
+    source: PlannedRun | None = None,
 ) -> PlannedRun:
     """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor.
 
     Runs of one seed in different `group`s have nothing in common: not the first network either.
-    `positions` are solved ones by the settings that name them, such as ``accuracy.positions``.
+    `positions` are solved ones by the settings that name them, such as ``accuracy.positions``; the
+    features of `source` are what the head ``features`` learns.
     """
-    files = {key: each.file for key, each in (positions or {}).items()}
-    if "supervised.positions" in files:
-        files["supervised.digest"] = NOT_MADE_YET
-    changed = as_assignments({**changes, **files})
+    given: dict[str, Any] = {key: each.file for key, each in (positions or {}).items()}
+    if "supervised.positions" in given:
+        given["supervised.digest"] = NOT_MADE_YET
+    if source is not None:
+        width = features_width(source.settings)
+        given |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
+    changed = as_assignments({**changes, **given})
     settings = resolve(game, preset, [*changed, f"seed={1000 * group + seed}"])
-    return PlannedRun(part, {**factors, "seed": seed}, settings, tuple((positions or {}).values()))
+    needed = tuple((positions or {}).values())
+    return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source)
 
 
 def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:

@@ -61,6 +61,16 @@ class FeatureSource:
         return later_features(examples, features, self._plies)
 
 
+def features_width(settings: TrainSettings) -> int:
+    """Return how many features a position has with the last network of a run.
+
+    Raises UserError where its heads have no convolutions.
+    """
+    game = parse_game(settings.game)
+    network = build_network(settings.network_of(settings.iterations), game, settings.seed)
+    return FeatureReader(network, game).width
+
+
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
     """Return the head of a run that learns features, if it has one."""
     heads = settings.network.heads

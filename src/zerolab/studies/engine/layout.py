@@ -22,6 +22,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_bytes, write_text
 from zerolab.store.checks import check_schema, read_bytes, reading
 from zerolab.store.folder import FolderKind
+from zerolab.store.networks import read_network
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
     Design,
@@ -137,6 +138,16 @@ class StudyFolder:
             each.file: read_bytes(self.positions_path(each), _LARGEST_POSITIONS)
             for each in run.positions
         }
+
+    def read_source(self, run: PlannedRun) -> bytes | None:
+        """Return the file of the network whose features a run learns; None where it learns none.
+
+        Raises UserError where it is damaged or is not trained.
+        """
+        source = None if run.source is None else self.open_run(run.source)
+        if source is None:
+            return None
+        return read_network(source.weights_path(source.progress.best)).content
 
     def save_positions(self, positions: PlannedPositions, content: bytes) -> None:
         """Keep solved positions, unless they have been made right there."""

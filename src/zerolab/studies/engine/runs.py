@@ -34,6 +34,7 @@ class Runs:
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
         """How much of each run is done; of those under way, when it was last looked."""
+        self._sources = {run.source.key for run in self._planned.values() if run.source}
         left = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
             (run for run in left if title_of(run) not in self.failures), key=self._urgency
@@ -59,9 +60,12 @@ class Runs:
             self.failures[title_of(run)] = str(error).splitlines()
             return 0.0
 
-    def _urgency(self, run: PlannedRun) -> tuple[int, float]:
-        """Order runs by part; long ones first, so that none is left over at the end."""
-        return self._parts.index(run.part), -self._seconds[run.key]
+    def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
+        """Order runs by part; long ones first, so that none is left over at the end.
+
+        Those that other runs learn from come before all others.
+        """
+        return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
 
     def next(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
         """Return the task of the most urgent run of some parts that can be begun now.
@@ -69,7 +73,7 @@ class Runs:
         The first run of a combination of game and search waits until its kernels are compiled.
         """
         for run in [each for each in self._queue if each.part in parts]:
-            if not all(map(self._folder.has_positions, run.positions)):
+            if not self._has_what_it_needs(run):
                 continue
             kind = self._kernels[run.key]
             if kind in self._uncompiled:
@@ -84,10 +88,19 @@ class Runs:
                 settings = run.settings.model_dump(mode="json")
                 path = str(self._folder.run_path(run))
                 return TrainTask(
-                    title_of(run), run.key, path, settings, self._folder.read_positions(run)
-                )
+                    title_of(run), run.key, path, settings,
+                    self._folder.read_positions(run), self._folder.read_source(run),
+                )  # fmt: skip
             self._shares[run.key] = 1.0
         return None
+
+    def _has_what_it_needs(self, run: PlannedRun) -> bool:
+        """Return whether the positions and the network that a run learns from are there."""
+        return all(map(self._folder.has_positions, run.positions)) and (
+            run.source is None
+            or self._shares.get(run.source.key) == 1
+            or self._folder.is_readable_and_finished(run.source)
+        )
 
     def compiled(self, task: CompileTask) -> None:
         """Take note that kernels are compiled, or that this has failed."""

@@ -32,9 +32,11 @@ from zerolab.play.tournament import play_slice
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
+from zerolab.store.networks import read_network
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import saved_settings
+from zerolab.training.features import FeatureSource, features_head, identified
 from zerolab.training.history import best_after, read_records
 from zerolab.training.records import Record
 from zerolab.training.settings import TrainSettings
@@ -84,13 +86,17 @@ class TrainTask:
     settings: Mapping[str, Any]
     positions: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Files of solved positions that the settings name."""
+    source: bytes | None = field(default=None, repr=False)
+    """The file of the network whose features the run learns."""
 
     def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
         settings = _with_digest(validate(TrainSettings, self.settings), self.positions)
+        if self.source is not None:
+            settings = _with_source(settings, self.source)
         if not is_run(path):
-            if not self.positions:
+            if not self.positions and self.source is None:
                 check_inputs(settings)
             with suppress(ExistingRunError):  # another study was faster
                 RunFolder.create(path, settings.model_dump())
@@ -103,6 +109,8 @@ class TrainTask:
         with run.locked():
             for name, content in self.positions.items():
                 run.keep_positions(name, content)
+            if self.source is not None:
+                run.keep_source(self.source)
             Trainer(run, with_threads(settings), on_record=saved).train()
 
 
@@ -116,6 +124,16 @@ def _with_digest(settings: TrainSettings, positions: Mapping[str, bytes]) -> Tra
         path.write_bytes(positions[learnt.positions])
         found = file_settings(path)["supervised.digest"]
     return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
+
+
+def _with_source(settings: TrainSettings, content: bytes) -> TrainSettings:
+    """Return the settings with what is known of the network whose features are learnt."""
+    head = features_head(settings)
+    assert head is not None
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "source.safetensors"
+        path.write_bytes(content)
+        return identified(settings, FeatureSource(read_network(path), head.plies))
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:

@@ -1,0 +1,60 @@
+"""Runs of studies that learn from the networks of other runs."""
+
+from __future__ import annotations
+
+from studies.tiny_studies import GAME, Tiny, study_work_in
+from zerolab.store.networks import read_network
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import Design, planned_run
+from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.training.configure import saved_settings
+from zerolab.training.features import features_head
+
+SMALL = {
+    "network": {"name": "resnet", "blocks": 1, "filters": 4, "head_filters": 1, "hidden": 0},
+    "learn.symmetries": "none",
+}
+LEARNER = {**SMALL, "network.heads": ["policy", "value", {"name": "features", "plies": [0, 2]}]}
+
+
+class Sourced(Tiny):
+    """A run that learns the features of another one, which is planned after it."""
+
+    name = "sourced"
+
+    def design(self, scale):
+        source = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL)
+        learner = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
+        return Design([learner, source])
+
+
+def test_a_run_waits_for_the_network_that_it_learns_from(tmp_path):
+    work = study_work_in(tmp_path, Sourced())
+    assert work.work(LocalWorkers(2), lambda view: None) == {}
+    learner, source = (RunFolder.open(run.path) for run in work.results().runs)
+    stored = read_network(source.weights_path(source.progress.best))
+    head = features_head(saved_settings(learner))
+    assert head.source == Sourced().design("smoke").runs[1].key
+    assert (head.digest, head.width) == (stored.digest, 2 * 9)
+    assert learner.source_path.read_bytes() == stored.content
+
+
+def test_another_source_makes_another_run():
+    learner, source = Sourced().design("smoke").runs
+    other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
+    assert other.key != source.key
+    again = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
+    assert again.key == learner.key
+    changed = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=other)
+    assert changed.key != learner.key
+
+
+def test_without_its_source_a_run_is_not_begun(tmp_path):
+    class Hopeless(Sourced):
+        def design(self, scale):
+            learner, _ = super().design(scale).runs
+            return Design([learner])
+
+    work = study_work_in(tmp_path, Hopeless())
+    assert work.work(LocalWorkers(1), lambda view: None) == {}
+    assert work.view().finished_runs == 0
