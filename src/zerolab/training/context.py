@@ -24,6 +24,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
 from zerolab.training.defects import Defects
 from zerolab.training.facts import window_rows
+from zerolab.training.league import StoredLeague
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
@@ -56,6 +57,8 @@ class TrainingContext:
     progress: RunProgress
     defects: Defects
     """Those of published code that the run is to have: none but in studies of them."""
+    league: StoredLeague | None
+    """Who plays; None where the best network does alone."""
 
     @property
     def iteration(self) -> int:
