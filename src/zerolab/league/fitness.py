@@ -66,13 +66,16 @@ def new_positions(
     not make each other's positions old.
     """
     known, places = np.unique(found.hashes, return_inverse=True)
+    at = np.searchsorted(seen, known)  # seen has many times as many
+    unknown = np.append(seen, np.uint64(0))[at] != known
+    unknown |= at == len(seen)
     couples = found.games // 2
     earliest = np.full(len(known), games, couples.dtype)
     np.minimum.at(earliest, places, couples)
-    is_new = ~np.isin(known, seen, assume_unique=True)[places] & (couples == earliest[places])
-    newly = np.unique(np.stack([found.games[is_new], places[is_new]]), axis=1)[0]
+    is_new = unknown[places] & (couples == earliest[places])
+    newly = np.unique(found.games[is_new] * len(known) + places[is_new]) // max(1, len(known))
     counts = np.bincount(newly, minlength=games)
-    return counts, np.union1d(seen, known)
+    return counts, np.insert(seen, at[unknown], known[unknown])
 
 
 def credits(
