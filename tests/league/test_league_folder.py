@@ -7,8 +7,9 @@ import pytest
 from league.test_league_games import EVALUATOR, GAME, PLAIN, settings
 from zerolab.core.errors import UserError
 from zerolab.league import league as module
-from zerolab.league.league import League
+from zerolab.league.league import LEAGUE, League
 from zerolab.league.report import LeagueReport
+from zerolab.store.arrays import save_arrays
 
 CHOSEN = settings(
     PLAIN, active=4, parents=1, children=2, generation=8, batch=4, fitness="novelty_of_winner"
@@ -107,6 +108,18 @@ def test_other_settings_and_other_folders_are_refused(uninterrupted, tmp_path):
         play(tmp_path)
     with pytest.raises(UserError, match="games = 21 is odd"):
         play(path, games=21)
+
+
+def test_a_damaged_state_is_one_line(uninterrupted, tmp_path):
+    arrays, about = module.load_arrays(state_of(League(uninterrupted[2], CHOSEN)), "league")
+    LEAGUE.write_settings(tmp_path, CHOSEN.model_dump())
+    about = {name: about[name] for name in ("played", "stages")}
+    for damage in ({"ratings": None}, {"played": None}):
+        kept = {name: array for name, array in arrays.items() if name not in damage}
+        facts = {name: fact for name, fact in about.items() if name not in damage}
+        save_arrays(tmp_path / "players.safetensors", "league", kept, **facts)
+        with pytest.raises(UserError, match=r"players.safetensors is damaged"):
+            League.saved(tmp_path)
 
 
 def test_the_best_player_becomes_a_preset(uninterrupted):

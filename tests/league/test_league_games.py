@@ -169,8 +169,7 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
     while numbers := state.next_games(chosen, 6000):
         met = pairs(state.players, chosen, numbers)
         episodes = play_games(game, chosen, UniformEvaluator(9), state.players, met, numbers.start)
-        results = np.array([each.result for each in episodes.games], np.int8)
-        state.rate(chosen, met, results)
+        state.take_in(game, chosen, met, episodes.games)
     assert distance(state, 0) > distance(state, 4) > distance(state)
     assert distance(state) < 0.08
 
@@ -181,7 +180,7 @@ def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
     state = LeagueState(first_players(chosen))
     episodes, met, _ = play(chosen, range(6))
     results = np.array([game.result for game in episodes.games], np.int8)
-    state.rate(chosen, met, results, episodes.examples)
+    state.take_in(GAME, chosen, met, episodes.games)
     known, expected = set(), LeagueState(first_players(chosen)).players.ratings
     for game in range(0, 6, 2):
         reached = [

@@ -18,7 +18,7 @@ from zerolab.league.fitness import credits, new_positions, rate_novelty, rate_re
 from zerolab.league.player import slip_probability
 from zerolab.league.players import first_players, multiply, mutant, pairs
 from zerolab.league.settings import LeagueSettings
-from zerolab.store.examples import Examples
+from zerolab.play.reached import Reached
 
 SETTINGS = LeagueSettings(game="none", parameters=("c", "fpu", "threshold"), seed=3)
 
@@ -113,11 +113,6 @@ def test_evolution_finds_the_optimum_of_a_known_strength(seed):
     assert other.std() > 4 * state.players.values[state.players.active[-1], 0].std()
 
 
-def examples_of(states, games):
-    columns = dict.fromkeys(Examples._fields, np.zeros(len(games)))
-    return Examples(**{**columns, "states": np.array(states)[:, None], "games": np.array(games)})
-
-
 def test_new_positions_are_counted_as_a_naive_twin_does():
     random = np.random.default_rng(1)
     games = [sorted({0, *random.integers(0, 60, 12).tolist()}) for _ in range(40)]
@@ -128,10 +123,11 @@ def test_new_positions_are_counted_as_a_naive_twin_does():
     for cuts in ([0, 40], [0, 10, 12, 40]):
         seen, counted = np.zeros(0, np.uint64), []
         for begin, end in itertools.pairwise(cuts):
-            numbers = [n for n in range(begin, end) for _ in games[n]]
-            states = np.array([x for n in range(begin, end) for x in games[n]], np.uint64)
-            made = examples_of(states, numbers)
-            counts, seen = new_positions(made, begin, end - begin, seen)
+            part = games[begin:end]
+            places = np.array([at for at, game in enumerate(part) for _ in game])
+            hashes = np.array([x for game in part for x in game], np.uint64)
+            found = Reached(hashes, places, np.zeros_like(places))
+            counts, seen = new_positions(found, len(part), seen)
             counted += counts.tolist()
         assert counted == expected
         assert len(seen) == len(known)

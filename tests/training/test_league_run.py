@@ -6,20 +6,23 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.search.cache import hash_states
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve, saved_settings
 from zerolab.training.history import read_records
-from zerolab.training.league import league_after, league_settings
+from zerolab.training.league import run_league
 from zerolab.training.records import SelfPlayRecord
 
 LEAGUE = [
     'league.parameters=["check"]', "league.active=6", "league.parents=2", "league.generation=8",
-    "iterations=3", "selfplay.episodes=6", "final_evaluation.games=0",
+    "league.fitness=novelty_of_winner", "iterations=3", "selfplay.episodes=6",
+    "final_evaluation.games=0",
 ]  # fmt: skip
 
 
@@ -37,7 +40,7 @@ def undisturbed(tmp_path_factory):
 def test_players_persist_from_iteration_to_iteration(undisturbed):
     run = RunFolder.open(undisturbed)
     settings = saved_settings(run)
-    state = league_after(run.games, league_settings(settings, settings.league), 4)
+    state = run_league(run.games, settings).before(4)
     assert state.played == 18
     assert state.players.generation == 2
     assert state.players.games.sum() == 36
@@ -48,7 +51,30 @@ def test_players_persist_from_iteration_to_iteration(undisturbed):
     assert sorted(set(examples.games.tolist())) == list(range(6))
     with pytest.raises(UserError, match="games of iteration 1 are of another league"):
         other = settings.model_copy(update={"seed": 8})
-        league_after(run.games, league_settings(other, settings.league), 4)
+        run_league(run.games, other).before(4)
+
+
+def test_every_position_of_the_games_has_been_seen(undisturbed):
+    """Examples have one for every move, random ones too."""
+    run = RunFolder.open(undisturbed)
+    league = run_league(run.games, saved_settings(run))
+    states = np.concatenate([run.load_examples(iteration).states for iteration in (1, 2, 3)])
+    hashes = np.empty(len(states), np.uint64)
+    hash_states(states, hashes)
+    assert league.before(4).seen.tolist() == sorted(set(hashes.tolist()))
+
+
+def test_a_league_that_is_kept_is_the_one_computed_anew(undisturbed):
+    run = RunFolder.open(undisturbed)
+    settings = saved_settings(run)
+    kept = run_league(run.games, settings)
+    for iteration in (1, 2, 2, 4, 3):
+        state, anew = kept.before(iteration), run_league(run.games, settings).before(iteration)
+        assert state.played == anew.played == 6 * (iteration - 1)
+        assert state.seen.tobytes() == anew.seen.tobytes()
+        for name, mine in vars(state.players).items():
+            assert np.array_equal(mine, getattr(anew.players, name)), name
+        state.players.ratings[:] = 0.0  # the caller's to change
 
 
 def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
@@ -66,7 +92,7 @@ def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("league.fitness=novelty", "league.fitness = novelty does not go .* expected results"),
+        ("selfplay.episodes=7", "episodes = 7 is odd: expected an even number"),
         ("selfplay.schedule=continuous", "selfplay.schedule = continuous .* expected episodes"),
         ("warm_start.variant=rave", "warm_start.variant = rave .* expected baseline"),
         ('league.parameters=["draw_value"]', "no head of the network says how likely draws are"),

@@ -1,12 +1,11 @@
 """How many different positions self-play has seen: the measures of [Clausen2021, Fig. 9].
 
-Positions are those in which a move was made, so final ones are left out. They are told apart by 64
-bits of their hash: in 10 million positions two are taken for one with a probability of 3e-6.
+What counts as a position is as in `play.reached`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.play.reached import Reached, reached
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
-from zerolab.search.cache import hash_states
-from zerolab.store.games import GameRecord
+from zerolab.store.games import SELF_PLAY, GameRecord
 from zerolab.store.run_folder import RunFolder
-
-STAGE = "selfplay"
 
 
 class Diversity(NamedTuple):
@@ -80,8 +75,8 @@ def run_diversity(path: Path) -> Diversity:
     config = run.config.get("game")
     if not isinstance(config, str):
         raise UserError(f"{path}: game = {quoted(config)}: expected the name of a game")
-    lines = [line for line in run.metrics() if line.get("stage") == STAGE]
-    games = [run.games.games(int(line["iteration"]), STAGE) for line in lines]
+    lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY]
+    games = [run.games.games(int(line["iteration"]), SELF_PLAY) for line in lines]
     seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     return diversity(str(path), parse_game(config), games, seconds)
 
@@ -90,27 +85,19 @@ def diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], seconds: float = 0.0
 ) -> Diversity:
     """Measure games, such as those of each iteration, in their order; the records must be legal."""
-    hashes, plies, numbers = [np.empty(0, np.uint64)], [np.empty(0, int)], [np.empty(0, int)]
+    found = [reached(game, [])]
     games = 0
     for part in parts:
-        for ply, (playing, found) in enumerate(_positions(game, part)):
-            hashes.append(found)
-            plies.append(np.full(len(found), ply))
-            numbers.append(games + playing)
+        more = reached(game, part)
+        found.append(more._replace(games=games + more.games))
         games += len(part)
-    return _counted(name, games, seconds, *map(np.concatenate, (hashes, plies, numbers)))
+    return _counted(name, games, seconds, Reached(*map(np.concatenate, zip(*found, strict=True))))
 
 
-def _counted(
-    name: str,
-    games: int,
-    seconds: float,
-    hashes: NDArray[np.uint64],
-    plies: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-) -> Diversity:
-    """Count positions, given the hash, ply and game of each."""
-    order = np.lexsort((plies, numbers))
+def _counted(name: str, games: int, seconds: float, found: Reached) -> Diversity:
+    """Count the positions of some games."""
+    hashes, plies = found.hashes, found.plies
+    order = np.lexsort((plies, found.games))
     _, first = np.unique(hashes[order], return_index=True)
     last = int(plies.max()) + 1 if len(plies) else 0
     by_ply = [hashes[plies == ply] for ply in range(last)]
@@ -121,22 +108,6 @@ def _counted(
         distinct=len(first),
         positions_by_ply=[len(each) for each in by_ply],
         distinct_by_ply=[len(np.unique(each)) for each in by_ply],
-        new_by_game=np.bincount(numbers[order][first], minlength=games),
+        new_by_game=np.bincount(found.games[order][first], minlength=games),
         seconds=seconds,
     )
-
-
-def _positions(
-    game: Game, records: Sequence[GameRecord]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
-    """Yield, ply by ply, which games have a move there and the hashes of their positions."""
-    states = np.empty((len(records), rules.words(game)), np.uint64)
-    states[:] = host.start(game)
-    lengths = np.array([len(record.actions) for record in records], np.int64)
-    for ply in range(int(lengths.max(initial=0))):
-        playing = np.flatnonzero(lengths > ply)
-        hashes = np.empty(len(playing), np.uint64)
-        hash_states(states[playing], hashes)
-        yield playing, hashes
-        actions = np.array([records[at].actions[ply] for at in playing.tolist()], np.int64)
-        host.apply_batch(game, states, playing, actions)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TITLES = {
+TITLES = {
     "c": "exploration constant c",
     "fpu": "first-play urgency",
     "draw_value": "draw value",
     "threshold": "log2 of the KL threshold",
     "check": "check parameter",
 }
+"""Of parameters, for figures."""
 
 
 def draw(players: Players, settings: LeagueSettings) -> Figure:
@@ -54,7 +55,7 @@ def _draw_parameter(axes: Axes, players: Players, settings: LeagueSettings, colu
             settings.optimum, color=colour(2), linestyle="--", label="optimum of the check"
         )
     axes.set_ylim(*getattr(settings.ranges, name))
-    axes.set_title(_TITLES[name], fontsize=10)
+    axes.set_title(TITLES[name], fontsize=10)
     axes.set_xlabel("generation")
     axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)

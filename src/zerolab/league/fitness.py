@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import kernel
 from zerolab.league.players import Players
 from zerolab.league.settings import LeagueSettings
-from zerolab.search.cache import hash_state
-from zerolab.store.examples import Examples
+from zerolab.play.reached import Reached
 
 _SCALE = 400.0  # Elo by which a player scores ten times as much as the other one
 
@@ -59,25 +57,25 @@ def _update(players: Players, settings: LeagueSettings, one: int, other: int, sc
 
 
 def new_positions(
-    examples: Examples, begin: int, games: int, seen: NDArray[np.uint64]
+    found: Reached, games: int, seen: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return how many new positions games have reached, int64[games], and all seen by then.
 
-    The games are numbered from `begin` on, which is even, and `examples` are their moves. A
-    position is one in which somebody had to move. `seen` uint64[S] are the sorted hashes of those
-    of all games before: of 64 bits, so that two positions hardly ever share one. Games 2j and 2j +
-    1, which are compared, do not make each other's positions old.
+    `found` are their positions, and the first of these games has an even number. `seen` uint64[S]
+    are the sorted hashes of those of all games before. Games 2j and 2j + 1, which are compared, do
+    not make each other's positions old.
     """
-    keys = np.empty(len(examples.games), np.uint64)
-    _hash(examples.states, keys)
-    known, places = np.unique(keys, return_inverse=True)
-    couples = (examples.games - begin) // 2
+    known, places = np.unique(found.hashes, return_inverse=True)
+    at = np.searchsorted(seen, known)  # seen has many times as many
+    unknown = np.append(seen, np.uint64(0))[at] != known
+    unknown |= at == len(seen)
+    couples = found.games // 2
     earliest = np.full(len(known), games, couples.dtype)
     np.minimum.at(earliest, places, couples)
-    is_new = ~np.isin(known, seen, assume_unique=True)[places] & (couples == earliest[places])
-    reached = np.unique(np.stack([examples.games[is_new] - begin, places[is_new]]), axis=1)[0]
-    counts = np.bincount(reached, minlength=games)
-    return counts, np.union1d(seen, known)
+    is_new = unknown[places] & (couples == earliest[places])
+    newly = np.unique(found.games[is_new] * len(known) + places[is_new]) // max(1, len(known))
+    counts = np.bincount(newly, minlength=games)
+    return counts, np.insert(seen, at[unknown], known[unknown])
 
 
 def credits(
@@ -88,9 +86,3 @@ def credits(
     if not winner_alone:
         return both
     return both * np.stack([results > 0, results < 0], axis=1)
-
-
-@kernel
-def _hash(states, keys):
-    for i in range(states.shape[0]):
-        keys[i] = hash_state(states[i])

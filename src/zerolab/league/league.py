@@ -7,7 +7,7 @@ in one step after every batch of games; ``games.sqlite`` holds the games.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +27,14 @@ from zerolab.league.fitness import (
 from zerolab.league.players import Players, first_players, multiply, pairs
 from zerolab.league.playing import play_games
 from zerolab.league.settings import SPEED_ALONE, LeagueSettings
+from zerolab.play.reached import Reached, reached
 from zerolab.play.selfplay import Episodes
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.examples import Examples
+from zerolab.store.checks import reading
 from zerolab.store.folder import FolderKind
-from zerolab.store.games import GameStore
+from zerolab.store.games import GameRecord, GameStore
 
 LEAGUE = FolderKind("league", "league.toml", "--out")
 
@@ -62,11 +63,11 @@ class LeagueState:
         settings: LeagueSettings,
         met: NDArray[np.int64],
         results: NDArray[np.int8],
-        examples: Examples | None = None,
+        found: Reached | None = None,
     ) -> None:
         """Take in the results int8[games] of the next games, those of the first players.
 
-        `met` int64[games, 2] played them, all in one generation. Their moves, `examples`, are
+        `met` int64[games, 2] played them, all in one generation. Their positions, `found`, are
         needed where fitness is novelty. Once the generation has played its games, the next one is
         born.
         """
@@ -74,13 +75,25 @@ class LeagueState:
         if settings.fitness == "results":
             rate_results(self.players, settings, met, results)
         else:
-            assert examples is not None
-            counts, self.seen = new_positions(examples, self.played, len(met), self.seen)
+            assert found is not None
+            counts, self.seen = new_positions(found, len(met), self.seen)
             earned = credits(counts, results, settings.fitness == "novelty_of_winner")
             rate_novelty(self.players, settings, met, earned)
         self.played += len(met)
         if self.played % settings.generation == 0:
             self.players = multiply(self.players, settings)
+
+    def take_in(
+        self,
+        game: Game,
+        settings: LeagueSettings,
+        met: NDArray[np.int64],
+        games: Sequence[GameRecord],
+    ) -> None:
+        """Take in the next games as they were recorded; see `rate`."""
+        results = np.array([each.result for each in games], np.int8)
+        found = None if settings.fitness == "results" else reached(game, games)
+        self.rate(settings, met, results, found)
 
     def next_games(self, settings: LeagueSettings, total: int) -> range:
         """Return the numbers of the games up to the next save, `total` being those of all."""
@@ -161,15 +174,14 @@ class League:
                 game, settings, evaluator, self.state.players, met, numbers.start,
                 lambda done, report=report: report(done.games),  # type: ignore[misc]
             )  # fmt: skip
-            self._commit(met, episodes)
+            self._commit(game, met, episodes.games)
             watch(episodes)
 
-    def _commit(self, met: NDArray[np.int64], episodes: Episodes) -> None:
+    def _commit(self, game: Game, met: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
         """Take in games and save: first the games, then the state, which says how many count."""
         state = self.state
-        self.games.record(state.players.generation, f"from {state.played}", episodes.games)
-        results = np.array([game.result for game in episodes.games], np.int8)
-        state.rate(self.settings, met, results, episodes.examples)
+        self.games.record(state.players.generation, f"from {state.played}", games)
+        state.take_in(game, self.settings, met, games)
         state.stages += 1
         _save(self.path / _STATE, state)
 
@@ -183,5 +195,7 @@ def _save(path: Path, state: LeagueState) -> None:
 
 def _load(path: Path) -> LeagueState:
     arrays, about = load_arrays(path, _KIND)
-    players = Players(**{name: arrays[name] for name in _PLAYERS}, active=list(arrays["active"]))
-    return LeagueState(players, int(about["played"]), int(about["stages"]), arrays["seen"])
+    with reading(path):
+        kept = {name: arrays[name] for name in _PLAYERS}
+        players = Players(**kept, active=list(arrays["active"]))
+        return LeagueState(players, int(about["played"]), int(about["stages"]), arrays["seen"])

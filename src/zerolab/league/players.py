@@ -15,6 +15,9 @@ from zerolab.league.settings import LeagueSettings
 NOBODY = -1
 """The parent of the first players."""
 
+_LEAST_GAMES = 20
+"""Games without which a player, who has inherited its rating, is not called the best."""
+
 
 @dataclass
 class Players:
@@ -145,6 +148,13 @@ def _draw_pairs(keys, newest, active, drawn):
         side = streams.below(streams.bits(key, attempt), 2)
         drawn[i, side] = one
         drawn[i, 1 - side] = other
+
+
+def ranking(players: Players) -> NDArray[np.int64]:
+    """Return the active players int64[active], by rating, those with few games last."""
+    active = players.active[-1]
+    untried = players.games[active] < _LEAST_GAMES
+    return active[np.lexsort((-active, -players.ratings[active], untried))]
 
 
 def _ranked(ratings: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -18,12 +18,10 @@ from zerolab.core.files import write_text
 from zerolab.league.figure import draw
 from zerolab.league.league import League
 from zerolab.league.player import slip_probability
-from zerolab.league.players import Players
+from zerolab.league.players import Players, ranking
 from zerolab.league.settings import LeagueSettings
 
 _SHOWN = 10  # players in a terminal
-_LEAST_GAMES = 20
-"""Games without which a player, who has inherited its rating, is not called the best."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,8 @@ class LeagueReport:
 
     @cached_property
     def ranking(self) -> NDArray[np.int64]:
-        """The active players int64[active], by rating, those with few games last."""
-        players, active = self.players, self.players.active[-1]
-        untried = players.games[active] < _LEAST_GAMES
-        return active[np.lexsort((-active, -players.ratings[active], untried))]
+        """See `players.ranking`."""
+        return ranking(self.players)
 
     @property
     def best(self) -> int:

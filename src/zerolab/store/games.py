@@ -13,6 +13,9 @@ from zerolab.core.errors import UserError, one_line
 from zerolab.store.agent_names import inside_run, outside_run
 from zerolab.store.checks import check_schema, damaged, digest
 
+SELF_PLAY = "selfplay"
+"""The stage whose games a run learns from."""
+
 SCHEMA = 2
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 

@@ -16,6 +16,7 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
+from zerolab.store.games import SELF_PLAY
 
 SCHEMA = 3
 """Of state.json and of the head of settings files."""
@@ -29,7 +30,7 @@ class RunProgress(Settings):
 
     iteration: int = Field(default=1, ge=1)
     """The iteration of the next stage, counted from 1; after the last one, `iterations` + 1."""
-    stage: str = "selfplay"
+    stage: str = SELF_PLAY
     """The next stage, as the trainer names it."""
     best: int = Field(default=0, ge=0)
     """The iteration that trained the best network; 0 is the untrained one."""

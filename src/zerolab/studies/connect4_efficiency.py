@@ -241,7 +241,7 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
     """Return what else fits a way to train to the scale: games of an iteration, first filters."""
     if name in TREES:
         return {"selfplay.episodes": _EPISODES[scale]}
-    if name == LEAGUE:
+    if name in LEAGUE:
         return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
     if name in GROWING:
         return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}

@@ -28,6 +28,7 @@ from zerolab.store.state import RunProgress
 from zerolab.training.defects import Defects
 from zerolab.training.facts import window_rows
 from zerolab.training.features import FeatureSource
+from zerolab.training.league import StoredLeague
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
@@ -62,6 +63,8 @@ class TrainingContext:
     progress: RunProgress
     defects: Defects
     """Those of published code that the run is to have: none but in studies of them."""
+    league: StoredLeague | None
+    """Who plays; None where the best network does alone."""
 
     @property
     def iteration(self) -> int:

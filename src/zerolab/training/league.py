@@ -7,9 +7,8 @@ so that a run which is resumed has the same players.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from zerolab.core.config import validate
 from zerolab.league.league import LeagueState
@@ -17,10 +16,10 @@ from zerolab.league.players import first_players, pairs
 from zerolab.league.playing import play_games, player_number
 from zerolab.league.settings import Evolution, LeagueSettings
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, merge_episodes
-from zerolab.rules.interface import Game
+from zerolab.rules.catalogue import parse_game
 from zerolab.search.interface import Evaluator
 from zerolab.store.checks import damaged
-from zerolab.store.games import GameRecord, GameStore
+from zerolab.store.games import SELF_PLAY, GameRecord, GameStore
 
 if TYPE_CHECKING:
     from zerolab.training.settings import TrainSettings
@@ -51,7 +50,6 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
     """Raise UserError or ValueError where a run cannot be a league."""
     play = settings.selfplay
     for key, found, expected in (
-        ("league.fitness", evolution.fitness, "results"),
         ("selfplay.schedule", play.schedule.name, "episodes"),
         ("selfplay.budget", play.budget.name, "fixed"),
         ("selfplay.random_plies", play.random_plies, 0),
@@ -61,6 +59,11 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
             raise ValueError(
                 f"{key} = {found} does not go with self-play in a league: expected {expected}"
             )
+    if evolution.fitness != "results" and play.episodes % 2:
+        raise ValueError(
+            f"selfplay.episodes = {play.episodes} is odd: expected an even number, since"
+            f" league.fitness = {evolution.fitness} compares two games"
+        )
     chosen = league_settings(settings, evolution)
     if "draws" in chosen.wanted and not any(
         "draws" in head.answers for head in settings.network.heads
@@ -71,25 +74,73 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
         )
 
 
+class StoredLeague:
+    """The league that the stored games of a run have made.
+
+    It is computed from the games alone. Those that were taken in once are not read again, so that
+    an iteration costs its own games, and a run that is resumed all of them, once.
+    """
+
+    def __init__(self, store: GameStore, settings: LeagueSettings) -> None:
+        self.settings = settings
+        self.game = parse_game(settings.game)
+        self._store = store
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = LeagueState(first_players(self.settings))
+        self._next = 1  # the first iteration whose games are not taken in
+
+    def before(self, iteration: int) -> LeagueState:
+        """Return the league as the games before an iteration have left it, to keep and change.
+
+        Raises UserError if they are not those that its players had to play.
+        """
+        if iteration < self._next:
+            self._begin()
+        while self._next < iteration:
+            self._take_in(self._store.games(self._next, SELF_PLAY))
+            self._next += 1
+        return deepcopy(self._state)
+
+    def _take_in(self, games: Sequence[GameRecord]) -> None:
+        state = self._state
+        while games and (numbers := state.next_games(self.settings, state.played + len(games))):
+            part, games = games[: len(numbers)], games[len(numbers) :]
+            met = pairs(state.players, self.settings, numbers)
+            try:
+                found = [[player_number(name) for name in game[1:3]] for game in part]
+            except ValueError as error:
+                raise damaged(self._store.path, error) from None
+            if found != met.tolist():
+                why = f"games of iteration {self._next} are of another league"
+                raise damaged(self._store.path, why)
+            state.take_in(self.game, self.settings, met, part)
+
+
+def run_league(store: GameStore, settings: TrainSettings) -> StoredLeague | None:
+    """Return the league of a run with these games; None where its self-play is none."""
+    if settings.league is None:
+        return None
+    return StoredLeague(store, league_settings(settings, settings.league))
+
+
 def play_league(
-    settings: TrainSettings,
-    evolution: Evolution,
-    game: Game,
+    league: StoredLeague,
+    episodes: int,
     evaluator: Evaluator,
-    store: GameStore,
     iteration: int,
     report: Callable[[SelfPlayProgress], None],
 ) -> LeagueEpisodes:
-    """Play the games of an iteration after those of `store`, the run's; see `play_games`."""
-    chosen = league_settings(settings, evolution)
-    state = league_after(store, chosen, iteration)
+    """Play the games of an iteration after those that are stored; see `play_games`."""
+    settings, state = league.settings, league.before(iteration)
     generation = state.players.generation
-    end = state.played + settings.selfplay.episodes
+    end = state.played + episodes
     parts: list[Episodes] = []
     begin = 0
-    while numbers := state.next_games(chosen, end):
+    while numbers := state.next_games(settings, end):
         generation = state.players.generation
-        met = pairs(state.players, chosen, numbers)
+        met = pairs(state.players, settings, numbers)
         plies = sum(part.moves for part in parts)
 
         def progress(done: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
@@ -97,34 +148,10 @@ def play_league(
 
         parts.append(
             play_games(
-                game, chosen, evaluator, state.players, met, begin, progress, iteration=iteration
+                league.game, settings, evaluator, state.players, met, begin, progress,
+                iteration=iteration,
             )
-        )
-        state.rate(chosen, met, _results(parts[-1].games))
+        )  # fmt: skip
+        state.take_in(league.game, settings, met, parts[-1].games)
         begin += len(numbers)
     return LeagueEpisodes(merge_episodes(parts), generation)
-
-
-def league_after(store: GameStore, settings: LeagueSettings, iteration: int) -> LeagueState:
-    """Return the league as the games before an iteration have left it.
-
-    Raises UserError if they are not those that its players had to play.
-    """
-    state = LeagueState(first_players(settings))
-    for former in range(1, iteration):
-        games = store.games(former, "selfplay")
-        while games and (numbers := state.next_games(settings, state.played + len(games))):
-            part, games = games[: len(numbers)], games[len(numbers) :]
-            met = pairs(state.players, settings, numbers)
-            try:
-                found = [[player_number(name) for name in game[1:3]] for game in part]
-            except ValueError as error:
-                raise damaged(store.path, error) from None
-            if found != met.tolist():
-                raise damaged(store.path, f"games of iteration {former} are of another league")
-            state.rate(settings, met, _results(part))
-    return state
-
-
-def _results(games: Sequence[GameRecord]) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    return np.array([game.result for game in games], np.int8)

@@ -14,6 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from zerolab.store.games import SELF_PLAY
+
 
 class Unit(NamedTuple):
     """What a number counts or is measured in."""
@@ -77,7 +79,7 @@ class Record(BaseModel):
 class SelfPlayRecord(Record):
     """The games of an iteration, and what their searches did."""
 
-    stage: str = "selfplay"
+    stage: str = SELF_PLAY
     games: Games
     """Games that were finished."""
     distinct_games: Games

@@ -21,6 +21,7 @@ from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
 from zerolab.training.features import find_source, identified
 from zerolab.training.history import read_records
+from zerolab.training.league import run_league
 from zerolab.training.learner import Learner
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter
@@ -69,6 +70,7 @@ class Trainer:
             reporter=reporter or NullReporter(),
             progress=run.progress,
             defects=defects,
+            league=run_league(run.games, settings),
         )
         self._on_record = on_record
         self._events = EventFile(run)

@@ -48,11 +48,12 @@ def draw_curves(
     y_axis: str,
     *,
     columns: int = 2,
+    units: str = "runs",
 ) -> Figure:
     """Draw a panel per title and a line per series, which has its colour in all panels.
 
     The band is one standard deviation between runs on either side of their mean, thin bars are the
-    error of measuring that mean.
+    error of measuring that mean. `units` says what has a number each, where it is not runs.
     """
     series = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = min(columns, len(panels))
@@ -72,7 +73,7 @@ def draw_curves(
     for axes in every.flat[len(panels) :]:
         axes.set_axis_off()
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _keys(panels, series))
+    legend_below(figure, _keys(panels, series, units))
     return figure
 
 
@@ -105,11 +106,14 @@ def _mean(curve: Curve) -> _Mean:
     return _Mean(mean, deviation, error)
 
 
-def _keys(panels: Mapping[str, Mapping[str, Curve]], series: Sequence[str]) -> list[Artist]:
+def _keys(
+    panels: Mapping[str, Mapping[str, Curve]], series: Sequence[str], units: str
+) -> list[Artist]:
     curves = [curve for panel in panels.values() for curve in panel.values()]
     keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
     if any(len(curve.runs) > 1 for curve in curves):
-        keys.append(key_colour("0.85", "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"))
+        text = f"mean of {units} \N{PLUS-MINUS SIGN} one SD between {units}"
+        keys.append(key_colour("0.85", text))
     if any(len(curve.errors) for curve in curves):
         keys.append(key_error("error of measuring the mean, 95 %"))
     return keys

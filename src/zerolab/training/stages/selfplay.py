@@ -12,6 +12,7 @@ from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
 from zerolab.play.service.network_spec import NetworkSpec
 from zerolab.play.service.schedules import play_by_service
 from zerolab.play.service.settings import Service
+from zerolab.store.games import SELF_PLAY
 from zerolab.training.context import TrainingContext
 from zerolab.training.league import play_league
 from zerolab.training.records import Record, SelfPlayRecord
@@ -22,7 +23,7 @@ from zerolab.training.warm_start.settings import warm_start_search, warm_start_w
 class SelfPlay(Stage):
     """Plays the games of an iteration and saves their examples."""
 
-    name = "selfplay"
+    name = SELF_PLAY
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
         """See `Stage.run`."""
@@ -44,11 +45,11 @@ def _work(settings: SelfPlaySettings) -> tuple[int, str]:
 def _play(context: TrainingContext) -> tuple[Episodes, int | None]:
     """Play with the best network, in a league if there is one; return its generation, too."""
     settings, progress = context.settings, context.progress
-    if settings.league is None:
+    if context.league is None:
         return _play_alone(context), None
     return play_league(
-        settings, settings.league, context.game, context.evaluator(progress.best),
-        context.run.games, progress.iteration, _reporting(context),
+        context.league, settings.selfplay.episodes, context.evaluator(progress.best),
+        progress.iteration, _reporting(context),
     )  # fmt: skip
 
 

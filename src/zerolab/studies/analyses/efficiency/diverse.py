@@ -8,7 +8,7 @@ from itertools import zip_longest
 import numpy as np
 
 from zerolab.evaluation.diversity import Diversity, run_diversity
-from zerolab.studies.analyses.efficiency.variants import EXTENDED, TRAINING, TREES, VARIANTS
+from zerolab.studies.analyses.efficiency.variants import EXTENDED, LEAGUE, TRAINING, TREES, VARIANTS
 from zerolab.studies.panels.curves import Curve, draw_curves
 from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Block, Column, DataTable, Heading, Picture
@@ -20,19 +20,30 @@ _POINTS = 40  # of a curve over games
 Found = Mapping[str, Sequence[Diversity]]
 """Of the runs of each way to play, by its title."""
 
+_FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
+"""Which variants stand beside one another, by the endings of the figures' names."""
+
 
 def blocks(results: Results) -> Iterator[Block]:
     """Yield what is shown of the positions of self-play."""
     found = {
-        VARIANTS[name].title: [run_diversity(run.path) for run in runs]
-        for name in (EXTENDED, *TREES)
+        name: [run_diversity(run.path) for run in runs]
+        for name in (EXTENDED, *TREES, *LEAGUE)
         if (runs := results.where(TRAINING, variant=name))
     }
     if len(found) < 2:
         return
     yield Heading("Different positions")
+    for ending, names in _FIGURES.items():
+        shown = {VARIANTS[name].title: found[name] for name in names if name in found}
+        if len(shown) > 1:
+            yield from _pictures(ending, shown)
+    yield _table({VARIANTS[name].title: runs for name, runs in found.items()})
+
+
+def _pictures(ending: str, found: Found) -> Iterator[Picture]:
     yield Picture(
-        "diversity",
+        f"diversity{ending}",
         draw_curves(
             {"": {title: _by_games(each) for title, each in found.items()}},
             "Different positions of self-play",
@@ -43,7 +54,7 @@ def blocks(results: Results) -> Iterator[Block]:
         " is one standard deviation between runs. As Fig. 9 of [Clausen2021].",
     )
     yield Picture(
-        "diversity-by-ply",
+        f"diversity-by-ply{ending}",
         draw_curves(
             {"": {title: _by_ply(each) for title, each in found.items()}},
             "Different positions of self-play by ply",
@@ -53,7 +64,6 @@ def blocks(results: Results) -> Iterator[Block]:
         "Distinct positions of a ply in all games of a run, as a share of all positions of that"
         " ply: 1 where no position is repeated.",
     )
-    yield _table(found)
 
 
 def _by_games(runs: Sequence[Diversity]) -> Curve:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.studies.analyses.efficiency import diverse, supervised, training
+from zerolab.studies.analyses.efficiency import diverse, leagues, supervised, training
 from zerolab.studies.claims import judge
 from zerolab.studies.limits import limits
 from zerolab.studies.report.document import Block, ClaimTable, Document, Heading
@@ -18,9 +18,14 @@ def document(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge({**supervised.found(results), **training.found(results)})),
+        ClaimTable(
+            judge(
+                {**supervised.found(results), **training.found(results), **leagues.found(results)}
+            )
+        ),
         *supervised.blocks(results),
         *training.blocks(results),
+        *leagues.blocks(results),
         *diverse.blocks(results),
     ]
     title = "Efficiency on Connect Four"

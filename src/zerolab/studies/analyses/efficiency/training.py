@@ -55,6 +55,10 @@ def _claim(
     return Claim(key, text, source, statistic, 0.0, direction)
 
 
+_PEAK_STATISTIC = (
+    "highest strong accuracy of search, smoothed over a fifth of the cost, {}, by seed"
+)
+
 EXTENDED_CLAIM = _claim(
     "extended-is-cheaper",
     "The extended version reaches more than the baseline at the same cost.",
@@ -66,8 +70,7 @@ PEAK_CLAIM = Claim(
     "extended-peaks-higher",
     "The extended version reaches a higher accuracy than the baseline, whatever the cost.",
     "[Clausen2021, section 3]",
-    "highest strong accuracy of search, smoothed over a fifth of the cost, extended less baseline,"
-    " by seed",
+    _PEAK_STATISTIC.format("extended less baseline"),
     0.0,
     "above",
 )
@@ -91,8 +94,24 @@ LEAGUE_CLAIM = _claim(
     "league-is-no-better",
     "A league of search settings reaches no more than the extended version at the same cost.",
     "[Clausen2021, section 4]",
-    LEAGUE,
+    "league",
     EXTENDED,
+    "below",
+)
+GROWING_PEAK_CLAIM = Claim(
+    "growing-peaks-lower",
+    "A network that grows does not reach the highest accuracy of the extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("growing less extended"),
+    0.0,
+    "below",
+)
+LEAGUE_PEAK_CLAIM = Claim(
+    "league-peaks-lower",
+    "A league of search settings does not reach the highest accuracy of the extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("league less extended"),
+    0.0,
     "below",
 )
 ABLATIONS: Mapping[str, Claim] = {
@@ -113,7 +132,7 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
     "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
     "accuracy-growing": ("Networks that grow", (EXTENDED, *GROWING)),
-    "accuracy-league": ("A league of search settings", (EXTENDED, LEAGUE)),
+    "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
     "accuracy-ablation": (
         "Ingredients of the extended version left out in turn",
         (EXTENDED, *ABLATIONS),
@@ -125,12 +144,17 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
     SERVICE_CLAIM: ("service", EXTENDED, 1.0),
     GROWING_CLAIM: ("growing", EXTENDED, _SMALL_SHARE),
-    LEAGUE_CLAIM: (LEAGUE, EXTENDED, 1.0),
+    LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
 }
 """Which variants claims compare, and at which share of the cost that all of them have spent."""
 
-_PEAKS = (EXTENDED, BASELINE)
+_PEAKS: Mapping[Claim, tuple[str, str]] = {
+    PEAK_CLAIM: (EXTENDED, BASELINE),
+    GROWING_PEAK_CLAIM: ("growing", EXTENDED),
+    LEAGUE_PEAK_CLAIM: ("league", EXTENDED),
+}
+"""Of which variants claims compare the highest accuracies."""
 
 Steps = Mapping[str, Sequence[Sequence[Step]]]
 """Of the runs of each variant, by seed."""
@@ -139,19 +163,22 @@ Steps = Mapping[str, Sequence[Sequence[Step]]]
 def found(results: Results) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of every claim."""
     if missing := results.missing(TRAINING):
-        return dict.fromkeys((*_COMPARED, PEAK_CLAIM), Missing(missing))
+        return dict.fromkeys((*_COMPARED, *_PEAKS), Missing(missing))
     runs = _steps(results)
     compared = {
-        claim: _compare(runs, one, other, share) for claim, (one, other, share) in _COMPARED.items()
+        claim: _not_studied(runs, one, other) or _difference(runs[one], runs[other], share)
+        for claim, (one, other, share) in _COMPARED.items()
     }
-    return {**compared, PEAK_CLAIM: _paired(*(map(peak, runs[name]) for name in _PEAKS))}
+    peaks = {
+        claim: _not_studied(runs, *pair) or _paired(*(map(peak, runs[name]) for name in pair))
+        for claim, pair in _PEAKS.items()
+    }
+    return {**compared, **peaks}
 
 
-def _compare(runs: Steps, one: str, other: str, share: float) -> Estimate | Missing:
-    for name in (one, other):
-        if name not in runs:
-            return Missing(f"{VARIANTS[name].title} is not studied at this scale")
-    return _difference(runs[one], runs[other], share)
+def _not_studied(runs: Steps, *names: str) -> Missing | None:
+    left_out = (VARIANTS[name].title for name in names if name not in runs)
+    return next((Missing(f"{title} is not studied at this scale") for title in left_out), None)
 
 
 def _steps(results: Results) -> dict[str, list[list[Step]]]:

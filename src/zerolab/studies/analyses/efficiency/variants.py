@@ -39,10 +39,11 @@ class Variant(NamedTuple):
 
 
 BASELINE, EXTENDED = "baseline", "extended"
-TREES = ("service", "retry", "big-tree")
+TREES = ("service", "retry", "big-tree", "big-tree-3", "big-tree-30")
 """Games as trees."""
 GROWING = ("growing", "net2net")
-LEAGUE = "league"
+LEAGUE = ("league", "league-novelty", "league-novelty-winner")
+"""By what ratings rest on."""
 
 VARIANTS: Mapping[str, Variant] = {
     BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
@@ -53,17 +54,23 @@ VARIANTS: Mapping[str, Variant] = {
         published=Published({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
     ),
     "retry": Variant("retry", changes=lambda _: {"selfplay.schedule": "retry"}),
-    "big-tree": Variant("big tree", changes=lambda _: {"selfplay.schedule": "big_tree"}),
+    "big-tree": Variant("big tree, c = 10", changes=lambda _: _big_tree(10.0)),
+    "big-tree-3": Variant("big tree, c = 3", changes=lambda _: _big_tree(3.0)),
+    "big-tree-30": Variant("big tree, c = 30", changes=lambda _: _big_tree(30.0)),
     "growing": Variant(
         "growing",
         changes=lambda _: {"growth.name": "reinitialise"},
         published=Published({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
     ),
     "net2net": Variant("widening", changes=lambda _: {"growth.name": "net2net"}),
-    LEAGUE: Variant(
+    "league": Variant(
         "league",
-        changes=lambda _: {"selfplay.schedule": "episodes", "league.fitness": "results"},
+        changes=lambda _: _league("results"),
         published=Published({88: 5.8, 90: 11.4}, 90.8),
+    ),
+    "league-novelty": Variant("league by novelty", changes=lambda _: _league("novelty")),
+    "league-novelty-winner": Variant(
+        "league by novelty of winners", changes=lambda _: _league("novelty_of_winner")
     ),
     "no-merging": Variant(
         "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
@@ -90,6 +97,18 @@ VARIANTS: Mapping[str, Variant] = {
     ),
 }
 """By the levels of the factor ``variant``."""
+
+
+def _big_tree(c: float) -> Changes:
+    return {"selfplay.schedule": {"name": "big_tree", "c": c}}
+
+
+def _league(fitness: str) -> Changes:
+    return {
+        "selfplay.schedule": "episodes",
+        "league.fitness": fitness,
+        "league.parameters": ["c", "fpu", "draw_value", "threshold"],
+    }
 
 
 def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:

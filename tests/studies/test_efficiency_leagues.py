@@ -1,0 +1,122 @@
+"""What is shown of leagues, for leagues whose games are made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from training.test_views import self_play
+from zerolab.league.players import pairs
+from zerolab.league.playing import player_name
+from zerolab.store.games import GameRecord
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.analyses.efficiency.leagues import NOVELTY_CLAIM, blocks, found
+from zerolab.studies.analyses.efficiency.variants import LEAGUE, TREES, VARIANTS
+from zerolab.studies.claims import Missing
+from zerolab.studies.connect4_efficiency import Connect4Efficiency
+from zerolab.studies.design import Design, PlannedRun
+from zerolab.studies.report.document import DataTable, Picture
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.training.configure import resolve
+from zerolab.training.league import run_league
+
+# 5 and 2 positions that the other game does not reach; the third game repeats the first.
+PLAYED = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6)]
+GENERATION = 40
+SETTINGS = [
+    'league.parameters=["check","c"]', "league.active=6", "league.parents=2",
+    f"league.generation={GENERATION}", f"selfplay.episodes={GENERATION}", "iterations=3",
+]  # fmt: skip
+
+
+def made_up(path, variant, seed, played):
+    """Return a run whose games, one generation per iteration, are those of `played` in turn."""
+    settings = resolve("gobang:3x3:3", "smoke", [*SETTINGS, f"seed={seed}"])
+    run = RunFolder.create(path, settings.model_dump())
+    league = run_league(run.games, settings)
+    for iteration in range(1, settings.iterations + 1):
+        state = league.before(iteration)
+        numbers = state.next_games(league.settings, state.played + GENERATION)
+        met = pairs(state.players, league.settings, numbers)
+        games = [
+            GameRecord(at, player_name(one), player_name(other), played[at % len(played)], 1)
+            for at, (one, other) in enumerate(met.tolist())
+        ]
+        run.games.record(iteration, "selfplay", games)
+        run.commit(run.progress, [self_play(iteration, GENERATION).line()])
+    planned = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
+    return TrainedRun(planned, path, [])
+
+
+def results_of(runs):
+    return Results("mini", Design([run.planned for run in runs]), runs, {})
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs")
+    return results_of(
+        [
+            made_up(
+                path / f"{variant}-{seed}", variant, seed, PLAYED[: 1 + (variant != "extended")]
+            )
+            for variant in ("extended", "league-novelty")
+            for seed in (1, 2)
+        ]
+    )
+
+
+def players_of(run):
+    settings = run.planned.settings
+    return run_league(RunFolder.open(run.path).games, settings).before(4).players
+
+
+def test_parameters_are_those_of_the_active_players_by_generation(results):
+    picture = next(block for block in blocks(results) if isinstance(block, Picture))
+    panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
+    assert list(panels) == ["exploration constant c", "check parameter"]
+    (line,) = panels["exploration constant c"].get_lines()
+    every = [players_of(run) for run in results.where(variant="league-novelty")]
+    expected = [
+        np.mean([c for each in every for c in each.values[each.active[generation], 1]])
+        for generation in range(4)
+    ]
+    assert line.get_xdata().tolist() == [0, 1, 2, 3]
+    assert line.get_ydata() == pytest.approx(expected)
+
+
+def test_the_best_settings_stand_beside_the_published_ones(results):
+    table = next(block for block in blocks(results) if isinstance(block, DataTable))
+    named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
+    assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
+    for row, run in zip(named[2:], results.where(variant="league-novelty"), strict=True):
+        players = players_of(run)
+        tried = [n for n in players.active[-1].tolist() if players.games[n] >= 20]
+        best = max(tried, key=lambda n: (players.ratings[n], n))
+        assert row["exploration constant c"] == players.values[best, 1]
+        assert (row["games"], row["newest generation"]) == (3 * GENERATION, 3)
+
+
+def test_diversity_is_compared_in_the_first_half_of_the_games(results):
+    statistic = found(results)[NOVELTY_CLAIM]
+    assert statistic.value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
+    alone = results_of(results.where(variant="extended"))
+    assert found(alone)[NOVELTY_CLAIM] == Missing("league by novelty is not studied at this scale")
+    assert not list(blocks(alone))
+
+
+@pytest.mark.parametrize("scale", ["mini", "small", "paper"])
+def test_leagues_and_trees_differ_in_what_they_are_named_for(scale):
+    runs = {
+        run.factors["variant"]: run.settings
+        for run in Connect4Efficiency().design(scale).runs
+        if run.factors["seed"] == 0 and run.part == "training"
+    }
+    assert list(runs) == list(VARIANTS)
+    leagues = [runs[name].model_dump() for name in LEAGUE]
+    fitness = [each["league"].pop("fitness") for each in leagues]
+    assert fitness == ["results", "novelty", "novelty_of_winner"]
+    assert leagues[0] == leagues[1] == leagues[2]
+    trees = [runs[name].model_dump() for name in TREES if name.startswith("big-tree")]
+    assert [each["selfplay"]["schedule"].pop("c") for each in trees] == [10, 3, 30]
+    assert trees[0] == trees[1] == trees[2]
