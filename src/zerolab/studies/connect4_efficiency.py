@@ -12,8 +12,10 @@ from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     BASELINE_PRESET,
     EXTENDED,
+    FEATURES,
     GROWING,
     LEAGUE,
+    SMALL,
     SUPERVISED,
     TRAINING,
     TREES,
@@ -108,6 +110,13 @@ class _Length(NamedTuple):
 
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 700, "paper": 7000}
 """Games per iteration of schedules that play whole games: about as many positions as the others."""
+
+_SMALL: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {"network.blocks": 1, "network.filters": 8, "network.stem_filters": 16},
+    "small": {"network.blocks": 2, "network.filters": 16, "network.stem_filters": 32},
+    "paper": {},
+}
+"""The small network, in proportion to the others."""
 
 _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -217,10 +226,11 @@ def _fitted(scale: Scale) -> Iterator[PlannedRun]:
 def _trained(scale: Scale) -> Iterator[PlannedRun]:
     """Yield the runs that train by self-play."""
     hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
+    small: dict[int, PlannedRun] = {}
     for name in _VARIANTS.get(scale, VARIANTS):
         variant = VARIANTS[name]
         for seed in range(_SEEDS[scale]):
-            yield planned_run(
+            run = planned_run(
                 TRAINING,
                 _BOARD[scale],
                 variant.preset,
@@ -234,7 +244,11 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
                 },
                 seed,
                 positions={"accuracy.positions": hard},
+                source=small[seed] if name == FEATURES else None,
             )
+            if name == SMALL:
+                small[seed] = run
+            yield run
 
 
 def _size(scale: Scale, name: str) -> dict[str, Any]:
@@ -243,6 +257,8 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
         return {"selfplay.episodes": _EPISODES[scale]}
     if name in LEAGUE:
         return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
+    if name == SMALL:
+        return {**_SMALL[scale], "network.head_filters": 1}
     if name in GROWING:
         return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
     return {}

@@ -18,8 +18,10 @@ from zerolab.studies.analyses.efficiency.steps import (
 from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
     EXTENDED,
+    FEATURES,
     GROWING,
     LEAGUE,
+    SMALL,
     TRAINING,
     TREES,
     VARIANTS,
@@ -114,6 +116,15 @@ LEAGUE_PEAK_CLAIM = Claim(
     0.0,
     "below",
 )
+FEATURES_CLAIM = _claim(
+    "features-are-no-cheaper",
+    "A network that also learns what a small one sees reaches no more than the extended version at"
+    " the same cost, even with the small one's training not counted.",
+    "[Clausen2021, section 4]",
+    FEATURES,
+    EXTENDED,
+    "below",
+)
 ABLATIONS: Mapping[str, Claim] = {
     name: _claim(
         f"{name.removeprefix('no-')}-helps",
@@ -133,6 +144,7 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
     "accuracy-growing": ("Networks that grow", (EXTENDED, *GROWING)),
     "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
+    "accuracy-features": ("What a small network sees", (EXTENDED, FEATURES, SMALL)),
     "accuracy-ablation": (
         "Ingredients of the extended version left out in turn",
         (EXTENDED, *ABLATIONS),
@@ -144,6 +156,7 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
     SERVICE_CLAIM: ("service", EXTENDED, 1.0),
     GROWING_CLAIM: ("growing", EXTENDED, _SMALL_SHARE),
+    FEATURES_CLAIM: (FEATURES, EXTENDED, 1.0),
     LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
 }

@@ -45,6 +45,9 @@ GROWING = ("growing", "net2net")
 LEAGUE = ("league", "league-novelty", "league-novelty-winner")
 """By what ratings rest on."""
 
+SMALL, FEATURES = "small", "features"
+"""A small network, and a larger one that learns what it sees."""
+
 VARIANTS: Mapping[str, Variant] = {
     BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
     EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
@@ -71,6 +74,12 @@ VARIANTS: Mapping[str, Variant] = {
     "league-novelty": Variant("league by novelty", changes=lambda _: _league("novelty")),
     "league-novelty-winner": Variant(
         "league by novelty of winners", changes=lambda _: _league("novelty_of_winner")
+    ),
+    SMALL: Variant("small network", "connect4-small"),
+    FEATURES: Variant(
+        "auxiliary features",
+        "connect4-features",
+        published=Published({88: 6.8, 90: 16.0, 91: 27.0}, 91.1),
     ),
     "no-merging": Variant(
         "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
