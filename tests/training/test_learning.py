@@ -18,9 +18,10 @@ from zerolab.training.learner import Learner
 from zerolab.training.settings import LearnSettings
 
 
-def made_learner(heads=("policy", "value"), **settings):
+def made_learner(heads=("policy", "value"), changes=(), **settings):
     game = parse_game("gobang:3x3:3")
-    network = resolve(None, "smoke", [f"network.heads={list(heads)}"]).network
+    changes = [f"network.heads={list(heads)}", "learn.symmetries=none", *changes]
+    network = resolve(None, "smoke", changes).network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 
@@ -65,11 +66,13 @@ def test_every_head_learns():
         4, policies=right, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
         replies=np.concatenate([right[1:3], unknown]),
         action_values=np.concatenate([np.where(right[:2] == 1, 1, np.nan), unknown]),
+        features=[[1, 0, 2], [0, 2, 1], [2, 1, 0], [np.nan] * 3],
     )  # fmt: skip
     window = Window(position.game, Iterations())
     window.add(np.array(states), facts)
-    first = made_learner(HEADS, epochs=1).learn(window, 0, 1).losses
-    last = made_learner(HEADS, epochs=60).learn(window, 0, 1).losses
+    features = ("network.heads.features.width=1",)
+    first = made_learner(HEADS, features, epochs=1).learn(window, 0, 1).losses
+    last = made_learner(HEADS, features, epochs=60).learn(window, 0, 1).losses
     assert list(first) == [*HEADS, "sum", "product", "total"]
     for name in (*HEADS, "total"):
         assert last[name] < 0.6 * first[name], name
