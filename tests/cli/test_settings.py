@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from zerolab.cli.main import main
-from zerolab.cli.settings import all_settings, by_preset, preset_values
+from zerolab.cli.settings import all_settings, by_preset, preset_values, values_in
 from zerolab.core.config import Settings
 from zerolab.core.setting_docs import describe, flattened
 from zerolab.training.configure import resolve
@@ -98,6 +98,13 @@ def test_a_choice_brings_the_settings_of_its_members(capsys):
     assert "search.selection: puct | rave | uct; default puct" in text
     assert "search.selection.c (with puct): number, at least 0; default 1.0" in text
     assert "search.selection.equivalence (with rave)" in text
+
+
+def test_settings_of_a_listed_choice_go_by_its_name():
+    weight = next(each for each in all_settings() if each.key == "network.heads.outcome.weight")
+    given = resolve(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
+    assert dict(flattened(given))[weight.key] == 0.5
+    assert values_in(preset_values(), weight)["connect4-baseline"] == 0.01
 
 
 @pytest.mark.parametrize("pattern", ["learn.epochs", "EPOCHS", "learn.e*s", "*.epochs"])

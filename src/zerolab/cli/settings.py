@@ -95,12 +95,16 @@ def preset_values() -> dict[str, dict[str, Any]]:
 
 
 def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
-    """Return a setting's value in each preset that has it: others have made another choice."""
+    """Return a setting's value in each preset that has it: others have made another choice.
+
+    A member of a list of choices has its name in the keys of its settings.
+    """
     parent = setting.key.rpartition(".")[0]
     return {
         name: values[setting.key]
         for name, values in presets.items()
-        if setting.key in values and (not setting.choice or values[parent] == setting.choice)
+        if setting.key in values
+        and (not setting.choice or values.get(parent, setting.choice) == setting.choice)
     }
 
 

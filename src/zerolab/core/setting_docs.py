@@ -63,7 +63,8 @@ def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Set
         if listed:
             yield _listing(key, choice, field, text, listed)
             for kind in listed:
-                yield from _described(kind, f"{key}.", kind.model_fields["name"].default)
+                listed_name = kind.model_fields["name"].default
+                yield from _described(kind, f"{key}.{listed_name}.", listed_name)
         elif not models:
             yield _setting(key, choice, field, text)
         elif issubclass(models[0], Choice):
@@ -77,11 +78,13 @@ def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Set
 def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys and values of nested tables; a choice's key gives its name.
 
-    That of a list of choices gives their names.
+    That of a list of choices gives their names; each of them has its settings below its own name.
     """
     for name, value in table.items():
         if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
             yield prefix + name, tuple(each["name"] for each in value)
+            for each in value:
+                yield from flattened(each, f"{prefix}{name}.{each['name']}.")
         elif isinstance(value, Mapping):
             if "name" in value:
                 yield prefix + name, value["name"]
