@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/demo
-WORKERS ?= 2
+WORKERS ?= 3
 BIN := $(VENV)/bin
 
 .PHONY: train test check bench docs grhino clean
@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
 
-# Each file's tests stay in one process, and share what is costly to set up.
+# Each file's tests stay in one process, and share what is costly to set up. Some wait for other
+# processes: with more workers than cores, the cores stay busy.
 test: check
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
