@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from zerolab.core.config import validate
+from zerolab.studies.analyses.efficiency import training
 from zerolab.studies.analyses.efficiency.reference import MeasuredMoves
 from zerolab.studies.analyses.efficiency.steps import Step, accuracy_at, cost_to_reach, peak
 from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
+from zerolab.studies.claims import Missing
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
+from zerolab.studies.design import Design
 from zerolab.studies.interface import SCALES
+from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.costs.moves import move_kind
 from zerolab.training.settings import TrainSettings
 
@@ -43,6 +47,54 @@ def test_the_noise_of_frequent_measurements_is_no_advantage():
         return np.mean(found)
 
     assert abs(highest(24) - highest(12)) < 0.01
+
+
+# Accuracies, less noise of a seed, at costs of 0 to 10, with straight lines between them; what
+# grows is ahead for a quarter of that, and the baseline goes on for longer.
+MADE_UP = {
+    "extended": ((0.1, 0.50), (10.0, 0.90)),
+    "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
+    "growing": ((0.1, 0.60), (10.0, 0.82)),
+    "league": ((0.1, 0.50), (10.0, 0.90)),
+    "no-merging": ((0.1, 0.50), (10.0, 0.88)),
+}
+
+
+def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(monkeypatch, tmp_path):
+    def made_up(run, times):
+        noise = 0.01 * run.factors["seed"]
+        return [Step(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]]
+
+    monkeypatch.setattr(training, "steps", made_up)
+    monkeypatch.setattr(training, "measured_moves", lambda results: MeasuredMoves({}))
+    planned = [
+        run
+        for run in Connect4Efficiency().design("mini").runs
+        if run.part == "training" and run.factors["variant"] in MADE_UP
+    ]
+    every = [TrainedRun(run, tmp_path, []) for run in planned]
+    found = training.found(Results("mini", Design(planned), every, {}))
+
+    def at(variant, cost):
+        """Accuracy over the last fifth of a cost, on a line: that at nine tenths of it."""
+        (first, low), (last, high) = MADE_UP[variant][:2]
+        return low + (high - low) * (0.9 * cost - first) / (last - first)
+
+    expected = {
+        training.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
+        training.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
+        training.LEAGUE_CLAIM: 0.0,
+        training.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
+        # Of the baseline, the last fifth of 20 is on its second line.
+        training.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
+        training.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
+        training.LEAGUE_PEAK_CLAIM: 0.0,
+    }
+    for claim, value in expected.items():
+        assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
+    assert isinstance(found[training.SERVICE_CLAIM], Missing)
+    unfinished = training.found(Results("mini", Design(planned), every[1:], {}))
+    assert all(isinstance(each, Missing) for each in unfinished.values())
 
 
 def test_every_network_of_the_study_is_measured_once():
