@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/demo
-WORKERS ?= 3
+WORKERS ?= 4
 BIN := $(VENV)/bin
 
 .PHONY: train test check bench docs grhino clean

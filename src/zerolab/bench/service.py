@@ -15,7 +15,7 @@ from zerolab.search.settings import SearchSettings
 
 _GAME = "connect_four:6x7"
 _NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
-_GAMES = 512
+_GAMES = 1024
 _AT_ONCE = 128  # far fewer than games: then a slot that is done has another position to search
 _SEARCH = SearchSettings(simulations=32, reuse_tree=False)
 _STARTS = (("random-starts", 24), ("one-start", 0))
