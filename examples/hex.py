@@ -75,6 +75,8 @@ class HexRules(SquareRules):
 class HexEncoding(SquareEncoding):
     """Plane 0 shows the stones, plane 1 the edges that the mover joins."""
 
+    plane_names = ("pieces", "edges to join")
+
     @staticmethod
     def planes(game):
         return 2

@@ -182,6 +182,16 @@ class PlanesNotMirrored(SquareEncoding):
         return SquareEncoding.transform_cell(game, symmetry, action)
 
 
+@_broken("check_action_layout")
+class CellsTakenForColumns(SquareEncoding):
+    actions_over = "columns"
+
+
+@_broken("check_plane_names")
+class NameWithoutAPlane(SquareEncoding):
+    plane_names = ("pieces", "edges")
+
+
 @_broken("check_symmetries_invert")
 class TransformForgetsAPlayer(SquareEncoding):
     @staticmethod

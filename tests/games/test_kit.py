@@ -33,6 +33,8 @@ BROKEN = {
     "NotAGroup": "symmetry 1, then 2, is no symmetry of the game",
     "PolicyNotMirrored": "action 0, then symmetry 1, is not the same in reverse order",
     "PlanesNotMirrored": "are not those permuted by transform_cell",
+    "CellsTakenForColumns": "does not move actions as it moves the columns",
+    "NameWithoutAPlane": "2 names of 1 planes",
     "TransformForgetsAPlayer": "does not undo symmetry",
     "IllegalRandomAction": "which are not legal",
     "LopsidedRandomAction": "random_action is not uniform",

@@ -161,7 +161,8 @@ def test_a_network_can_learn_eight_positions_by_heart(settings, game):
     [
         (
             {"name": "resnat"},
-            'network.name = "resnat": expected one of conv, resnet; did you mean "resnet"?',
+            'network.name = "resnat": expected one of conv, fully_convolutional, resnet; did you'
+            ' mean "resnet"?',
         ),
         (
             {"name": "resnet", "filter": 3},

@@ -50,13 +50,14 @@ def planes(count=16):
     kernel=st.sampled_from((1, 3)),
     stem=st.sampled_from((None, 1, 5)),
     hidden=st.sampled_from((0, 5)),
+    architecture=st.sampled_from(("resnet", "fully_convolutional")),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=20, deadline=None)
 def test_a_widened_network_computes_the_same(
-    blocks, filters, factor, ratio, kernel, stem, hidden, seed
+    blocks, filters, factor, ratio, kernel, stem, hidden, architecture, seed
 ):
-    narrow = NETWORKS["resnet"](
+    narrow = NETWORKS[architecture](
         blocks=blocks, filters=filters, squeeze_excite=ratio, head_kernel=kernel, head_filters=3,
         hidden=hidden, heads=HEADS, stem_filters=stem,
     )  # fmt: skip
@@ -115,7 +116,9 @@ def test_numbers_of_parameters_by_hand():
 
 
 def test_what_cannot_grow_is_refused():
-    with pytest.raises(UserError, match='"conv" does not grow: expected "resnet"'):
+    with pytest.raises(
+        UserError, match='"conv" does not grow: expected "fully_convolutional" or "resnet"'
+    ):
         GROWTHS["net2net"](after=(1,)).network(NETWORKS["conv"](), 2)
     with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):
         GROWTHS["net2net"](after=(1, 2)).network(NETWORKS["resnet"](filters=2048), 3)

@@ -41,13 +41,15 @@ def measure_learning(rounds: int) -> Iterator[Measurement]:
     """Measure an epoch of every workload and game."""
     for title, settings, size, batches in WORKLOADS:
         for name in GAMES:
-            subject = _Learning(name, settings, size, batches)
+            subject = Learning(name, settings, size, batches)
             rate, best = in_turns(subject.learn, subject.bare_loop, rounds)
             label = f"learn/{title}/{name}"
             yield Measurement(label, "samples/s", rate, best, "a bare loop on ready tensors")
 
 
-class _Learning:
+class Learning:
+    """One epoch of learning after another, on examples of games played without a network."""
+
     def __init__(self, name: str, settings: dict[str, Any], size: int, batches: int) -> None:
         torch.set_num_threads(available_cores())
         game = parse_game(name)

@@ -26,6 +26,7 @@ SUITES = {
     "warm-start": "warm_start.measure_warm_start",
     "replay": "replay.measure_replay",
     "learn": "learning.measure_learning",
+    "heads": "heads.measure_heads",
     "train": "training.measure_training",
     "tournament": "tournament.measure_tournament",
     "league": "league.measure_league",

@@ -174,6 +174,8 @@ class ConnectFourRules(Rules):
 class ConnectFourEncoding(Encoding):
     """One plane of pieces, and one mirror."""
 
+    actions_over = "columns"
+
     @staticmethod
     def planes(game):
         return 1

@@ -42,7 +42,11 @@ class PlaneReader(nn.Module):
 
     def features(self, planes: Tensor) -> Tensor:
         """Return the activations of the convolution, [N, filters * cells]: what the head reads."""
-        return torch.relu(self.reduce(planes)).flatten(1)
+        return self.reduced(planes).flatten(1)
+
+    def reduced(self, planes: Tensor) -> Tensor:
+        """Return the activations of the convolution, [N, filters, rows, columns]."""
+        return torch.relu(self.reduce(planes))
 
 
 class Network(nn.Module):

@@ -28,10 +28,11 @@ _LEAST, _MOST = 0.5, 1.5
 """Bounds of the random numbers that are in proportion to the shares."""
 
 
-def widened_resnet(fresh: Arrays, former: Arrays, random: np.random.Generator) -> Arrays:
+def widened_residual(fresh: Arrays, former: Arrays, random: np.random.Generator) -> Arrays:
     """Return the weights of a residual network as wide as `fresh` that computes what `former` does.
 
-    Both are weights of `networks.architectures.resnet`, by name; all but filters has to be equal.
+    Both are weights of networks with the trunk of `networks.residual`, by name; all but filters has
+    to be equal.
     """
     wide = _Widening(fresh, former, random)
     first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM

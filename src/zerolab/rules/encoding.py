@@ -6,6 +6,8 @@ rest a game has the identity as its only symmetry.
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ from zerolab.core.memory import copy_row
 from zerolab.rules.interface import Game, State
 
 ENCODINGS = CompiledInterface("game")
+
+Places = Literal["cells", "columns", "rows"]
 
 
 @ENCODINGS.function
@@ -58,6 +62,16 @@ def transform_action(game: Game, symmetry: int, action: int) -> int:
 
 class Encoding:
     """Base of a game's encoding: no symmetry but the identity."""
+
+    actions_over: ClassVar[Places | None] = None
+    """What the first actions stand for: the cells of the board in their order, its columns or its
+    rows. Actions beyond them, such as passing, take place nowhere. None for a game whose actions
+    lie in no such way; fully convolutional networks need one that does (docs/transfer.md)."""
+
+    plane_names: ClassVar[tuple[str, ...]] = ("pieces",)
+    """What the first planes show, each by a name of its own: planes of two games that have the same
+    name mean the same, and a network can take the one for the other. Planes without a name mean
+    something else in every game."""
 
     @staticmethod
     def symmetries(game):

@@ -28,7 +28,8 @@ play      `interface.Rules`     words, actions,        check, random_action, pla
                                 start, legal, apply,
                                 outcome
 encoding  `encoding.Encoding`   planes, encode         symmetries, transform, transform_cell,
-                                                       transform_action
+                                                       transform_action; actions_over,
+                                                       plane_names
 notation  `notation.Notation`   nothing                action_name, parse_action, column_label,
                                                        board, draw
 hints     `hints.SolverHints`   nothing                empties, score, score_bounds,

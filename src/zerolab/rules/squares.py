@@ -49,6 +49,8 @@ class SquareRules(Rules):
 class SquareEncoding(Encoding):
     """One plane of pieces, and the symmetries of a square or another rectangle."""
 
+    actions_over = "cells"
+
     @staticmethod
     def planes(game):
         return 1

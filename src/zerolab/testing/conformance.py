@@ -18,6 +18,7 @@ from zerolab.testing.laws import (
     check_registration,
     check_start,
 )
+from zerolab.testing.layouts import check_action_layout, check_plane_names
 from zerolab.testing.scores import check_empties, check_longest, check_scores, check_solver_moves
 from zerolab.testing.symmetry import (
     check_symmetric_positions,
@@ -39,6 +40,8 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_symmetry_tables,
     check_symmetric_positions,
     check_symmetries_invert,
+    check_action_layout,
+    check_plane_names,
     check_random_action,
     check_playout,
     check_playout_mean,

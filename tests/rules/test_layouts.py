@@ -1,0 +1,43 @@
+"""Where actions take place, as the games say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.encoding import ENCODINGS
+from zerolab.rules.layouts import ActionLayout, action_layout, plane_names
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("othello:6x8", ActionLayout("cells", 48, 1)),
+        ("gobang:6x6", ActionLayout("cells", 36, 0)),
+        ("hex:3x4", ActionLayout("cells", 12, 0)),
+        ("connect_four:6x7", ActionLayout("columns", 7, 0)),
+    ],
+)
+def test_games_say_where_their_actions_take_place(name, expected):
+    assert action_layout(parse_game(name)) == expected
+
+
+def test_planes_have_names():
+    assert plane_names(parse_game("othello:6x6")) == ("pieces",)
+    assert plane_names(parse_game("hex:5x5")) == ("pieces", "edges to join")
+
+
+@pytest.mark.parametrize(
+    ("over", "complaint"),
+    [
+        (None, "actions_over = None does not say where"),
+        ("cell", 'actions_over = "cell" does not say where'),
+        ("cells", 'actions_over = "cells" needs 42 actions on a board of 6x7'),
+    ],
+)
+def test_games_that_do_not_say_it_or_not_rightly_are_refused(monkeypatch, over, complaint):
+    game = parse_game("connect_four:6x7")
+    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", over)
+    with pytest.raises(UserError, match=complaint):
+        action_layout(game)
