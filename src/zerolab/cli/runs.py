@@ -15,7 +15,7 @@ from zerolab.store.listing import find_runs, summarise
 
 
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
-    """List runs: game, preset, iteration, status and training Elo.
+    """List runs: game, preset, iteration, status, training Elo, and what they started from.
 
     Example: zerolab runs runs --json
 
@@ -33,9 +33,14 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
         print("no runs here; start one with: zerolab train")
         return
     table = Table("run", "game", "preset", "iteration", "status", "Elo", box=None)
+    if any(each.source for each in summaries):
+        table.add_column("started from")
     for each in summaries:
         iteration = f"{each.iteration}/{each.iterations} {each.stage}"
-        table.add_row(each.path, each.game, each.preset, iteration, each.status, f"{each.elo:+.0f}")
+        elo = f"{each.elo:+.0f}"
+        table.add_row(
+            each.path, each.game, each.preset, iteration, each.status, elo, each.source or None
+        )
     table_console().print(table)
 
 

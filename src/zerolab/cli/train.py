@@ -6,12 +6,13 @@ import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
+from zerolab.core.errors import UserError
 from zerolab.training.presets import preset_name
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "mini"
 
+Transfer = Literal["trunk", "frozen", "heads", "all", "channels"]
+
 _MAXRSS_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
@@ -29,9 +32,11 @@ def train(
     *,
     preset: str | None = None,
     run: Path | None = None,
+    from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
+    transfer: Transfer | None = None,
     set: Assignments = (),
 ) -> None:
-    """Train an agent from scratch, or resume a run that was stopped.
+    """Train an agent, or resume a run that was stopped.
 
     Every finished stage is saved. A run that was killed or stopped is resumed by naming it again,
     and ends as if it had never been stopped. TensorBoard can watch it from the start.
@@ -40,6 +45,7 @@ def train(
       zerolab train connect_four:6x7 --preset mini --run runs/demo
       zerolab train othello:6x6 --preset small --set search.simulations=50 --set seed=3
       zerolab train gobang:6x6 --set warm_start.variant=wrora --run runs/warm
+      zerolab train connect_four:6x7 --from runs/othello@40 --transfer trunk
       zerolab train --run runs/demo
       zerolab train --run runs/demo --set iterations=40
 
@@ -50,6 +56,11 @@ def train(
         game: What to learn, such as othello:6x6; the preset's own game by default.
         preset: The settings to start from, or a file that ends in .toml; mini by default.
         run: The folder of the run, runs/GAME-PRESET by default.
+        from_: A network to start from, of another run; its architecture is taken, too. By default,
+            a run starts untrained.
+        transfer: What is taken of it: its trunk (the default), which is kept as it is where it is
+            frozen; its heads; all weights; or all, with channels matched by what they mean
+            (docs/transfer.md).
         set: A setting to change, such as learn.epochs=5; may be repeated.
     """
     from zerolab.cli.output import Console
@@ -57,7 +68,8 @@ def train(
     from zerolab.training.configure import resolve
     from zerolab.training.trainer import check_inputs
 
-    folder = run or _default_folder(game, preset)
+    set = (*_starting(from_, transfer), *set)
+    folder = run or _default_folder(game, preset, from_)
     console = Console()
     if is_run(folder):
         opened, settings = _resume(folder, game, preset, set)
@@ -69,11 +81,23 @@ def train(
     train_run(console, opened, settings)
 
 
-def _default_folder(game: str | None, preset: str | None) -> Path:
+def _starting(source: str | None, transfer: Transfer | None) -> list[str]:
+    """Return the assignments that ``--from`` and ``--transfer`` are short for."""
+    if source is None:
+        if transfer is not None:
+            raise UserError(f"--transfer {transfer} needs a network to start from: expected --from")
+        return []
+    frozen = ["learn.frozen=trunk"] if transfer == "frozen" else []
+    taken = "trunk" if transfer in (None, "frozen") else transfer
+    return [f"start.source={source}", f"start.transfer={taken}", *frozen]
+
+
+def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
     from zerolab.training.configure import resolve
 
     settings = resolve(game, preset or DEFAULT_PRESET)
-    return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}"
+    origin = "" if source is None else f"-from-{Path(source).name}"
+    return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 
 
 def _resume(

@@ -7,7 +7,7 @@ only `network` imports what it builds with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ _ALWAYS_READ: tuple[Answer, ...] = ("priors", "values")
 
 class NetworkSettings(Choice):
     """The settings of one architecture; `name` says which."""
+
+    any_size: ClassVar[bool] = False
+    """Whether the weights are the same for boards of all sizes."""
 
     heads: choices_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
     """What the network predicts, such as ["policy", {name = "outcome", weight = 0.01}]. A setting

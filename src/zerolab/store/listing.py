@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.store.checks import reading
@@ -23,6 +23,8 @@ class RunSummary(NamedTuple):
     status: str
     """running, stopped, finished, or damaged with the reason."""
     elo: float
+    source: str = ""
+    """The network that it started from, such as runs/demo@12; empty for an untrained one."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
@@ -49,5 +51,14 @@ def summarise(path: Path) -> RunSummary:
     game, preset = str(config.get("game", "")), str(config.get("preset", ""))
     iteration = min(progress.iteration, iterations)
     return RunSummary(
-        str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo
-    )
+        str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo,
+        _source(config.get("start")),
+    )  # fmt: skip
+
+
+def _source(start: Any) -> str:
+    """Return the network that a run started from, by what its settings say."""
+    if not isinstance(start, Mapping):
+        return ""
+    source, iteration = str(start.get("source", "")), start.get("iteration")
+    return source if "@" in source or iteration is None else f"{source}@{iteration}"

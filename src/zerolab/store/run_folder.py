@@ -226,6 +226,10 @@ class RunFolder:
         """Return what identifies the weights of an iteration's network."""
         return read_digest(self.weights_path(iteration), WEIGHTS)
 
+    def has_optimizer(self, iteration: int) -> bool:
+        """Return whether the optimiser's state of an iteration is kept: former ones are not."""
+        return self._optimizer_path(iteration).is_file()
+
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser's state that belongs to an iteration's network."""
         path = self._optimizer_path(iteration)

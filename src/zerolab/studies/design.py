@@ -20,12 +20,13 @@ from zerolab.store.folder import flat
 from zerolab.training.configure import as_assignments, resolve
 from zerolab.training.features import features_width
 from zerolab.training.settings import TrainSettings
+from zerolab.training.transfer.settings import FOUND
 
 Level = str | int | float
 """What a factor is set to in a run."""
 
 _KEY_LENGTH = 16
-_LATER = {"growth.name": "none"}
+_LATER = {"growth.name": "none", "learn.frozen": "none"}
 """Settings that came after studies had been run, with the values that change nothing."""
 
 _FEATURES = "network.heads.features"
@@ -117,6 +118,8 @@ def run_key(settings: TrainSettings) -> str:
     }
     del known["selfplay.threads"]
     known["supervised.digest"] = ""
+    for found in FOUND:
+        known.pop(f"start.{found}", None)
     known["network.heads"] = [
         each.model_dump(mode="json", exclude=set(each.found)) for each in settings.network.heads
     ]

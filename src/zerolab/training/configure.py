@@ -13,6 +13,8 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.presets import read_preset
 from zerolab.training.settings import TrainSettings
+from zerolab.training.sources import source_network
+from zerolab.training.transfer.settings import FOUND, START, StartSettings
 
 _BOARDS = "boards"
 _ALTERNATIVES = (["learn", "epochs"], ["learn", "reuse"])
@@ -36,8 +38,21 @@ def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> T
     _merge(data, _for_board(boards, data.get("game")))
     _drop_alternatives(data, [path for path, _ in assigned])
     for path, value in assigned:
+        if path[0] == "start":
+            assign(data, path, value)
+    _take_network(data, [path for path, _ in assigned])
+    for path, value in assigned:
         assign(data, path, value)
     return validate(TrainSettings, data)
+
+
+def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
+    """Let a run that starts from another have its network, unless assignments name one."""
+    start = data.get("start")
+    source = start.get("source") if isinstance(start, Mapping) else None
+    is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
+    if isinstance(source, str) and source and not is_named:
+        data["network"] = source_network(START, source).model_dump()
 
 
 def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
@@ -97,7 +112,7 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
 
 
 def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings whose heads say what the run's have found out, where they are the same.
+    """Return settings that say what the run's have found out, where they are the same.
 
     So a command that began a run can be given again.
     """
@@ -113,7 +128,16 @@ def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings
 
     heads = tuple(map(completed, wanted.network.heads))
     network = wanted.network.model_copy(update={"heads": heads})
-    return wanted.model_copy(update={"network": network})
+    return wanted.model_copy(update={"network": network, "start": _found(wanted, saved)})
+
+
+def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
+    """Return what is wanted of the start, with what was found out where it is the run's."""
+    if wanted.start is None or saved.start is None:
+        return wanted.start
+    known = {name: getattr(saved.start, name) for name in FOUND}
+    full = wanted.start.model_copy(update=known)
+    return full if full == saved.start else wanted.start
 
 
 def saved_settings(run: RunFolder) -> TrainSettings:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.kinds.run import find_network
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.threads import available_cores
@@ -23,12 +22,12 @@ from zerolab.networks.heads.features import FeaturesHead
 from zerolab.networks.threads import torch_threads
 from zerolab.networks.weights import load_weights
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.agent_names import canonical_folder
 from zerolab.store.examples import Examples
 from zerolab.store.networks import StoredNetwork, read_network
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.facts import later_features
 from zerolab.training.settings import TrainSettings
+from zerolab.training.sources import named_network, require_digest
 
 _KEY = "network.heads.features"
 
@@ -96,11 +95,7 @@ def find_source(settings: TrainSettings, run: RunFolder | None = None) -> Featur
             f"{_KEY}.source = {quoted(head.source)} plays {stored.game}: expected a network of"
             f" {settings.game}"
         )
-    if head.digest not in ("", stored.digest):
-        raise UserError(
-            f"{path} has the digest {stored.digest}, not {head.digest}: expected the network that"
-            " this run has begun with"
-        )
+    require_digest(path, stored, head.digest)
     try:
         return FeatureSource(stored, head.plies)
     except UserError as error:
@@ -114,16 +109,8 @@ def _named(head: FeaturesHead, run: RunFolder | None) -> Path:
             f"{_KEY}.source is missing: expected a trained network of the same game, as in"
             f" {_KEY}.source=runs/small or {_KEY}.source=runs/small@12"
         )
-    try:
-        source, number = find_network(head.source)
-    except UserError as error:
-        raise UserError(f"{_KEY}.source = {quoted(head.source)}: {error}") from None
-    if run is not None and canonical_folder(source.path) == canonical_folder(run.path):
-        raise UserError(
-            f"{_KEY}.source = {quoted(head.source)} is the run itself: expected a network that was"
-            " trained before"
-        )
-    return source.weights_path(number)
+    source, iteration = named_network(f"{_KEY}.source", head.source, run)
+    return source.weights_path(iteration)
 
 
 def identified(settings: TrainSettings, source: FeatureSource | None) -> TrainSettings:

@@ -54,14 +54,17 @@ class Learner:
         self.device = device
         self.precision = best_precision(device)
         self._autocast = self.precision == torch.bfloat16
-        parameters = self.network.parameters()
+        self._is_frozen = settings.frozen == "trunk"
+        self.network.trunk.requires_grad_(not self._is_frozen)
+        parameters = [each for each in self.network.parameters() if each.requires_grad]
         self.optimizer = settings.optimizer.optimizer(parameters, settings.learning_rate)
         self._average = WeightAverage(network, settings.average) if settings.average else None
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases that are learnt."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
+        parameters = self.network.parameters()
+        return sum(each.numel() for each in parameters if each.requires_grad)
 
     @property
     def columns(self) -> frozenset[Column]:
@@ -89,6 +92,8 @@ class Learner:
         random = streams.generator(seed, iteration, streams.LEARNING)
         steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
+        if self._is_frozen:
+            self.network.trunk.eval()  # or batch norms would learn from what they see
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))

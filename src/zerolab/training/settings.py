@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -26,6 +26,7 @@ from zerolab.training.optimizers import OPTIMIZERS
 from zerolab.training.schedules import RATE_SCHEDULES
 from zerolab.training.stopping import STOP_RULES
 from zerolab.training.supervised.settings import TARGETS, SupervisedSettings
+from zerolab.training.transfer.settings import StartSettings
 from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
 
 
@@ -76,6 +77,10 @@ class LearnSettings(Settings):
     schedule: choice_among(RATE_SCHEDULES) = Field(default_factory=RATE_SCHEDULES["constant"])  # type: ignore[valid-type]
     """How learning rate and momentum change over the run. [Wang2019], [Wang2020a], [Wang2020b],
     [Hongcharoen2018]: constant; [Clausen2021]: steps, extended: cycle."""
+
+    frozen: Literal["none", "trunk"] = "none"
+    """What keeps its weights: with the trunk, only the heads learn. [Hongcharoen2018], (b):
+    trunk."""
 
     clip_norm: float = Field(default=0.0, ge=0)
     """Norm of all gradients of a step together that they are scaled down to where it is larger
@@ -211,6 +216,8 @@ class TrainSettings(Settings):
     """How the first iterations of self-play are searched."""
     network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
+    start: StartSettings | None = None
+    """What network 0 is made of in place of random weights. Its keys need `start.source`."""
     growth: choice_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     """How the network grows: after some iterations, what these settings say of it is multiplied.
     [Clausen2021], growing network: reinitialise."""
@@ -345,6 +352,22 @@ class TrainSettings(Settings):
             raise ValueError(
                 f"learn.loss = {quoted(self.learn.loss.name)} uses the head {quoted(missing[0])}:"
                 f" expected it in network.heads, which has {names}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _frozen_leaves_something(self) -> TrainSettings:
+        if self.learn.frozen == "none":
+            return self
+        if self.growth.last is not None:
+            raise ValueError(
+                f"learn.frozen = {quoted(self.learn.frozen)} keeps what growth ="
+                f" {quoted(self.growth.name)} replaces: expected one of them"
+            )
+        if not any(head.weight for head in self.network.heads):
+            raise ValueError(
+                f"learn.frozen = {quoted(self.learn.frozen)} leaves nothing to train: expected a"
+                " head with a weight above 0"
             )
         return self
 

@@ -31,6 +31,7 @@ from zerolab.training.stages.accuracy import solved_positions
 from zerolab.training.stopping import StopRule
 from zerolab.training.supervised.labels import check_heads, read_split, solved_window
 from zerolab.training.tensorboard import EventFile
+from zerolab.training.transfer.start import find_start
 
 
 class Trainer:
@@ -91,12 +92,11 @@ class Trainer:
         raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {known}")
 
     def _prepare(self) -> None:
-        """Save the untrained network as number 0, or load what earlier stages saved."""
+        """Save network 0, or load what earlier stages saved."""
         context, run = self.context, self.context.run
         context.progress = run.progress
         if run.progress == RunProgress():
-            context.update(stage=self.stages[0].name)
-            context.save_network(0)
+            self._begin()
         if context.source is not None:
             run.keep_source(context.source.stored.content)
         run.prune()
@@ -109,6 +109,20 @@ class Trainer:
             run.save_config(context.settings.model_dump())
         if self._next_stage() is FINAL and not self._is_over():
             context.update(stage=self.stages[0].name, finished=False)
+            run.commit(context.progress, [])
+
+    def _begin(self) -> None:
+        """Save network 0: an untrained one, or what the run starts from, which may go from then."""
+        context, run = self.context, self.context.run
+        context.update(stage=self.stages[0].name)
+        start = find_start(context.settings, run)
+        if start is not None:
+            context.settings = context.settings.model_copy(update={"start": start.settings})
+            run.save_config(context.settings.model_dump())
+            context.learner.load(start.taken.weights, start.optimizer)
+            context.reporter.message(start.describe())
+        context.save_network(0)
+        if start is not None:
             run.commit(context.progress, [])
 
     def _fill_window(self) -> None:
@@ -175,4 +189,5 @@ def check_inputs(settings: TrainSettings) -> None:
     if split := read_split(settings.supervised, game):
         check_heads(settings.network, split.training)
     find_source(settings)
+    find_start(settings)
     check_baselines(settings, game)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,8 @@ class FullyConvolutionalSettings(ResidualSettings):
     """A stem, residual blocks, and heads that read planes of any size [Soemers2023]."""
 
     name: Literal["fully_convolutional"] = "fully_convolutional"
+
+    any_size: ClassVar[bool] = True
 
     head_filters: int = Field(default=16, ge=1, le=4096)
     """Filters of the heads' convolutions."""
