@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from zerolab.core import threads
-from zerolab.core.threads import available_cores, in_parts
+from zerolab.core.threads import available_cores, in_parts, on_one_core
 
 
 @pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
@@ -76,3 +76,15 @@ def test_systems_without_affinity_or_control_groups_use_all_cores(machine, monke
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
     assert available_cores() == 12
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind threads")
+def test_on_one_core_threads_have_one_core():
+    before, found = os.sched_getaffinity(0), []
+    with on_one_core():
+        thread = threading.Thread(target=lambda: found.append(available_cores()))
+        thread.start()
+        thread.join()
+        assert available_cores() == 1
+    assert found == [1]
+    assert os.sched_getaffinity(0) == before

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from league.evolving import OPTIMUM, distance, without_games
 from zerolab.core import streams
@@ -56,6 +57,15 @@ def test_mutants_stay_in_their_range(place, sigma, number):
     moved, changed = mutant(np.array([-14 + 15 * place]), np.array([sigma]), settings, number)
     assert -14 <= moved[0] <= 1
     assert changed[0] >= 0
+
+
+def test_where_mutants_leave_their_range_they_come_back_with_equal_chances_everywhere():
+    """Kolmogorov and Smirnov's test, of 2,000 mutants that go around the ring many times."""
+    settings = LeagueSettings(game="none", parameters=("threshold",))
+    moved = [mutant(np.array([0.9]), np.array([400.0]), settings, n)[0][0] for n in range(2000)]
+    assert stats.kstest(np.array(moved), stats.uniform(-14, 15).cdf).pvalue > 0.001
+    near = [mutant(np.array([0.9]), np.array([0.5]), settings, n)[0][0] for n in range(200)]
+    assert min(near) < -13  # from the upper end to the lower one
 
 
 def test_the_best_multiply_and_the_best_are_active():

@@ -14,6 +14,7 @@ from zerolab.studies.claims import Missing
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.design import Design
 from zerolab.studies.interface import SCALES
+from zerolab.studies.report.document import DataTable, Picture
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.costs.moves import move_kind
 from zerolab.training.settings import TrainSettings
@@ -46,7 +47,7 @@ def test_the_noise_of_frequent_measurements_is_no_advantage():
             found.append(peak(run))
         return np.mean(found)
 
-    assert abs(highest(24) - highest(12)) < 0.01
+    assert abs(highest(24) - highest(12)) < 0.004  # 0.007 without smoothing
 
 
 # Accuracies, less noise of a seed, at costs of 0 to 10, with straight lines between them; what
@@ -55,46 +56,71 @@ MADE_UP = {
     "extended": ((0.1, 0.50), (10.0, 0.90)),
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
     "growing": ((0.1, 0.60), (10.0, 0.82)),
-    "league": ((0.1, 0.50), (10.0, 0.90)),
+    "league": ((0.1, 0.50), (10.0, 0.87)),
     "no-merging": ((0.1, 0.50), (10.0, 0.88)),
 }
 
 
-def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(monkeypatch, tmp_path):
-    def made_up(run, times):
-        noise = 0.01 * run.factors["seed"]
+def at(variant, cost):
+    """Return the accuracy over the last fifth of a cost, on a line: that at nine tenths of it."""
+    (first, low), (last, high) = MADE_UP[variant][:2]
+    return low + (high - low) * (0.9 * cost - first) / (last - first)
+
+
+@pytest.fixture
+def made_up(monkeypatch, tmp_path):
+    """Finished runs with those accuracies, of three seeds, and their plans."""
+
+    def steps(run, times):
+        noise = 0.1 * run.factors["seed"]
         return [Step(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]]
 
-    monkeypatch.setattr(training, "steps", made_up)
+    monkeypatch.setattr(training, "steps", steps)
     monkeypatch.setattr(training, "measured_moves", lambda results: MeasuredMoves({}))
     planned = [
         run
         for run in Connect4Efficiency().design("mini").runs
         if run.part == "training" and run.factors["variant"] in MADE_UP
     ]
-    every = [TrainedRun(run, tmp_path, []) for run in planned]
-    found = training.found(Results("mini", Design(planned), every, {}))
+    return [TrainedRun(run, tmp_path, []) for run in planned], Design(planned)
 
-    def at(variant, cost):
-        """Accuracy over the last fifth of a cost, on a line: that at nine tenths of it."""
-        (first, low), (last, high) = MADE_UP[variant][:2]
-        return low + (high - low) * (0.9 * cost - first) / (last - first)
+
+def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
+    every, design = made_up
+    results = Results("mini", design, every, {})
+    found = training.found(results, training.measured(results))
 
     expected = {
         training.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
         training.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
-        training.LEAGUE_CLAIM: 0.0,
+        training.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
         training.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
         training.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
         training.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
-        training.LEAGUE_PEAK_CLAIM: 0.0,
+        training.LEAGUE_PEAK_CLAIM: at("league", 10) - at("extended", 10),
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
     assert isinstance(found[training.SERVICE_CLAIM], Missing)
-    unfinished = training.found(Results("mini", Design(planned), every[1:], {}))
+    unfinished = training.found(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, Missing) for each in unfinished.values())
+
+
+def test_of_an_unfinished_study_runs_of_equal_seeds_are_compared(made_up):
+    """One seed lacks here and another one there: the accuracies of seeds are far apart."""
+    every, design = made_up
+    missing = {("extended", 2), ("no-merging", 0), ("baseline", 1)}
+    done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
+    results = Results("mini", design, done, {})
+    runs = training.measured(results)
+    assert list(runs["extended"]) == [0, 1]
+    effect = training._difference(runs["extended"], runs["no-merging"])
+    assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-9)
+    shown = {type(block) for block in training.blocks(results, runs)}
+    assert {Picture, DataTable} <= shown
+    one, other = {0: RUN}, {1: RUN}
+    assert isinstance(training._difference(one, other), Missing)
 
 
 def test_every_network_of_the_study_is_measured_once():
@@ -134,7 +160,7 @@ def test_what_is_left_out_is_the_only_difference(scale):
         if variant.is_ablation and name in runs:
             other = runs[name].model_dump()
             groups = [key for key in whole if whole[key] != other[key]]
-            assert groups in (["learn"], ["network"]), name
+            assert groups in (["learn"], ["network"], ["selfplay"]), name
             (group,) = groups
             differing = [key for key in whole[group] if whole[group][key] != other[group][key]]
             assert len(differing) == 1, name

@@ -10,7 +10,13 @@ from zerolab.league.players import pairs
 from zerolab.league.playing import player_name
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.analyses.efficiency.leagues import NOVELTY_CLAIM, blocks, found
+from zerolab.studies.analyses.efficiency.diverse import measured
+from zerolab.studies.analyses.efficiency.leagues import (
+    LATE_NOVELTY_CLAIM,
+    NOVELTY_CLAIM,
+    blocks,
+    found,
+)
 from zerolab.studies.analyses.efficiency.variants import LEAGUE, TREES, VARIANTS
 from zerolab.studies.claims import Missing
 from zerolab.studies.connect4_efficiency import Connect4Efficiency
@@ -57,10 +63,8 @@ def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs")
     return results_of(
         [
-            made_up(
-                path / f"{variant}-{seed}", variant, seed, PLAYED[: 1 + (variant != "extended")]
-            )
-            for variant in ("extended", "league-novelty")
+            made_up(path / f"{variant}-{seed}", variant, seed, PLAYED[: 1 + (variant != "league")])
+            for variant in ("league", "league-novelty")
             for seed in (1, 2)
         ]
     )
@@ -75,7 +79,7 @@ def test_parameters_are_those_of_the_active_players_by_generation(results):
     picture = next(block for block in blocks(results) if isinstance(block, Picture))
     panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
     assert list(panels) == ["exploration constant c", "check parameter"]
-    (line,) = panels["exploration constant c"].get_lines()
+    _, line = panels["exploration constant c"].get_lines()
     every = [players_of(run) for run in results.where(variant="league-novelty")]
     expected = [
         np.mean([c for each in every for c in each.values[each.active[generation], 1]])
@@ -89,7 +93,8 @@ def test_the_best_settings_stand_beside_the_published_ones(results):
     table = next(block for block in blocks(results) if isinstance(block, DataTable))
     named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
-    for row, run in zip(named[2:], results.where(variant="league-novelty"), strict=True):
+    shown = [row for row in named if row["league"] == "league by novelty"]
+    for row, run in zip(shown, results.where(variant="league-novelty"), strict=True):
         players = players_of(run)
         tried = [n for n in players.active[-1].tolist() if players.games[n] >= 20]
         best = max(tried, key=lambda n: (players.ratings[n], n))
@@ -97,12 +102,14 @@ def test_the_best_settings_stand_beside_the_published_ones(results):
         assert (row["games"], row["newest generation"]) == (3 * GENERATION, 3)
 
 
-def test_diversity_is_compared_in_the_first_half_of_the_games(results):
-    statistic = found(results)[NOVELTY_CLAIM]
-    assert statistic.value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
-    alone = results_of(results.where(variant="extended"))
-    assert found(alone)[NOVELTY_CLAIM] == Missing("league by novelty is not studied at this scale")
-    assert not list(blocks(alone))
+def test_diversity_is_compared_in_both_halves_of_the_games(results):
+    statistics = found(results, measured(results))
+    assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
+    assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games again
+    alone = results_of(results.where(variant="league"))
+    unknown = Missing("league by novelty is not studied at this scale")
+    assert found(alone, measured(alone)) == dict.fromkeys(statistics, unknown)
+    assert not list(blocks(results_of([])))
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

@@ -39,6 +39,29 @@ def test_a_run_waits_for_the_network_that_it_learns_from(tmp_path):
     assert learner.source_path.read_bytes() == stored.content
 
 
+def test_a_source_that_is_damaged_fails_those_that_need_it_alone(tmp_path):
+    class WithOthers(Sourced):
+        def design(self, scale):
+            other = planned_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
+            return Design([*super().design(scale).runs, other])
+
+    class OnlySource(Sourced):
+        name = "only-source"
+
+        def design(self, scale):
+            return Design([super().design(scale).runs[1]])
+
+    assert study_work_in(tmp_path, OnlySource()).work(LocalWorkers(1), lambda view: None) == {}
+    (source,) = study_work_in(tmp_path, OnlySource()).results().runs
+    run = RunFolder.open(source.path)
+    run.weights_path(run.progress.best).write_bytes(b"damaged")
+    work = study_work_in(tmp_path, WithOthers())
+    failures = work.work(LocalWorkers(1), lambda view: None)
+    assert list(failures) == ["a: learner/seed=0"]
+    assert "is damaged" in failures["a: learner/seed=0"][0]
+    assert {run.factors["way"] for run in work.results().runs} >= {"other"}
+
+
 def test_another_source_makes_another_run():
     learner, source = Sourced().design("smoke").runs
     other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)

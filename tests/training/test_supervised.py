@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 
 import numpy as np
@@ -17,7 +18,11 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.evaluation.prediction import predict
+from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import ILLEGAL
+from zerolab.oracles.solver import Solver
+from zerolab.play.random_starts import random_opening
+from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
@@ -113,6 +118,33 @@ def test_the_defect_hides_losses_of_the_first_player_alone():
         values = [no if action in moves else best for action in range(9)]
         facts = label_facts(at(moves, values), defects)
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
+
+
+def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
+    """BitBully's values become labels; whose loss it is and who wins, our own solver says."""
+    pytest.importorskip("bitbully", reason="the extra oracle is not installed")
+    game, found = parse_game("connect_four:6x7"), {}
+    for number in itertools.count():
+        moves = random_opening(game, 34, np.uint64(number))
+        states = [host.start(game)]
+        for action in moves:
+            states.append(host.apply(game, states[-1], action))
+        found |= {tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))}
+        if len(found) >= 10_000:
+            break
+    states = np.array(list(found), np.uint64)
+    lengths = list(map(len, found.values()))
+    positions = Positions(
+        game, np.arange(len(found)), np.array(list(itertools.chain(*found.values())), np.int16),
+        np.cumsum([0, *lengths]), states, oracle_for(game).action_values(states),
+    )  # fmt: skip
+    solver = Solver(game)
+    exact = np.sign([solver.value(state) for state in states])
+    assert np.array_equal(label_facts(positions, Defects()).values, exact)
+    assert min(np.bincount(exact + 1)) > 100
+    published = label_facts(positions, Defects(["losses_as_draws"])).values
+    hidden = (np.array(lengths) % 2 == 0) & (exact == -1)
+    assert np.array_equal(published, np.where(hidden, 0, exact))
 
 
 def test_the_window_has_all_positions_and_the_defects_of_windows():

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +25,23 @@ def available_cores() -> int:
     else:
         cores = os.cpu_count() or 1
     return max(1, min([cores, *(math.ceil(quota) for quota in _cpu_quotas())]))
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let this thread, and those that it starts meanwhile, use only the first of its cores.
+
+    Where the system cannot bind threads to cores, nothing changes.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:

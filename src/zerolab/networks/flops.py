@@ -53,6 +53,13 @@ def sample_flops(settings: NetworkSettings, game: Game) -> int:
     return int(counter.get_total_flops()) // _BATCH
 
 
+@cache
+def count_parameters(settings: NetworkSettings, game: Game) -> int:
+    """Return how many weights and biases a network learns."""
+    network, _ = _shapes(settings, game)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
 def _shapes(settings: NetworkSettings, game: Game) -> tuple[Network, torch.Tensor]:
     """Return a network and a batch of planes without any numbers."""
     with torch.device("meta"):

@@ -11,15 +11,13 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from zerolab.core import streams
-from zerolab.networks.flops import evaluation_flops
-from zerolab.networks.settings import NetworkSettings
+from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.play.selfplay_settings import Continuous
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING, Game
+from zerolab.rules.interface import ONGOING
 from zerolab.studies.design import PlannedTournament
 from zerolab.training.settings import TrainSettings
 
@@ -102,7 +100,7 @@ def run_bytes(settings: TrainSettings) -> float:
     game = parse_game(settings.game)
     actions, words = len(host.legal(game, host.start(game))), len(host.start(game))
     position = 8 * words + 4 * actions + 20
-    weights = 4 * _weights(settings.network_of(settings.iterations), game)
+    weights = 4 * count_parameters(settings.network_of(settings.iterations), game)
     networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
@@ -110,13 +108,6 @@ def run_bytes(settings: TrainSettings) -> float:
 def forward_flops(settings: TrainSettings, iteration: int) -> float:
     """Return the floating-point operations of evaluating one position with a run's network."""
     return float(evaluation_flops(settings.network_of(iteration), parse_game(settings.game)))
-
-
-@cache
-def _weights(network: NetworkSettings, game: Game) -> int:
-    """Return how many weights a network has."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in network.network(game).parameters())
 
 
 @cache

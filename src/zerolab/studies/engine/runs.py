@@ -85,14 +85,21 @@ class Runs:
                 continue
             self._queue.remove(run)
             if self._readable_share(run) < 1:  # otherwise another study has trained it meanwhile
-                settings = run.settings.model_dump(mode="json")
-                path = str(self._folder.run_path(run))
-                return TrainTask(
-                    title_of(run), run.key, path, settings,
-                    self._folder.read_positions(run), self._folder.read_source(run),
-                )  # fmt: skip
+                try:
+                    return self._task(run)
+                except UserError as error:
+                    self.failures[title_of(run)] = str(error).splitlines()
+                    continue
             self._shares[run.key] = 1.0
         return None
+
+    def _task(self, run: PlannedRun) -> TrainTask:
+        """Return the task of a run; raise UserError where what it learns from is damaged."""
+        settings = run.settings.model_dump(mode="json")
+        return TrainTask(
+            title_of(run), run.key, str(self._folder.run_path(run)), settings,
+            self._folder.read_positions(run), self._folder.read_source(run),
+        )  # fmt: skip
 
     def _has_what_it_needs(self, run: PlannedRun) -> bool:
         """Return whether the positions and the network that a run learns from are there."""

@@ -114,12 +114,16 @@ class Scheduler:
         workers go on with the next part.
         """
         for part in self._design.parts:
-            task = (
-                self._computations.next(part) or self._runs.next([part]) or self._next_slice(part)
-            )
+            task = self._computations.next(part) or self._next_run(part) or self._next_slice(part)
             if task is not None:
                 return task
         return None
+
+    def _next_run(self, part: str) -> TrainTask | CompileTask | None:
+        task = self._runs.next([part])
+        for title in self._runs.failures.keys() - self._failures.keys():
+            self._fail(title, self._runs.failures[title])
+        return task
 
     def _next_slice(self, part: str) -> SliceTask | None:
         for each in self._tournaments:

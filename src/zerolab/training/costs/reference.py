@@ -70,7 +70,7 @@ class CostReference(Settings):
     moves: tuple[MeasuredMove, ...] = ()
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """See `MoveTimes.of`."""
+        """Return the measurement of a kind of moves, None if there is none."""
         return next((each for each in self.moves if each.kind == kind), None)
 
     def extended(self, measured: MeasuredMove) -> CostReference:

@@ -17,20 +17,24 @@ from zerolab.studies.statistics import mean_of
 
 _POINTS = 40  # of a curve over games
 
-Found = Mapping[str, Sequence[Diversity]]
-"""Of the runs of each way to play, by its title."""
+Found = Mapping[str, Mapping[Cell, Diversity]]
+"""Of the runs of each way to play, by its name or title, and by seed."""
 
 _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
 """Which variants stand beside one another, by the endings of the figures' names."""
 
 
-def blocks(results: Results) -> Iterator[Block]:
-    """Yield what is shown of the positions of self-play."""
-    found = {
-        name: [run_diversity(run.path) for run in runs]
+def measured(results: Results) -> dict[str, dict[Cell, Diversity]]:
+    """Return the positions of all runs that are finished, by variant and seed."""
+    return {
+        name: {run.factors["seed"]: run_diversity(run.path) for run in runs}
         for name in (EXTENDED, *TREES, *LEAGUE)
         if (runs := results.where(TRAINING, variant=name))
     }
+
+
+def blocks(found: Found) -> Iterator[Block]:
+    """Yield what is shown of the positions of self-play."""
     if len(found) < 2:
         return
     yield Heading("Different positions")
@@ -45,7 +49,7 @@ def _pictures(ending: str, found: Found) -> Iterator[Picture]:
     yield Picture(
         f"diversity{ending}",
         draw_curves(
-            {"": {title: _by_games(each) for title, each in found.items()}},
+            {"": {title: _by_games([*each.values()]) for title, each in found.items()}},
             "Different positions of self-play",
             "games",
             "distinct positions",
@@ -56,7 +60,7 @@ def _pictures(ending: str, found: Found) -> Iterator[Picture]:
     yield Picture(
         f"diversity-by-ply{ending}",
         draw_curves(
-            {"": {title: _by_ply(each) for title, each in found.items()}},
+            {"": {title: _by_ply([*each.values()]) for title, each in found.items()}},
             "Different positions of self-play by ply",
             "ply",
             "share of positions that are distinct",
@@ -85,8 +89,9 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
 
 def _table(found: Found) -> DataTable:
     rows: list[list[Cell]] = []
-    least = min(run.games for runs in found.values() for run in runs)
-    for title, runs in found.items():
+    least = min(run.games for runs in found.values() for run in runs.values())
+    for title, by_seed in found.items():
+        runs = list(by_seed.values())
         hours = [run.per_hour for run in runs if run.per_hour is not None]
         rows.append(
             [

@@ -16,17 +16,19 @@ def document(results: Results) -> Document:
         "which way to train is the cheapest for networks of another size or for accuracies that"
         " these runs do not reach"
     )
+    runs, diversities = training.measured(results), diverse.measured(results)
+    statistics = {
+        **supervised.found(results),
+        **training.found(results, runs),
+        **leagues.found(results, diversities),
+    }
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(
-            judge(
-                {**supervised.found(results), **training.found(results), **leagues.found(results)}
-            )
-        ),
+        ClaimTable(judge(statistics)),
         *supervised.blocks(results),
-        *training.blocks(results),
+        *training.blocks(results, runs),
         *leagues.blocks(results),
-        *diverse.blocks(results),
+        *diverse.blocks(diversities),
     ]
     title = "Efficiency on Connect Four"
     return Document(title, limits(results.scale, seeds, what), blocks, provenance(results))

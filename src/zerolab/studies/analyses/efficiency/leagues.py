@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.evaluation.diversity import run_diversity
+from zerolab.evaluation.diversity import Diversity
 from zerolab.league.figure import TITLES
 from zerolab.league.players import Players, ranking
 from zerolab.league.settings import LeagueSettings, Ranges
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.analyses.efficiency.variants import EXTENDED, LEAGUE, TRAINING, VARIANTS
+from zerolab.studies.analyses.efficiency.diverse import Found
+from zerolab.studies.analyses.efficiency.variants import LEAGUE, TRAINING, VARIANTS
 from zerolab.studies.claims import Claim, Missing
 from zerolab.studies.panels.curves import Curve, draw_curves
 from zerolab.studies.report.cells import Cell
@@ -24,19 +25,31 @@ from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import Estimate, paired_difference
 from zerolab.training.league import run_league
 
-_NOVELTY = "league-novelty"
+_RESULTS, _NOVELTY = "league", "league-novelty"
 _BASELINE = {"c": 3.09, "fpu": 0.709, "draw_value": 0.383}
 """Of [Clausen2021], on this project's scale."""
 
+_STATISTIC = (
+    f"distinct positions per game in the {{}} half of as many games as the shortest run of either"
+    f" has, {VARIANTS[_NOVELTY].title} less {VARIANTS[_RESULTS].title}, by seed"
+)
+
 NOVELTY_CLAIM = Claim(
     "novelty-is-no-more-diverse-at-first",
-    "With novelty as fitness, self-play meets no more different positions before the end of"
+    "With novelty as fitness, a league meets no more different positions in the first half of"
     " training.",
     "[Clausen2021, Fig. 13]",
-    "distinct positions per game within half as many games as the shortest run of either has,"
-    f" {VARIANTS[_NOVELTY].title} less {VARIANTS[EXTENDED].title}, by seed",
+    _STATISTIC.format("first"),
     0.0,
     "below",
+)
+LATE_NOVELTY_CLAIM = Claim(
+    "novelty-is-more-diverse-later",
+    "With novelty as fitness, a league meets more new positions towards the end of training.",
+    "[Clausen2021, Fig. 13]",
+    _STATISTIC.format("second"),
+    0.0,
+    "above",
 )
 
 
@@ -49,22 +62,28 @@ class _Evolved(NamedTuple):
     games: int
 
 
-def found(results: Results) -> dict[Claim, Estimate | Missing]:
+def found(results: Results, diversities: Found) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of every claim."""
-    return {NOVELTY_CLAIM: _diversity(results)}
-
-
-def _diversity(results: Results) -> Estimate | Missing:
     if missing := results.missing(TRAINING):
-        return Missing(missing)
-    pair = [results.where(TRAINING, variant=name) for name in (_NOVELTY, EXTENDED)]
-    if not all(pair):
-        return Missing(f"{VARIANTS[_NOVELTY].title} is not studied at this scale")
-    one, other = ([run_diversity(run.path) for run in runs] for runs in pair)
-    games = min(each.games for each in (*one, *other)) // 2
-    return paired_difference(
-        *([each.within(games) / games for each in runs] for runs in (one, other))
+        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), Missing(missing))
+    if not {_NOVELTY, _RESULTS} <= diversities.keys():
+        unknown = Missing(f"{VARIANTS[_NOVELTY].title} is not studied at this scale")
+        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), unknown)
+    one, other = diversities[_NOVELTY], diversities[_RESULTS]
+    half = min(each.games for each in (*one.values(), *other.values())) // 2
+    first, second = (
+        [[_new(runs[seed], begin, half) for seed in one] for runs in (one, other)]
+        for begin in (0, half)
     )
+    return {
+        NOVELTY_CLAIM: paired_difference(*first),
+        LATE_NOVELTY_CLAIM: paired_difference(*second),
+    }
+
+
+def _new(run: Diversity, begin: int, games: int) -> float:
+    """Return the new positions per game of so many games after the first ones."""
+    return (run.within(begin + games) - run.within(begin)) / max(1, games)
 
 
 def blocks(results: Results) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 [Clausen2021] counts the cost of training in hours of one graphics card: milliseconds of a move
 times moves played. Here the machine is the one that makes this measurement, and every network is
 measured beside all others, untrained and in random games, whatever machines the runs are trained
-on.
+on. It is made on one core, so that it is the same however many workers a study has.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from zerolab.core.config import validate
+from zerolab.core.threads import on_one_core
+from zerolab.networks.flops import count_parameters, evaluation_flops
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.checks import digest
 from zerolab.studies.analyses.efficiency.variants import TRAINING, VARIANTS
 from zerolab.studies.design import PlannedComputation, PlannedRun
@@ -37,7 +40,7 @@ class MeasuredMoves:
         self._numbers = numbers
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """See `MoveTimes.of`."""
+        """Return the measurement of a kind of moves, None if there is none."""
         begin = f"{_key(kind)}."
         fields = {
             name.removeprefix(begin): value
@@ -86,13 +89,14 @@ def planned_measurement(runs: Iterable[PlannedRun]) -> PlannedComputation:
 def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Measure moves of networks, given by key as settings of their runs and an iteration.
 
-    Returns the fields of `MeasuredMove` but for the kind, as ``KEY.FIELD``.
+    On one core. Returns the fields of `MeasuredMove` but for the kind, as ``KEY.FIELD``.
     """
     subjects = [
         Subject.untrained(validate(TrainSettings, each["settings"]), each["iteration"])
         for each in networks.values()
     ]
-    measured = measure_moves(subjects, _PLIES)
+    with on_one_core():
+        measured = measure_moves(subjects, _PLIES)
     return {
         f"{key}.{name}": float(value)
         for key, each in zip(networks, measured, strict=True)
@@ -121,13 +125,26 @@ def times_table(results: Results) -> DataTable | None:
     for mover in _movers(planned).values():
         measured = times.of(mover.kind)
         if measured is not None:
+            settings = mover.run.settings
+            network, game = settings.network_of(mover.iteration), parse_game(settings.game)
             interval = f"{measured.low:.3g} to {measured.high:.3g}"
-            row = str(mover.kind), ", ".join(mover.titles), measured.milliseconds, interval
-            rows.append(list(row))
+            rows.append(
+                [
+                    str(mover.kind), ", ".join(mover.titles), count_parameters(network, game),
+                    evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
+                ]
+            )  # fmt: skip
     return DataTable(
         "time-of-a-move",
-        "What a move takes, all cores of the machine that measured taken together",
-        ["network", "variants", Column("ms a move", ".3g"), "interval of the median"],
+        "Networks, and what a move takes on one core of the machine that measured",
+        [
+            "network",
+            "variants",
+            Column("weights", ",d"),
+            Column("million operations per position", ".3g"),
+            Column("ms a move", ".3g"),
+            "interval of the median",
+        ],
         rows,
     )
 

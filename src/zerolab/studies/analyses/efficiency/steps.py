@@ -25,7 +25,7 @@ class Step(NamedTuple):
     """The state of a run after an iteration."""
 
     cost: float
-    """Of self-play so far, in hours of the reference machine."""
+    """Of self-play so far, in hours of a core of the reference machine."""
     strong: float
     """Strong accuracy of the search, from 0 to 1."""
 

@@ -94,6 +94,11 @@ VARIANTS: Mapping[str, Variant] = {
         changes=lambda baseline: {"learn.window": baseline["learn.window"]},
         is_ablation=True,
     ),
+    "no-short-iterations": Variant(
+        "without short iterations",
+        changes=lambda baseline: {"selfplay.schedule": baseline["selfplay.schedule"]},
+        is_ablation=True,
+    ),
     "no-reply": Variant(
         "without reply",
         changes=lambda _: {"network.heads": ["policy", {"name": "outcome", "weight": 0.01}]},
