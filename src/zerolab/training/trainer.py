@@ -96,7 +96,8 @@ class Trainer:
         context, run = self.context, self.context.run
         context.progress = run.progress
         if run.progress == RunProgress():
-            self._begin()
+            context.update(stage=self.stages[0].name)
+            self._save_first_network()
         if context.source is not None:
             run.keep_source(context.source.stored.content)
         run.prune()
@@ -111,19 +112,19 @@ class Trainer:
             context.update(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
 
-    def _begin(self) -> None:
-        """Save network 0: an untrained one, or what the run starts from, which may go from then."""
+    def _save_first_network(self) -> None:
+        """Save network 0: an untrained one, or one made of what the run starts from."""
         context, run = self.context, self.context.run
-        context.update(stage=self.stages[0].name)
-        start = find_start(context.settings, run)
-        if start is not None:
+        if context.settings.start is not None:
+            if 0 in run.networks():
+                return  # what it was made of may be gone
+            start = find_start(context.settings, run)
+            assert start is not None
             context.settings = context.settings.model_copy(update={"start": start.settings})
             run.save_config(context.settings.model_dump())
             context.learner.load(start.taken.weights, start.optimizer)
             context.reporter.message(start.describe())
         context.save_network(0)
-        if start is not None:
-            run.commit(context.progress, [])
 
     def _fill_window(self) -> None:
         """Add the examples of earlier iterations that are in the window, or that left traces."""
