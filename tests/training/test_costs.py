@@ -150,7 +150,7 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
         ('search.fpu={name="fixed", value=0.5}', True),
         ("search.discount=0.9", False),
         ("selfplay.parallel_games=64", False),
-        ("network.heads=['policy', {name='value', weight=0.5}]", False),
+        ("network.heads.value.weight=0.5", False),
         ("network.heads=['policy', 'value', 'reply']", False),
         ("network.heads=['policy', 'outcome']", True),
         ("network.channels=9", True),

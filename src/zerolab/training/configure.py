@@ -9,6 +9,7 @@ from typing import Any
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.heads.interface import Head
+from zerolab.networks.settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.presets import read_preset
@@ -36,8 +37,19 @@ def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> T
     _merge(data, _for_board(boards, data.get("game")))
     _drop_alternatives(data, [path for path, _ in assigned])
     for path, value in assigned:
+        if path[:2] == ["network", "heads"] and len(path) > 2:
+            _spell_out_heads(data)
         assign(data, path, value)
     return validate(TrainSettings, data)
+
+
+def _spell_out_heads(data: dict[str, Any]) -> None:
+    """Write the default heads where none are listed, so that each can be found by its name."""
+    network = data.get("network", {})
+    table = {"name": network} if isinstance(network, str) else network
+    if isinstance(table, Mapping):
+        heads = NetworkSettings.model_fields["heads"].default
+        data["network"] = {"heads": list(heads), **table}
 
 
 def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
