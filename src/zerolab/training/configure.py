@@ -109,7 +109,7 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
 
 
 def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings whose heads say what the run's have found out, where they are the same.
+    """Return settings whose heads say what the run's have found out, unless they say it themselves.
 
     So a command that began a run can be given again.
     """
@@ -119,9 +119,13 @@ def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings
         known = former.get(head.name)
         if known is None:
             return head
-        found = {name: getattr(known, name) for name in known.found}
-        full = head.model_copy(update=found)
-        return full if full == known else head
+        fields = type(head).model_fields
+        found = {
+            name: getattr(known, name)
+            for name in known.found
+            if getattr(head, name) == fields[name].default
+        }
+        return head.model_copy(update=found)
 
     heads = tuple(map(completed, wanted.network.heads))
     network = wanted.network.model_copy(update={"heads": heads})
