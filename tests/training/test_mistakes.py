@@ -65,7 +65,7 @@ MISTAKES = [
     (["--set", 'network.heads=["policy", "reply"]'], "no head gives values"),
     (["--set", 'network.heads=["policy", "value", "value"]'], '"value" is there twice'),
     (["--set", "network.heads=policy"], 'network.heads = "policy": expected a list'),
-    (["--set", "network.heads.weight=3"], "expected a list"),
+    (["--set", "network.heads.weight=3"], '"network.heads" is a list: expected'),
     (
         ["--set", "search.draw_value=0.4"],
         'search.draw_value = 0.4: no head gives draws: expected "outcome" in network.heads, which'

@@ -160,3 +160,13 @@ def test_an_iteration_of_clausen_has_as_many_positions():
     for name, positions in (("connect4-baseline", 300_000), ("connect4-extended", 180_000)):
         play = resolve(None, name).selfplay
         assert play.parallel_games * play.schedule.plies == pytest.approx(positions, rel=1e-3)
+
+
+@pytest.mark.parametrize("before", [[], ["network=resnet"], ["network.name=resnet"]])
+def test_a_head_that_no_preset_lists_can_be_set_by_its_name(before):
+    settings = resolve(None, "mini", [*before, "network.heads.value.weight=0.5"])
+    assert [(head.name, head.weight) for head in settings.network.heads] == [
+        ("policy", 1.0),
+        ("value", 0.5),
+    ]
+    assert settings.network.name == "resnet"

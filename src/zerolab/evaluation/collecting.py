@@ -96,7 +96,7 @@ def collect(game: Game, oracle: Oracle, settings: DatasetSettings, numbers: rang
         for number in numbers
     ]
     setup = Setup(game, [agent], settings.seed, 0, 1, len(schedule), (streams.DATASET_MOVE,))
-    collector = new_collector(game, oracle, settings.seed)
+    collector = new_collector(game, oracle, settings.seed, settings.last_ply)
     play_schedule(setup, [schedule] if schedule else [], moves=[collector])
     rows = sorted(collector.found(), key=lambda row: (row.game, len(row.line)))
     counts = CollectionCounts(len(numbers), collector.all_optimal, collector.unsolved)

@@ -133,13 +133,17 @@ class _SolvesWhatItPlays(_SolverPlayer):
 class Collector:
     """Keeps positions of games, and counts those left out; a `MoveObserver`."""
 
-    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
-        """Solve by this oracle what the player has not; random choices derive from `seed`."""
+    def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
+        """Solve by this oracle what the player has not; random choices derive from `seed`.
+
+        No position comes after `last_ply`.
+        """
         self.all_optimal = 0
         self.unsolved = 0
         self._game = game
         self._oracle = oracle
         self._seed = seed
+        self._last_ply = last_ply
 
     def decided(self, moves: Moves) -> None:
         """See `MoveObserver.decided`."""
@@ -162,8 +166,8 @@ class Collector:
 
 
 class _CollectsAll(Collector):
-    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
-        super().__init__(game, oracle, seed)
+    def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
+        super().__init__(game, oracle, seed, last_ply)
         self._rows: list[SolvedPosition] = []
 
     def decided(self, moves: Moves) -> None:
@@ -194,9 +198,9 @@ class _CollectsOnePerGame(Collector):
     later ply ranks above it, and if it is kept, the rest of the game need not be solved.
     """
 
-    def __init__(self, game: Game, oracle: Oracle, seed: int) -> None:
-        super().__init__(game, oracle, seed)
-        self._longest = host.longest(game)
+    def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
+        super().__init__(game, oracle, seed, last_ply)
+        self._plies = min(host.longest(game), last_ply + 1)
         self._candidates: dict[int, list[_Candidate]] = defaultdict(list)
         self._rows: list[SolvedPosition] = []
 
@@ -220,10 +224,10 @@ class _CollectsOnePerGame(Collector):
 
     def _ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return random ranks for all plies that games of these numbers may have."""
-        plies = np.tile(np.arange(self._longest), len(numbers))
-        games = numbers.repeat(self._longest)
+        plies = np.tile(np.arange(self._plies), len(numbers))
+        games = numbers.repeat(self._plies)
         ranks = streams.streams(self._seed, 0, games, plies, streams.DATASET_PICK)
-        return ranks.reshape(len(numbers), self._longest)
+        return ranks.reshape(len(numbers), self._plies)
 
     def _pick(self, awaited: Mapping[int, int]) -> list[int]:
         """Try candidates of games that rank above what is still to come, given by number.

@@ -46,8 +46,9 @@ class Episodes(NamedTuple):
     seconds: dict[str, float]
     """Thread time by part of the search."""
     moves: int
-    """Moves decided by searches; those of games that outlive an iteration count where they are
-    played, and those that a game takes over from another one in that one alone."""
+    """Moves decided by searches, and in plain self-play random plies, too, which have a simulation
+    each; those of games that outlive an iteration count where they are played, and those that a
+    game takes over from another one in that one alone."""
     unfinished: Unfinished | None = None
     """The games that go on in the next iteration, if games may."""
 

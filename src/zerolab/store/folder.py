@@ -81,7 +81,7 @@ class FolderKind(NamedTuple):
 
         Settings are named by dotted keys, those in `except_for` may differ, and `note` says so.
         """
-        before, after = dict(flat(saved)), dict(flat(wanted))
+        before, after = dict(_by_name(saved)), dict(_by_name(wanted))
         for key in {**before, **after}:
             if key not in except_for and before.get(key) != after.get(key):
                 raise UserError(
@@ -98,6 +98,17 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
+
+
+def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield settings as `flat` does, and those of the members of a list by their names."""
+    for key, value in flat(table):
+        if isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value):
+            yield key, [each.get("name") for each in value]
+            for each in value:
+                yield from flat(each, f"{key}.{each.get('name')}.")
+        else:
+            yield key, value
 
 
 def _shown(table: Mapping[str, Any], key: str) -> str:

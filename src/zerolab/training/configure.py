@@ -9,6 +9,7 @@ from typing import Any
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.heads.interface import Head
+from zerolab.networks.settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.presets import read_preset
@@ -42,6 +43,8 @@ def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> T
             assign(data, path, value)
     _take_network(data, [path for path, _ in assigned])
     for path, value in assigned:
+        if path[:2] == ["network", "heads"] and len(path) > 2:
+            _spell_out_heads(data)
         assign(data, path, value)
     return validate(TrainSettings, data)
 
@@ -53,6 +56,15 @@ def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> No
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
     if isinstance(source, str) and source and not is_named:
         data["network"] = source_network(START, source).model_dump()
+
+
+def _spell_out_heads(data: dict[str, Any]) -> None:
+    """Write the default heads where none are listed, so that each can be found by its name."""
+    network = data.get("network", {})
+    table = {"name": network} if isinstance(network, str) else network
+    if isinstance(table, Mapping):
+        heads = NetworkSettings.model_fields["heads"].default
+        data["network"] = {"heads": list(heads), **table}
 
 
 def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
@@ -112,7 +124,7 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
 
 
 def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings that say what the run's have found out, where they are the same.
+    """Return settings that say what the run's have found out, unless they say it themselves.
 
     So a command that began a run can be given again.
     """
@@ -122,9 +134,13 @@ def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings
         known = former.get(head.name)
         if known is None:
             return head
-        found = {name: getattr(known, name) for name in known.found}
-        full = head.model_copy(update=found)
-        return full if full == known else head
+        fields = type(head).model_fields
+        found = {
+            name: getattr(known, name)
+            for name in known.found
+            if getattr(head, name) == fields[name].default
+        }
+        return head.model_copy(update=found)
 
     heads = tuple(map(completed, wanted.network.heads))
     network = wanted.network.model_copy(update={"heads": heads})
@@ -135,9 +151,13 @@ def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
     """Return what is wanted of the start, with what was found out where it is the run's."""
     if wanted.start is None or saved.start is None:
         return wanted.start
-    known = {name: getattr(saved.start, name) for name in FOUND}
-    full = wanted.start.model_copy(update=known)
-    return full if full == saved.start else wanted.start
+    fields = StartSettings.model_fields
+    found = {
+        name: getattr(saved.start, name)
+        for name in FOUND
+        if getattr(wanted.start, name) == fields[name].default
+    }
+    return wanted.start.model_copy(update=found)
 
 
 def saved_settings(run: RunFolder) -> TrainSettings:

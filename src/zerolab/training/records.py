@@ -89,7 +89,8 @@ class SelfPlayRecord(Record):
     plies_per_game: Annotated[float, Unit("plies")] | None = None
     """Mean length of a game; absent where none was finished."""
     plies: Annotated[int, Unit("plies")] | None = None
-    """Moves that searches have decided in this iteration, where examples may be others: with
+    """Moves that searches have decided in this iteration (in plain self-play random plies, too,
+    which have a simulation each), where examples may be others: with
     continuous self-play some games began before it and others go on after it; retries begin with
     random moves, or with those of another game."""
     unfinished: Games | None = None

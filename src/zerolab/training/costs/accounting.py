@@ -33,7 +33,7 @@ class IterationCost(NamedTuple):
     games: int = 0
     """Games of self-play that were finished."""
     moves: int = 0
-    """Moves played in self-play."""
+    """Moves that searches have decided in self-play, random plies of plain self-play included."""
     simulations: int = 0
     """Simulations of their searches."""
     evaluated: int = 0

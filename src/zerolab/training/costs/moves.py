@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from zerolab.core.config import Settings
+from zerolab.networks.settings import NetworkSettings
 from zerolab.search.settings import SearchSettings
 from zerolab.training.settings import TrainSettings
 
@@ -24,7 +25,7 @@ class MoveKind(Settings):
 
     game: str
     network: dict[str, Any]
-    """The settings of the network, all of them."""
+    """The settings of the network; of its heads, which there are for a search to read."""
     search: dict[str, Any]
     """The settings of the search on which its work depends."""
 
@@ -40,9 +41,18 @@ def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
     """Return what moves are that a run's network of an iteration makes."""
     return MoveKind(
         game=settings.game,
-        network=_as_json(settings.network_of(iteration).model_dump()),
+        network=_as_json(_shape(settings.network_of(iteration))),
         search=_as_json(_work(settings.search)),
     )
+
+
+def _shape(network: NetworkSettings) -> dict[str, Any]:
+    """Return the settings of a network on which the time that it takes depends.
+
+    Self-play computes no other heads, and those cost the same whatever they learn, and how.
+    """
+    heads = [{"name": head.name} for head in network.heads if head.answers]
+    return {**network.model_dump(), "heads": heads}
 
 
 def _work(search: SearchSettings) -> dict[str, Any]:
