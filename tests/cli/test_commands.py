@@ -42,7 +42,8 @@ def test_help_shows_names_and_lists(capsys):
         with pytest.raises(SystemExit):
             main([command, "--help"])
     text = capsys.readouterr().out
-    assert "usage: zerolab train [-h] [GAME] [--preset PRESET] [--run PATH]" in text
+    assert "usage: zerolab train [-h] [OPTIONS] [GAME]" in text
+    assert "--from RUN[@N]" in text
     assert re.search(r"^  small +An evening on two cores$", text, re.M)
     assert "--sprt ELO0 ELO1" in text
     assert "The suites are tree, playout," in text
