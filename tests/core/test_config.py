@@ -246,7 +246,7 @@ def test_assign_finds_the_choices_of_a_list_by_their_names() -> None:
         assign(data, ["heads", "replie", "weight"], 1)
     message = '"heads" has no "replie": expected one of policy, reply; did you mean "reply"?'
     assert str(caught.value) == message
-    for path in (["heads", "reply"], ["after", "first"]):
+    for path in (["heads", "reply"], ["after", "first"], ["after", "0", "x"]):
         with pytest.raises(UserError, match=rf'"{path[0]}" is a list: expected {path[0]}=\['):
             assign(data, path, 1)
 

@@ -174,12 +174,15 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     table: Any = data
     for depth, part in enumerate(path[:-1]):
         is_list = isinstance(table, list)
+        if is_list:
+            _require_names(table, ".".join(path[:depth]))
         table = _item(table, part, ".".join(path[:depth])) if is_list else _entry(table, part)
         if not isinstance(table, dict | list):
             key = quoted(".".join(path[: depth + 1]))
             raise UserError(f"{key} is a value, it has no keys of its own")
     if isinstance(table, list):
         key = ".".join(path[:-1])
+        _require_names(table, key)
         raise UserError(f"{quoted(key)} is a list: expected {key}=[...] or {key}.NAME.KEY=VALUE")
     if path[-1] == "name" and table.get("name", value) != value:
         table.clear()
@@ -191,6 +194,12 @@ def _entry(table: dict[str, Any], key: str) -> Any:
     found = table.get(key, {})
     table[key] = list(found) if isinstance(found, list | tuple) else _by_name(found)
     return table[key]
+
+
+def _require_names(items: Sequence[Any], key: str) -> None:
+    """Raise UserError for a list whose items have no names to be found by, such as numbers."""
+    if not all(isinstance(each, str | Mapping) for each in items):
+        raise UserError(f"{quoted(key)} is a list: expected {key}=[...]")
 
 
 def _item(items: list[Any], name: str, key: str) -> Any:

@@ -32,7 +32,9 @@ def read_network(path: Path) -> StoredNetwork:
     """Return the network in a file; raise UserError if it is missing, damaged or foreign."""
     weights, about = load_arrays(path, WEIGHTS)
     game, settings = about.get("game"), about.get("network")
-    if not isinstance(game, str) or not isinstance(settings, Mapping) or "name" not in settings:
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
+        raise damaged(path, "it does not say which network its weights are of")
+    if not isinstance(game, str):
         raise damaged(path, "it does not say what its weights are of")
     content = read_bytes(path, _LARGEST)
     return StoredNetwork(content, read_digest(path, WEIGHTS), game, settings, weights)

@@ -100,7 +100,9 @@ def _facts(context: TrainingContext, episodes: Episodes, seconds: float) -> dict
         "plies": episodes.moves if served or unfinished is not None else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
         "full": int(episodes.examples.full.sum()) if varied else None,
-        "simulations_per_move": episodes.counts["simulations"] / episodes.moves if varied else None,
+        "simulations_per_move": (
+            episodes.counts["simulations"] / episodes.moves if varied and episodes.moves else None
+        ),
         "warm_start_weight": weight if settings.warm_start.is_on else None,
         **episodes.counts,
         **{f"wall_{part}_seconds": spent for part, spent in episodes.seconds.items()},
