@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -103,6 +104,18 @@ def _tripled(word: Any) -> Any:
 
 def test_helpers_of_kernels_can_be_called_from_python_and_wrap_there_too() -> None:
     assert _tripled(np.uint64(2**63 + 1)) == 2**63 + 3
+
+
+def test_the_collector_of_garbage_works_again_after_compiling() -> None:
+    assert gc.isenabled()
+    assert numba.njit(lambda number: number + 1)(1) == 2
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert numba.njit(lambda number: number + 2)(1) == 3
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_helpers_are_compiled_without_entries_that_kernels_do_not_need() -> None:

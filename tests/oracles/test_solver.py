@@ -110,8 +110,25 @@ def test_late_positions_have_the_scores_of_bitbully():
     best = bitbully.first_best(np.array(states), orders)
     for order, row, found in zip(orders.tolist(), best_of(expected), best, strict=True):
         assert found == next(action for action in order if row[action])
+    early = [random_position("connect_four:6x7", random, left).state for left in range(34, 42)]
+    choices = best_of(bitbully.action_values(np.array(early)))
+    assert max(choices.sum(axis=1)) > 1
+    for number in range(4):
+        orders = streams.permutations(np.arange(8 * number, 8 * number + 8, dtype=np.uint64), 7)
+        first = np.take_along_axis(choices, orders, axis=1).argmax(axis=1)
+        found = bitbully.first_best(np.array(early), orders)
+        assert np.array_equal(found, orders[np.arange(8), first])
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
+
+
+def test_orders_choose_among_the_best_moves():
+    """All nine first moves of a drawn game are best."""
+    position = Position.start("gobang:3x3:3")
+    orders = streams.permutations(np.arange(5, dtype=np.uint64), 9)
+    states = np.repeat(position.state[None], 5, axis=0)
+    assert Solver(position.game).first_best(states, orders).tolist() == orders[:, 0].tolist()
+    assert len(set(orders[:, 0].tolist())) > 1
 
 
 def test_the_missing_extra_is_named(monkeypatch):

@@ -25,7 +25,7 @@ def test_runs_are_found_by_name_or_folder(tmp_path):
 def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     summary = summarise(run.path)
-    assert summary == (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0)
+    assert summary == (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0, "")
     with run.locked():
         assert summarise(run.path).status == "running"
         run.commit(

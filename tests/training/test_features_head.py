@@ -16,9 +16,10 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
-from zerolab.training import features
+from zerolab.training import facts, features
 from zerolab.training.configure import amend, resolve, saved_settings
 from zerolab.training.stages import learn
 from zerolab.training.trainer import Trainer, check_inputs
@@ -105,6 +106,14 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
     assert large.source_path.read_bytes() == small.weights_path(2).read_bytes()
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
     assert not small.source_path.exists()
+
+
+def test_an_iteration_without_examples_has_no_targets():
+    """As one in which no game of continuous self-play has ended."""
+    nothing = np.empty((0, 2), np.uint64)
+    empty = Examples(*(nothing[:, 0] for _ in Examples._fields))._replace(states=nothing)
+    found = facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
+    assert found.shape == (0, 3 * 18)
 
 
 def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(trained):

@@ -244,13 +244,13 @@ class _WithoutCollector(event.Listener):  # type: ignore[misc]
 
     _depth = 0  # compilations are nested, and numba lets one thread compile at a time
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, _: Any) -> None:
         if self._depth == 0:
             self._was_on = gc.isenabled()
             gc.disable()
         self._depth += 1
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, _: Any) -> None:
         self._depth -= 1
         if self._depth == 0 and self._was_on:
             gc.enable()

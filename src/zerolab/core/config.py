@@ -251,6 +251,8 @@ _EXPECTATIONS = {
     "bool_type": "true or false",
     "string_type": "a string",
     "tuple_type": "a list",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     "dict_type": "a table of settings",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",

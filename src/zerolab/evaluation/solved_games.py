@@ -67,14 +67,14 @@ class _SolverPlayer(StatelessPlayer):
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
-        self.is_candidate = self._may_be_kept(slots)
+        self.is_candidate = self._are_candidates(slots)
         perfect = self.is_candidate & (_uniform(keys) < self._perfect)
         best = self._look_at(states, perfect, keys)
         plays_best = (perfect & best.any(axis=1))[:, None]
         weights = np.where(plays_best, best, legal_masks(self._game, states)).astype(np.int32)
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
-    def _may_be_kept(self, slots: Slots) -> NDArray[np.bool_]:
+    def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
         """Return where a position is a candidate to be kept, bool[n]."""
         candidates: NDArray[np.bool_] = self._plies[slots] >= self._first_ply
         return candidates
@@ -115,8 +115,8 @@ class _SolvesWhatItPlays(_SolverPlayer):
         """Go on at random in games whose later positions are not wanted."""
         self._is_settled[slots] = True
 
-    def _may_be_kept(self, slots: Slots) -> NDArray[np.bool_]:
-        return super()._may_be_kept(slots) & ~self._is_settled[slots]
+    def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
+        return super()._are_candidates(slots) & ~self._is_settled[slots]
 
     def _look_at(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]

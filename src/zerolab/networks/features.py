@@ -18,7 +18,8 @@ _BATCH = 1024
 class FeatureReader:
     """A snapshot of a network that gives the activations of the convolutions before its heads.
 
-    It computes in float32, whatever the device is fast at: features are learnt, not played with.
+    It computes in float32 (TF32 where torch allows graphics cards to), never in bfloat16: features
+    are learnt, not played with.
     """
 
     def __init__(self, network: Network, game: Game, device: torch.device | None = None) -> None:

@@ -20,9 +20,9 @@ def window_rows(
     """Return the states and facts of the fully searched moves.
 
     Of the facts of many numbers, those not among `columns` are left empty. `features`, float16[N,
-    features], are those of `later_features` where they are known. `discount` is
-    what an outcome keeps of its value with every ply that leads to it: the rest counts as a draw,
-    as if each ply could end the game as one.
+    features], are those of `later_features` where they are known. `discount` is what an outcome
+    keeps of its value with every ply that leads to it: the rest counts as a draw, as if each ply
+    could end the game as one.
     """
     nothing = np.empty((len(examples.states), 0), np.float16)
     wide: dict[str, Callable[[], NDArray[np.float16]]] = {
@@ -76,4 +76,4 @@ def later_features(
         goes_on = examples.games[now] == examples.games[then]
         goes_on &= examples.plies[now] + ply == examples.plies[then]
         later[now, place][goes_on] = features[then][goes_on]
-    return later.reshape(count, -1)
+    return later.reshape(count, len(plies) * width)

@@ -101,7 +101,8 @@ class SelfPlayRecord(Record):
     """Simulations divided by the moves that they have decided; absent with a fixed budget. With a
     search service, where a search decides several moves, it is less than a search has."""
     asked: Positions | None = None
-    """Questions to the search service, one per move that it decides; absent without one."""
+    """Questions to the search service, one per move that it decides; of a big tree, one per new
+    position. Absent without a service."""
     merged: Positions | None = None
     """Questions equal to another one of their call."""
     remembered: Positions | None = None

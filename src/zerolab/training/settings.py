@@ -207,7 +207,7 @@ class TrainSettings(Settings):
     league: Evolution | None = None
     """Self-play between the players of a league in place of self-play of one: they differ in
     settings of the search, and the best ones have mutants (docs/league.md). Any of its keys turns
-    it on. Only `results` can be their fitness. [Clausen2021]: its variant "evolution"."""
+    it on. [Clausen2021]: its variant "evolution"."""
     supervised: SupervisedSettings = SupervisedSettings()
     """What is learnt from in place of games."""
     search: SearchSettings = SearchSettings()

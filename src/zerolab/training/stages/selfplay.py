@@ -29,8 +29,9 @@ class SelfPlay(Stage):
         """See `Stage.run`."""
         began = context.begin("self-play", *_work(context.settings.selfplay))
         episodes, generation = _play(context)
+        seconds = began()  # without what examples need to be learnt, such as features
         _save(context, episodes)
-        facts = {**_facts(context, episodes, began()), "generation": generation}
+        facts = {**_facts(context, episodes, seconds), "generation": generation}
         return [SelfPlayRecord.model_validate(facts)]
 
 
