@@ -6,7 +6,7 @@ RUN ?= runs/demo
 WORKERS ?= 4
 BIN := $(VENV)/bin
 
-.PHONY: train test check bench docs grhino clean
+.PHONY: train test check bench docs browser-test grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -26,6 +26,11 @@ check: $(VENV)/developer
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
 
+# The pages in a real browser; needs Debian and the rights of root where there is no Chromium.
+browser-test: $(VENV)/developer
+	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/pytest -n 2 --dist loadfile tests/web/browser
+
 # What the documentation lists and draws.
 docs: $(VENV)/user
 	$(BIN)/python docs/generate_tables.py
@@ -41,6 +46,8 @@ clean:
 $(VENV)/user: pyproject.toml examples/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable . --editable examples
+	$(BIN)/python -m pip install --quiet --editable '.[web]' || \
+		echo "FastAPI cannot be installed here: zerolab serve will not work"
 	touch $@
 
 $(VENV)/developer: $(VENV)/user
@@ -49,4 +56,6 @@ $(VENV)/developer: $(VENV)/user
 		echo "BitBully cannot be installed here: its tests will be skipped"
 	$(BIN)/python -m pip install --quiet --editable '.[cluster]' || \
 		echo "Ray cannot be installed here: its tests will be skipped"
+	$(BIN)/python -m pip install --quiet --editable '.[onnx]' || \
+		echo "ONNX cannot be installed here: its tests will be skipped"
 	touch $@

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from zerolab.api.networks import Network, load_network
     from zerolab.api.runs import Record, Run, open_run, train
+    from zerolab.api.sharing import export_network
     from zerolab.core.errors import UserError
     from zerolab.evaluation.positions import Positions
     from zerolab.oracles.interface import NotSolvedError
@@ -57,6 +58,7 @@ __all__ = [
     "UserError",
     "analyse",
     "cost_to_reach",
+    "export_network",
     "list_games",
     "load_network",
     "open_run",
@@ -91,6 +93,7 @@ _NAMES = {
     ),
     "zerolab.api.networks": ("Network", "load_network"),
     "zerolab.api.runs": ("Record", "Run", "open_run", "train"),
+    "zerolab.api.sharing": ("export_network",),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
     "zerolab.oracles.interface": ("NotSolvedError",),

@@ -279,4 +279,4 @@ def test_somebody_must_bring_the_game():
 
 def test_every_registered_kind_says_how_it_is_written():
     assert all(kind.form for kind in AGENT_KINDS.values())
-    assert {"random", "mcts", "rhea", "perfect", "gtp", "run"} <= set(AGENT_KINDS)
+    assert {"random", "mcts", "rhea", "perfect", "gtp", "run", "file"} <= set(AGENT_KINDS)

@@ -58,7 +58,15 @@ def test_help_names_every_kind_of_agent(command, capsys):
         main([command, "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "AGENT" in text.partition("positional")[0]
-    for kind in ("perfect", "mcts:N", "rave:N", "random", "rhea:N", 'gtp:"COMMAND"'):
+    for kind in (
+        "perfect",
+        "mcts:N",
+        "rave:N",
+        "random",
+        "rhea:N",
+        "FILE.zerolab",
+        'gtp:"COMMAND"',
+    ):
         assert kind in text.partition("positional")[2]
 
 

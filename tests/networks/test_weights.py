@@ -6,9 +6,10 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import build_network
+from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads.interface import POLICY
-from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.networks.weights import load_weights, require_weights, weights_to_arrays
+from zerolab.rules.catalogue import parse_game
 
 
 def test_weights_come_back_with_all_they_hold(trained, game):
@@ -85,3 +86,23 @@ def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
     assert str(caught.value) == f"these weights are of another network: {message}"
     after = weights_to_arrays(network)
     assert all(np.array_equal(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_weights_are_checked_against_settings_alone(name, game):
+    weights = weights_to_arrays(build_network(SMALL[name], game, seed=0))
+    require_weights(SMALL[name], game, weights)
+    with pytest.raises(UserError, match="is on one side only"):
+        require_weights(SMALL[name], game, {**weights, "more": np.zeros(3)})
+    first, array = next(iter(weights.items()))
+    with pytest.raises(UserError, match=f"{first} is float64"):
+        require_weights(SMALL[name], game, {**weights, first: array.astype(np.float64)})
+    with pytest.raises(UserError, match="these weights are of another network"):
+        require_weights(SMALL[name], parse_game("othello:6x6"), weights)
+
+
+def test_checking_weights_takes_no_memory_for_a_network_of_terabytes(game):
+    """256 blocks of 4,096 filters have 77 billion weights."""
+    huge = NETWORKS["resnet"](blocks=256, filters=4096)
+    with pytest.raises(UserError, match="these weights are of another network"):
+        require_weights(huge, game, {})

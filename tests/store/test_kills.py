@@ -68,11 +68,13 @@ def test_killed_while_games_are_recorded(tmp_path):
             while True:
                 latest = len(store.stages())
                 store.record(latest, "selfplay", games(latest, 40))
-        while len(store.stages()) == len(stages):
-            time.sleep(0.001)
-        time.sleep(draws.uniform(0, 0.02))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        try:
+            while len(store.stages()) == len(stages):
+                time.sleep(0.001)
+            time.sleep(draws.uniform(0, 0.02))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
         stages = store.stages()
         store.rewind(len(stages))
         assert stages == [(number, "selfplay") for number in range(len(stages))]

@@ -107,3 +107,26 @@ def test_warm_starts_have_eight_runs_each_and_49_players(game):
     warm = [run.settings.warm_start for run in runs if run.settings.warm_start.variant == "wrora"]
     assert {each.schedule.iterations for each in warm} == {5}
     assert {run.settings.game.partition(":")[2][:3] for run in runs} == {"6x6"}
+
+
+def test_transfer_has_the_published_runs_and_the_control_that_the_paper_lacks():
+    """[Hongcharoen2018], as in docs/papers.md."""
+    design = paper("transfer")
+    for run in design.runs:
+        settings = run.settings
+        play, learn, gate = settings.selfplay, settings.learn, settings.gate
+        assert (settings.iterations, play.episodes, play.sampled_plies) == (50, 512, 30)
+        assert settings.search.simulations == 25
+        assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
+        assert (learn.batch_size, learn.window.iterations) == (4096, 20)
+        assert (gate.games, gate.threshold) == (100, 0.55)
+        assert (settings.network.blocks, settings.network.filters) == (4, 256)
+    published = {
+        run.factors["way"]
+        for run in design.runs
+        if (run.part, run.factors.get("source")) == ("othello-6x6", "connect_four-6x6")
+    }
+    assert published == {"fine-tuned", "frozen", "mapped"}
+    controls = [run for run in design.runs if run.factors["way"] == "random-frozen"]
+    assert len(controls) == 6 * 8
+    assert all(run.start is None and run.settings.learn.frozen == "trunk" for run in controls)

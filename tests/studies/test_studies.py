@@ -86,5 +86,11 @@ def test_a_part_can_be_done_alone(name):
     design = planned(name, "paper")
     for part in design.parts:
         chosen = design.only([part])
-        assert chosen.parts == [part]
-        assert {run.part for run in chosen.runs} <= {part}
+        own = [run for run in chosen.runs if run.part == part]
+        sources = {source.key for run in chosen.runs for source in run.sources}
+        others = [run for run in chosen.runs if run.part != part]
+        assert {run.key for run in others} <= sources - {run.key for run in own}
+        assert own or others == []
+        if not any(run.sources for run in own):
+            assert chosen.parts == [part]
+        assert {each.part for each in (*chosen.tournaments, *chosen.computations)} <= {part}

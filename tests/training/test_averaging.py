@@ -134,6 +134,6 @@ def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
     run = train(tmp_path / "run", assignments=[*plain, "learn.epochs=1"])
     (line,) = learn_lines(run)
     assert set(line) == {
-        "stage", "iteration", "wall_seconds", "samples", "window", "loss",
+        "stage", "iteration", "wall_seconds", "wall_memory", "samples", "window", "loss",
     }  # fmt: skip
     assert not any(name.startswith("average/") for name in run.load_optimizer(run.progress.best))

@@ -103,9 +103,9 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
     head = saved_settings(large).network.heads[-1]
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
-    assert large.source_path.read_bytes() == small.weights_path(2).read_bytes()
+    assert large.source_path(features.KEPT).read_bytes() == small.weights_path(2).read_bytes()
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_path.exists()
+    assert not small.source_path(features.KEPT).exists()
 
 
 def test_an_iteration_without_examples_has_no_targets():
@@ -174,10 +174,34 @@ def test_a_run_keeps_its_source(trained, here):
             UserError, match=f"^network.heads.features.{change} differs from {former}"
         ):
             amend(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
-    run.keep_source(RunFolder.open(here / "small").weights_path(1).read_bytes())
+    run.keep_source(features.KEPT, RunFolder.open(here / "small").weights_path(1).read_bytes())
     with pytest.raises(
         UserError, match=r"source.safetensors has the digest \w+, not \w+: expected"
     ):
+        Trainer(run, saved_settings(run))
+
+
+def test_features_that_no_game_is_long_enough_for_are_refused(here):
+    """On nine cells, nothing comes nine plies after any position."""
+    at = "network.heads.features.plies"
+    resolve(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
+    with pytest.raises(
+        UserError,
+        match=r"features looks 9 plies ahead, and no game of .* lasts longer than 9: expe",
+    ):
+        resolve(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
+
+
+def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, trained):
+    settings = resolve(None, "smoke", [*LARGE, HEADS, "network.heads.features.width=7"])
+    with pytest.raises(UserError, match=r"features.width = 7: expected the 18 features of small"):
+        check_inputs(settings)
+    shutil.copytree(trained / "large", here / "large")
+    run = RunFolder.open(here / "large")
+    data = saved_settings(run).model_dump()
+    data["network"]["heads"][-1]["width"] = 7
+    run.save_config(data)
+    with pytest.raises(UserError, match=r"features.width = 7: expected the 18 .*source.safetens"):
         Trainer(run, saved_settings(run))
 
 

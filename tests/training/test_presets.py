@@ -19,6 +19,7 @@ NAMES = [
     "connect4-extended",
     "connect4-features",
     "connect4-small",
+    "hongcharoen2018",
     "mini",
     "small",
     "smoke",
@@ -41,6 +42,7 @@ SIZE = [
 ]
 NETWORK = {
     "conv": ["network.channels=4", "network.hidden=[8, 4]"],
+    "fully_convolutional": ["network.blocks=1", "network.filters=4", "network.head_filters=2"],
     "resnet": ["network.blocks=1", "network.filters=16", "network.head_filters=2"],
 }
 SCHEDULE = {
@@ -133,6 +135,19 @@ def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_e
     assert features == extended
     del extended["network"]
     assert small == extended
+
+
+def test_the_preset_of_hongcharoen_has_its_values_for_any_game():
+    for game in (None, "connect_four:6x7", "gobang:5x5:4", "othello:8x8"):
+        settings = resolve(game, "hongcharoen2018")
+        play, learn, gate = settings.selfplay, settings.learn, settings.gate
+        assert (settings.iterations, play.episodes, play.sampled_plies) == (50, 512, 30)
+        assert settings.search.simulations == 25
+        assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
+        assert (learn.batch_size, learn.window.iterations) == (4096, 20)
+        assert (gate.name, gate.games, gate.threshold) == ("win_rate", 100, 0.55)
+        network = settings.network
+        assert (network.name, network.blocks, network.filters) == ("fully_convolutional", 4, 256)
 
 
 def learning_rate(settings, iteration, done):

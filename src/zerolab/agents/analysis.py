@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import FORFEIT, Agent, Player, ProgramPlayer
+from zerolab.agents.interface import FORFEIT, Agent, PlacedPlayer, Player, ProgramPlayer
 from zerolab.agents.kinds.perfect import PerfectPlayer
 from zerolab.agents.policy_player import PolicyPlayer
 from zerolab.agents.search_player import SearchPlayer, for_one_game
@@ -64,16 +64,34 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
         )
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
-    keys = np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
     player = for_one_game(agent.new_player())
     try:
-        player.start(1)
-        for action in position.history:
-            player.advance(_SLOT, np.array([action]))
-        return describe(player, position, keys)
+        follow(player, position)
+        return describe(player, position, move_keys(position, seed))
     finally:
         if isinstance(player, ProgramPlayer):
             player.close()
+
+
+def move_keys(position: Position, seed: int) -> NDArray[np.uint64]:
+    """Return the random stream uint64[1] of a move, which depends on (seed, ply) alone."""
+    return np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
+
+
+def follow(player: Player, position: Position) -> None:
+    """Let a player begin a game in its slot 0, and see all moves up to a position.
+
+    Raises UserError where the game began with a position that the player cannot begin with.
+    """
+    player.start(1)
+    if position.origin is not None:
+        if not isinstance(player, PlacedPlayer):
+            raise UserError(
+                f"{player.name} cannot begin with a position that is set up: expected moves"
+            )
+        player.place(_SLOT, position.origin.state[None])
+    for action in position.history:
+        player.advance(_SLOT, np.array([action]))
 
 
 def describe(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
@@ -86,6 +104,18 @@ def describe(player: Player, position: Position, keys: NDArray[np.uint64]) -> An
     if chosen == FORFEIT:
         raise UserError(f"{player.name} gave up")
     best = next(move for move in moves if move.action == chosen)
+    return Analysis(player.name, position, best, moves, value, line)
+
+
+def describe_search(player: SearchPlayer, position: Position) -> Analysis:
+    """Return what an unfinished search of a position has found so far, in the player's slot 0.
+
+    Its move is that at the beginning of its line; before the first simulation, the highest prior's.
+    """
+    found = player.search.result(0)
+    chosen = found.best_action if found.principal_variation else int(found.priors.argmax())
+    _, moves, value, line = _searched(chosen, found, position)
+    best = next((move for move in moves if move.action == chosen), moves[0])
     return Analysis(player.name, position, best, moves, value, line)
 
 

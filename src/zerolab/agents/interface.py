@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.registry import Registry
+from zerolab.networks.settings import NetworkSettings
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Answer, Evaluation, Evaluator
@@ -106,6 +107,15 @@ class SeatedPlayer(Player, Protocol):
 
 
 @runtime_checkable
+class PlacedPlayer(Player, Protocol):
+    """A player whose games can begin with any position."""
+
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """Begin new games, from ongoing states uint64[n, words], in some slots."""
+        ...
+
+
+@runtime_checkable
 class ProgramPlayer(Protocol):
     """A player that runs an outside program."""
 
@@ -126,6 +136,9 @@ class StatelessPlayer:
 
     def reset(self, slots: Slots) -> None:
         """See `Player.reset`."""
+
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """See `PlacedPlayer.place`."""
 
     def advance(self, slots: Slots, actions: Actions) -> None:
         """See `Player.advance`; there is nothing to follow."""
@@ -153,6 +166,8 @@ class Agent:
     """Equal for equal agents, different for networks of one name but other weights."""
     evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
     """Loads its network, if it has one."""
+    network: NetworkSettings | None = field(default=None, compare=False, repr=False)
+    """The settings of its network, if it has one."""
     varies: bool = field(default=True, compare=False)
     """Whether it draws moves or playouts at random, so that its games differ without openings."""
 
@@ -163,11 +178,17 @@ class Agent:
         return agent_of_game, (self.name, game_name(self.game))
 
 
+Access = Literal["nothing", "path", "program"]
+
+
 class AgentKind(Protocol):
     """A way to name agents; `argument` is what follows the kind's name and its colon."""
 
     form: str
     """How such agents are written, such as ``mcts:N``; help texts list it."""
+    access: Access
+    """What such agents use: nothing but themselves, the file or folder that their argument names,
+    or a program. Pages may name no programs, and only paths that are served to them."""
 
     def game(self, argument: str) -> Game | None:
         """Return the game that such an agent brings with it; None if it plays any."""

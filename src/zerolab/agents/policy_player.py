@@ -34,6 +34,10 @@ class PolicyPlayer:
         """See `Player.reset`."""
         self._plies[slots] = 0
 
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """See `PlacedPlayer.place`."""
+        self.reset(slots)
+
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         """See `Player.choose`."""
         priors, _ = self.evaluator.evaluate(states)

@@ -87,8 +87,11 @@ class SearchPlayer:
         self._begin(slots)
 
     def _begin(self, slots: Slots) -> None:
+        self.place(slots, np.repeat(host.start(self._game)[None], len(slots), axis=0))
+
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """See `PlacedPlayer.place`."""
         self._plies[slots] = 0
-        states = np.repeat(host.start(self._game)[None], len(slots), axis=0)
         self.search.set_root(slots, states)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:

@@ -4,7 +4,8 @@
 ``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
 ``runs/demo?simulations=400&selection.c=2`` changes the search, ``?sampled_plies=4`` draws the first
 moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
-``random #2`` is an agent like ``random`` that takes part beside it.
+``agent.zerolab`` is an agent in a file, with the same options. ``random #2`` is an agent like
+``random`` that takes part beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.interface import AGENT_KINDS, Agent, AgentKind
-from zerolab.core.errors import UserError, nearest
+from zerolab.agents.kinds.file import names_file
+from zerolab.agents.options import split_options
+from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
@@ -71,6 +74,27 @@ def own_game(spec: str) -> Game | None:
     return found.kind.game(found.argument)
 
 
+def named_path(spec: str) -> str | None:
+    """Return the file or folder that a spec names, which need not be there; None if it names none.
+
+    Raises UserError for a spec that runs a program.
+    """
+    text, _ = _without_ordinal(spec.strip())
+    head = _HEAD.match(text)
+    if not head or head[1] not in AGENT_KINDS:
+        return split_options(text)[0]
+    access = AGENT_KINDS[head[1]].access
+    if access == "program":
+        raise UserError(f"{quoted(spec)} runs a program: expected an agent of another kind")
+    return split_options(text[head.end() :])[0] if access == "path" else None
+
+
+def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
+    """Return the kind of the agent of a spec, and what the kind is asked for."""
+    found = _find(spec.strip())
+    return found.kind, found.argument
+
+
 def agent_of_game(name: str, game: str) -> Agent:
     """Return the agent of a canonical name for the game of a name: what a pickled agent is."""
     return parse_agent(name, parse_game(game))
@@ -101,6 +125,8 @@ def _find(text: str) -> _Spec:
     too_long = iteration.isdecimal() and not is_number  # for a file's name too
     if not too_long and (is_run(Path(folder)) or (at and is_run(Path(before)))):
         return _Spec(text, AGENT_KINDS["run"], text, ordinal)
+    if names_file(folder):
+        return _Spec(text, AGENT_KINDS["file"], text, ordinal)
     if at and "/" not in iteration and not is_number:
         raise UserError(f'"{text}": expected a whole number after @, as in {before}@12')
     known = [*(name for name in AGENT_KINDS if name != "run"), *_known_runs()]

@@ -18,7 +18,10 @@ from zerolab.search.interface import Evaluator
 
 
 class Network:
-    """A run's network; `name` is its canonical spec and `game` the game it plays."""
+    """A network of a run or of an agent's file.
+
+    `name` is its canonical spec and `game` the game it plays.
+    """
 
     def __init__(self, name: str, game: Game, evaluator: Evaluator) -> None:
         self.name = name
@@ -66,9 +69,9 @@ class Network:
 
 
 def load_network(spec: str) -> Network:
-    """Return the network of ``runs/demo`` (its best one) or ``runs/demo@12``.
+    """Return the network of ``runs/demo`` (its best one), ``runs/demo@12`` or ``agent.zerolab``.
 
-    Raises UserError where there is no such run or network, or its file is damaged.
+    Raises UserError where there is no such run, network or file, or it is damaged.
     """
     missing = UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
     if not isinstance(spec, str) or own_game(spec) is None:

@@ -23,6 +23,7 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 COMMANDS = {
     "train": "train an agent, or resume a run that was stopped",
     "play": "play in the terminal against a run or another player",
+    "serve": "open the laboratory in a browser: play, analyse, replay, watch, compare",
     "match": "let two players play a match, with a sequential test if wanted",
     "tournament": "let everyone play everyone, and rate them",
     "league": "let settings of the search evolve by playing each other",
@@ -35,6 +36,7 @@ COMMANDS = {
     "study": "reproduce what a paper measured, beside its published numbers",
     "report": "tables, figures and claims of a study as one page",
     "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
+    "export": "write a network into one file: an agent to share, or an ONNX model",
     "runs": "list runs and their progress",
     "cost": "what runs have cost: moves, evaluations, operations, hours",
     "diversity": "count the distinct positions that self-play has seen",

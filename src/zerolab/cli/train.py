@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +11,7 @@ import tyro
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
+from zerolab.core.usage import peak_memory
 from zerolab.training.presets import preset_name
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_PRESET = "mini"
 
 Transfer = Literal["trunk", "frozen", "heads", "all", "channels"]
-
-_MAXRSS_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
 def train(
@@ -138,8 +135,7 @@ def train_run(console: Console, run: RunFolder, settings: TrainSettings) -> None
         kind(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter).train()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _MAXRSS_UNITS_IN_MIB
-    console.print(f"\ndone, with {peak} MiB of memory at the peak")
+    console.print(f"\ndone, with {peak_memory()} MiB of memory at the peak")
     console.print(f"play against it with: zerolab play {run.path}")
 
 

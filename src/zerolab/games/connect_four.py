@@ -10,13 +10,14 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
+from zerolab.core.errors import UserError
 from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.encoding import Encoding
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules, State
 from zerolab.rules.notation import Notation
 from zerolab.rules.select import nth_bit
-from zerolab.rules.squares import SquareHints
+from zerolab.rules.squares import SquareHints, packed, require_alternate, require_undecided
 
 
 class ConnectFour(NamedTuple):
@@ -215,6 +216,22 @@ class ConnectFourNotation(Notation):
     def column_label(game: Any, column: int) -> str:
         """Return the number of the column, which is the name of the action."""
         return str(column)
+
+    @classmethod
+    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+        """See `Notation.set_up`: pieces alternate, and every one stands on another or the floor."""
+        require_alternate(board, first_to_move)
+        taken = board != 0
+        floating = np.argwhere(taken[:-1] & ~taken[1:])
+        if floating.size:
+            row, column = floating[0]
+            raise UserError(
+                f"a piece floats in column {column}, row {row + 1} from the top: expected pieces"
+                " on top of others"
+            )
+        upright = board[::-1].T  # whose rows are the columns, from the bottom
+        require_undecided(game, packed(-upright), first_to_move)
+        return packed(upright)
 
 
 class ConnectFourHints(SquareHints):

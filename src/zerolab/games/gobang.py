@@ -10,7 +10,7 @@ from zerolab.core import streams
 from zerolab.rules import boards, lines, playouts
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.interface import DRAW, LOSS, ONGOING
-from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
+from zerolab.rules.squares import AlternatingNotation, SquareEncoding, SquareHints, SquareRules
 
 
 class Gobang(NamedTuple):
@@ -105,4 +105,4 @@ class GobangHints(SquareHints):
         return lines.move_ordering_score(state, game.rows, game.columns, game.length)
 
 
-register_game("gobang", Gobang, GobangRules, SquareEncoding, SquareNotation, GobangHints)
+register_game("gobang", Gobang, GobangRules, SquareEncoding, AlternatingNotation, GobangHints)

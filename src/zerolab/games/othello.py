@@ -16,10 +16,16 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.rules import boards, playouts
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
+from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, State
 from zerolab.rules.lanes import any_bit, bit_and, bit_or, broadcast, load, shift_left, shift_right
 from zerolab.rules.select import nth_bit
-from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
+from zerolab.rules.squares import (
+    SquareEncoding,
+    SquareHints,
+    SquareNotation,
+    SquareRules,
+    packed,
+)
 
 
 class Othello(NamedTuple):
@@ -239,6 +245,11 @@ class OthelloNotation(SquareNotation):
         if text.lower() == "pass":
             return int(game.rows * game.columns)
         return super().parse_action(game, text)
+
+    @classmethod
+    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+        """See `Notation.set_up`: any discs, since players may have passed."""
+        return packed(board)
 
 
 class OthelloHints(SquareHints):

@@ -6,7 +6,7 @@ import re
 
 from pydantic import Field
 
-from zerolab.agents.interface import AGENT_KINDS, Agent
+from zerolab.agents.interface import AGENT_KINDS, Access, Agent
 from zerolab.agents.options import describe, parse_settings
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
@@ -29,6 +29,7 @@ class ProgramOptions(Settings):
 
 class _Gtp:
     form = 'gtp:"COMMAND"'
+    access: Access = "program"
 
     def game(self, argument: str) -> None:
         """See `AgentKind.game`."""

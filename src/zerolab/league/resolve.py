@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.agents.kinds.run import playable
 from zerolab.agents.specs import parse_agent
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
@@ -15,7 +13,6 @@ from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.search.interface import Evaluator, UniformEvaluator
-from zerolab.store.run_folder import RunFolder
 
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
@@ -47,17 +44,16 @@ def find_network(spec: str | None, game: Game) -> LeagueNetwork:
     if spec is None:
         return LeagueNetwork(lambda: UniformEvaluator(rules.actions(game)))
     agent = parse_agent(spec, game)
-    if agent.evaluator is None:
+    if agent.evaluator is None or agent.network is None:
         raise UserError(f"{agent.name} has no network: expected a run such as runs/demo@12")
     if "?" in agent.name:
         raise UserError(
             f"{agent.name}: the searches of a league are its own; expected a run such as"
             " runs/demo@12, and --set search.KEY=VALUE"
         )
-    network = playable(RunFolder.open(Path(agent.name.rpartition("@")[0]))).network
-    says_draws = any("draws" in head.answers for head in network.heads)
+    says_draws = any("draws" in head.answers for head in agent.network.heads)
     return LeagueNetwork(
-        agent.evaluator, agent.name, agent.identity, network.model_dump(), says_draws
+        agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), says_draws
     )
 
 

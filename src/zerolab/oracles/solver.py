@@ -98,7 +98,8 @@ class Solver(Oracle):
     ) -> None:
         """Use a table of `memory` MiB; call `report` a few times per second during searches."""
         self.game = game
-        self._budget = budget
+        self.budget = budget
+        """For each position; it may be changed between two of them."""
         self._report = report
         self._table = empty_table(rules.words(game), memory)
         self._stack = kernels.empty_stack(_PLIES, rules.words(game), rules.actions(game))
@@ -133,7 +134,7 @@ class Solver(Oracle):
         return values
 
     def _watch(self, moves: int) -> _Watch:
-        return _Watch(self._budget, self._report, self.nodes, moves)
+        return _Watch(self.budget, self._report, self.nodes, moves)
 
     def _ordered_actions(self, state: State) -> list[int]:
         """Return the legal actions, promising ones first, by which the others profit."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core.errors import UserError
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game, State
@@ -53,6 +54,16 @@ class Notation:
         By default this is plane 0 of the encoding.
         """
         return host.encode(game, state)[0].astype(np.int8)
+
+    @classmethod
+    def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
+        """Return the state of pieces that somebody has put on the board, the inverse of `board`.
+
+        `board`, int8[rows, columns], is seen by the mover, who made the first action of the game if
+        `first_to_move`. Raises UserError for pieces that no game can lead to, as far as is easy to
+        tell; by default for all.
+        """
+        raise UserError("pieces cannot be set up in this game: expected moves instead")
 
     @classmethod
     def draw(cls, game: Game, board: NDArray[np.int8], symbols: Mapping[int, str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,13 @@ from zerolab.rules.interface import ONGOING, Game, State
 from zerolab.rules.notation import COLOURED, PLAIN
 
 
+class Origin(NamedTuple):
+    """A position that somebody has set up, from which a game goes on."""
+
+    state: State
+    first_to_move: bool
+
+
 class Position:
     """An immutable position of a game, with the actions that led to it.
 
@@ -22,11 +29,21 @@ class Position:
     >>> print(position)
     """
 
-    def __init__(self, game: Game, state: State, history: tuple[int, ...] = ()) -> None:
-        """Take a state, uint64[words], and the actions that led to it from the first position."""
+    def __init__(
+        self,
+        game: Game,
+        state: State,
+        history: tuple[int, ...] = (),
+        origin: Origin | None = None,
+    ) -> None:
+        """Take a state, uint64[words], and the actions that led to it.
+
+        They began with `origin`, or with the first position of the game.
+        """
         self.game = game
         self.state = state.copy()
         self.history = history
+        self.origin = origin
         self.state.flags.writeable = False
 
     @classmethod
@@ -38,15 +55,30 @@ class Position:
         chosen = game if is_game(game) else parse_game(game)
         return cls(chosen, host.start(chosen))
 
+    @classmethod
+    def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
+        """Return a position of pieces that are set up: `board` is int8[rows, columns], as `board`.
+
+        Raises UserError for pieces that no game can lead to, as far as its notation can tell, and
+        for games whose positions cannot be set up.
+        """
+        chosen = game if is_game(game) else parse_game(game)
+        if board.shape != chosen[:2]:
+            shape, size = ("x".join(map(str, each)) for each in (board.shape, chosen[:2]))
+            raise UserError(f"a board of {shape} cells: expected {size}")
+        own = board.astype(np.int8) if first_to_move else -board.astype(np.int8)
+        state = notation_of(chosen).set_up(chosen, own, first_to_move)
+        return cls(chosen, state, (), Origin(state, first_to_move))
+
     @property
     def ply(self) -> int:
-        """The number of actions played so far."""
+        """The number of actions played so far, since the position was set up if it was."""
         return len(self.history)
 
     @property
     def first_to_move(self) -> bool:
         """Whether the player who made the first action, X on the board, is to move."""
-        return self.ply % 2 == 0
+        return (self.ply % 2 == 0) == (self.origin is None or self.origin.first_to_move)
 
     @property
     def outcome(self) -> int | None:
@@ -97,7 +129,18 @@ class Position:
         """Return the position after an action or its name; raise UserError if it is not legal."""
         number = self.parse(action if isinstance(action, str) else str(action))
         state = host.apply(self.game, self.state, number)
-        return Position(self.game, state, (*self.history, number))
+        return Position(self.game, state, (*self.history, number), self.origin)
+
+    def line(self) -> list[Position]:
+        """Return the positions that the game has passed through, the first and this one included.
+
+        Equal to `play` of the history, one action after the other.
+        """
+        state = host.start(self.game) if self.origin is None else self.origin.state
+        passed = [Position(self.game, state, (), self.origin)]
+        for action in self.history:
+            passed.append(passed[-1].play(action))
+        return passed
 
     def planes(self) -> NDArray[np.float32]:
         """Return what a network sees, float32[planes, rows, columns]."""

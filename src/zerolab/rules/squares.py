@@ -11,11 +11,15 @@ import re
 import string
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zerolab.core import streams
-from zerolab.rules import boards
+from zerolab.core.errors import UserError
+from zerolab.rules import boards, host
 from zerolab.rules.encoding import Encoding, transform_cell
 from zerolab.rules.hints import SolverHints
-from zerolab.rules.interface import Rules
+from zerolab.rules.interface import LOSS, Rules, State
 from zerolab.rules.notation import Notation
 
 
@@ -97,6 +101,43 @@ class SquareNotation(Notation):
             return super().parse_action(game, text)
         row, column = int(named[2]) - 1, string.ascii_lowercase.index(named[1])
         return row * game.columns + column if row < game.rows and column < game.columns else None
+
+
+class AlternatingNotation(SquareNotation):
+    """The notation of games in which every move adds one piece, and none is taken or turned."""
+
+    @classmethod
+    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+        """See `Notation.set_up`: as many pieces of both, or one more of who moves first."""
+        require_alternate(board, first_to_move)
+        require_undecided(game, packed(-board), first_to_move)
+        return packed(board)
+
+
+def packed(board: NDArray[np.int8]) -> State:
+    """Return (own pieces, other's pieces), uint64[2], of a board int8[rows, columns]."""
+    cells = np.uint64(1) << np.arange(board.size, dtype=np.uint64)
+    flat = board.ravel()
+    return np.array([cells[flat == 1].sum(), cells[flat == -1].sum()], np.uint64)
+
+
+def require_undecided(game: Any, seen_by_other: State, first_to_move: bool) -> None:
+    """Raise UserError where who is to move has won already, as the other player would see."""
+    if host.outcome(game, seen_by_other) == LOSS:
+        mover = "X" if first_to_move else "O"
+        raise UserError(f"{mover} has won already, and is to move: expected a game that goes on")
+
+
+def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
+    """Raise UserError unless both players have moved equally often, or the first once more."""
+    mine, theirs = int((board == 1).sum()), int((board == -1).sum())
+    first, second = (mine, theirs) if first_to_move else (theirs, mine)
+    expected = second if first_to_move else second + 1
+    if first != expected:
+        mover = "X" if first_to_move else "O"
+        raise UserError(
+            f"{first} pieces of X and {second} of O with {mover} to move: expected {expected} of X"
+        )
 
 
 class SquareHints(SolverHints):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +17,7 @@ from zerolab.rules.playouts import threads_for_playouts
 from zerolab.search import kernels, roots
 from zerolab.search.by_tree import TreeSettings
 from zerolab.search.cache import empty_cache
+from zerolab.search.inspection import NodeView, node_view
 from zerolab.search.interface import (
     Evaluation,
     Evaluator,
@@ -239,8 +241,7 @@ class Search:
             counts[SIMULATIONS] += expand(handle(own), begin, end)
             return counts
 
-        slots = len(self._state.waiting)
-        parts = 1
+        slots, parts = len(self._state.waiting), 1
         if self._threads > 1 and self._playouts:
             waiting = int(self._state.waiting.sum())
             parts = threads_for_playouts(waiting * self._playouts, self._threads)
@@ -260,6 +261,10 @@ class Search:
             chosen = int(self.choose(slots, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
         line = principal_variation(self._tree, slot, chosen)
         return SearchResult(visits, values, priors, value, line)
+
+    def node(self, slot: int, path: Sequence[int]) -> NodeView | None:
+        """Return the node of one slot to which actions lead from its root, None if it has none."""
+        return node_view(self._methods, self._tree, slot, path)
 
     def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of the roots' actions, int32[n, actions]."""

@@ -16,10 +16,12 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import replacing
+from zerolab.core.files import write_bytes
 from zerolab.store.checks import check_schema, damaged, digest, reading, require_file
 
 SCHEMA = 1
+OWNER = "zerolab"
+"""The key of the header among a safetensors file's metadata."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -29,13 +31,25 @@ def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **abo
 
     Equal contents give equal bytes. Raises UserError where the file cannot be written.
     """
-    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    header = {"schema": SCHEMA, "kind": kind, **about}
-    header["digest"] = _digest(header, ordered)
     # Through bytes: a full disk is an OSError here, and not one in safetensors' own writer.
-    content = save(ordered, {"zerolab": json.dumps(header, sort_keys=True)})
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
+    write_bytes(path, encoded(_header_of(kind, about), arrays))
+
+
+def encoded(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file: arrays, and a header with the digest of all of it."""
+    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
+    whole = {**header, "digest": content_digest(header, ordered)}
+    content: bytes = save(ordered, {OWNER: json.dumps(whole, sort_keys=True)})
+    return content
+
+
+def file_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> str:
+    """Return the digest of the file that `save_arrays` would write; see `read_digest`."""
+    return content_digest(_header_of(kind, about), arrays)
+
+
+def _header_of(kind: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "kind": kind, **about}
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
@@ -48,7 +62,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
         header = _header(path, opened.metadata() or {})
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     found = header.pop("digest", None)
-    if found != _digest(header, arrays):
+    if found != content_digest(header, arrays):
         raise damaged(path, "its digest does not match")
     if header.get("kind") != kind:
         raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
@@ -69,16 +83,17 @@ def read_digest(path: Path, kind: str) -> str:
 
 
 def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    if "zerolab" not in metadata:
+    if OWNER not in metadata:
         raise UserError(f"{path} was not written by zerolab")
-    header = json.loads(metadata["zerolab"])
+    header = json.loads(metadata[OWNER])
     if not isinstance(header, dict):
         raise damaged(path, "its header is no table")
     check_schema(path, header.get("schema"), SCHEMA)
     return header
 
 
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return a digest of a header and arrays that changes when anything in them does."""
     parts = [json.dumps(header, sort_keys=True).encode()]
     for name in sorted(arrays):
         array = arrays[name]

@@ -18,7 +18,7 @@ from zerolab.core.files import check_file, read_limited
 
 # Everything that the decoders of numpy, zipfile, safetensors, json and tomllib were seen to raise
 # when single bytes of their files were changed.
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,
     LookupError,
@@ -48,7 +48,7 @@ def reading(path: Path) -> Iterator[None]:
         if error.filename is None and not isinstance(error, PermissionError):  # from a decoder
             raise damaged(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise damaged(path, error) from error
 
 

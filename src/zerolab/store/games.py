@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.store.agent_names import inside_run, outside_run
@@ -17,6 +17,8 @@ SELF_PLAY = "selfplay"
 """The stage whose games a run learns from."""
 
 SCHEMA = 2
+_BUSY_SECONDS = 60.0
+"""How long to wait for another process that is writing."""
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 
 _CREATE = (
@@ -128,6 +130,25 @@ class GameStore:
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
         return [self._renamed(game, outside_run) for game in games]
 
+    def select(self, query: str, arguments: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of the tables above, with names as the file has them.
+
+        For looking only: nothing is compared with digests, as `games` does. None where nothing was
+        ever recorded.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return connection.execute(query, arguments).fetchall()
+
+    def named_inside(self, name: str) -> str:
+        """Return how the file names an agent."""
+        return name if self._run is None else inside_run(name, self._run)
+
+    def named_outside(self, name: str) -> str:
+        """Return how everybody else names an agent that the file names."""
+        return name if self._run is None else outside_run(name, self._run)
+
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
         if self._run is None:
             return game
@@ -193,7 +214,8 @@ class GameStore:
     def _connected(self, mode: str) -> Iterator[sqlite3.Connection]:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         try:
-            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+            opened = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+            with closing(opened) as connection:
                 yield connection
         except UnicodeDecodeError as error:
             raise damaged(self.path, error) from error

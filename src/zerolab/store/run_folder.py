@@ -31,14 +31,13 @@ from zerolab.store.examples import (
 from zerolab.store.folder import FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
-from zerolab.store.networks import WEIGHTS
+from zerolab.store.networks import OPTIMIZER, WEIGHTS
 from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
 from zerolab.store.unfinished import Unfinished, load_unfinished, save_unfinished
 
 RUN = FolderKind("run", "config.toml", "--run")
 
 _POSITIONS = "positions"
-_OPTIMIZER = "optimizer state"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
 _OF_ITERATION = re.compile(r"(\d{4,})\.npz")
 
@@ -157,14 +156,13 @@ class RunFolder:
             make_folder(path.parent)
             write_bytes(path, content)
 
-    @property
-    def source_path(self) -> Path:
-        """Where a run keeps the network whose features it learns."""
-        return self.path / "source.safetensors"
+    def source_path(self, name: str) -> Path:
+        """Return where a run keeps a file of another run that it needs, by a name of its own."""
+        return self.path / name
 
-    def keep_source(self, content: bytes) -> None:
-        """Keep the network whose features the run learns, the content of a file of weights."""
-        path = self.source_path
+    def keep_source(self, name: str, content: bytes) -> None:
+        """Keep a file of another run, such as the network whose features the run learns."""
+        path = self.source_path(name)
         with reading(path):
             is_there = path.is_file() and path.read_bytes() == content
         if not is_there:
@@ -186,7 +184,8 @@ class RunFolder:
         """Return where the network of an iteration is kept."""
         return self.path / "checkpoints" / f"{iteration:04}.safetensors"
 
-    def _optimizer_path(self, iteration: int) -> Path:
+    def optimizer_path(self, iteration: int) -> Path:
+        """Return where the state of the optimiser is kept that belongs to a network."""
         return self.path / "checkpoints" / f"{iteration:04}.optimizer.safetensors"
 
     def _examples_path(self, iteration: int) -> Path:
@@ -208,7 +207,7 @@ class RunFolder:
         """
         network = self.config.get("network", {}) if settings is None else settings
         about = {**self._about(iteration), "network": network}
-        save_arrays(self._optimizer_path(iteration), _OPTIMIZER, optimizer, **about)
+        save_arrays(self.optimizer_path(iteration), OPTIMIZER, optimizer, **about)
         save_arrays(self.weights_path(iteration), WEIGHTS, weights, **about)
         self._latest["networks"] = iteration
 
@@ -228,12 +227,12 @@ class RunFolder:
 
     def has_optimizer(self, iteration: int) -> bool:
         """Return whether the optimiser's state of an iteration is kept: former ones are not."""
-        return self._optimizer_path(iteration).is_file()
+        return self.optimizer_path(iteration).is_file()
 
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser's state that belongs to an iteration's network."""
-        path = self._optimizer_path(iteration)
-        state, about = load_arrays(path, _OPTIMIZER)
+        path = self.optimizer_path(iteration)
+        state, about = load_arrays(path, OPTIMIZER)
         self._check_origin(path, iteration, about)
         return state
 

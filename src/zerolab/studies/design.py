@@ -7,7 +7,7 @@ share it, within a study and between studies, and it is trained once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -80,6 +80,13 @@ class PlannedRun:
     """Solved positions that the settings name by `PlannedPositions.file`."""
     source: PlannedRun | None = None
     """The run whose final network it learns the features of; the settings name it by its key."""
+    start: PlannedRun | None = None
+    """The run whose final network it starts from; the settings name it by its key, too."""
+
+    @property
+    def sources(self) -> tuple[PlannedRun, ...]:
+        """The runs that have to be finished before this one can begin."""
+        return tuple(each for each in (self.source, self.start) if each is not None)
 
     @cached_property
     def label(self) -> str:
@@ -222,7 +229,10 @@ class Design:
         return list(dict.fromkeys(every))
 
     def only(self, parts: Sequence[str]) -> Design:
-        """Return some parts alone; raise UserError for one that there is not."""
+        """Return some parts alone, with the runs of others that theirs learn or start from.
+
+        Raises UserError for a part that there is not.
+        """
         for part in parts:
             if part not in self.parts:
                 known = ", ".join(self.parts)
@@ -232,8 +242,10 @@ class Design:
                 )
         if not parts:
             return self
+        own = [run for run in self.runs if run.part in parts]
+        needed = _with_sources(own) - {run.key for run in own}
         return Design(
-            [run for run in self.runs if run.part in parts],
+            [run for run in self.runs if run.part in parts or run.key in needed],
             [each for each in self.tournaments if each.part in parts],
             [each for each in self.computations if each.part in parts],
         )
@@ -257,6 +269,18 @@ class Design:
         return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
+def _with_sources(runs: Iterable[PlannedRun]) -> set[str]:
+    """Return the keys of runs, of those that they need, and so on."""
+    keys: set[str] = set()
+    left = list(runs)
+    while left:
+        run = left.pop()
+        if run.key not in keys:
+            keys.add(run.key)
+            left += run.sources
+    return keys
+
+
 def planned_run(
     part: str,
     game: str,
@@ -268,12 +292,15 @@ def planned_run(
     group: int = 0,
     positions: Mapping[str, PlannedPositions] | None = None,
     source: PlannedRun | None = None,
+    start: PlannedRun | None = None,
 ) -> PlannedRun:
     """Return a run of a preset with some settings changed, by dotted keys; `seed` is a factor.
 
     Runs of one seed in different `group`s have nothing in common: not the first network either.
     `positions` are solved ones by the settings that name them, such as ``accuracy.positions``; the
-    features of `source` are what the head ``features`` learns.
+    features of `source` are what the head ``features`` learns. The network of `start` is what the
+    run starts from, as ``start.transfer`` says, with the same architecture, whose sizes preset and
+    changes give.
     """
     given: dict[str, Any] = {key: each.file for key, each in (positions or {}).items()}
     if "supervised.positions" in given:
@@ -281,10 +308,13 @@ def planned_run(
     if source is not None:
         width = features_width(source.settings)
         given |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
-    changed = as_assignments({**changes, **given})
+    begun: dict[str, Any] = {}
+    if start is not None:
+        begun = {"start.source": start.key, "network.name": start.settings.network.name}
+    changed = as_assignments({**begun, **changes, **given})
     settings = resolve(game, preset, [*changed, f"seed={1000 * group + seed}"])
     needed = tuple((positions or {}).values())
-    return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source)
+    return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source, start)
 
 
 def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:

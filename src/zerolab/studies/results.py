@@ -19,12 +19,12 @@ from zerolab.networks.inference import best_device
 from zerolab.networks.node_facts import current_versions
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
+from zerolab.store.environments import Environment, read_environments
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
-from zerolab.training.environment import Environment, environments
 from zerolab.training.history import read_records
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
 
@@ -248,7 +248,7 @@ def _network_digest(path: Path) -> str:
 def _environments(path: Path) -> list[Environment]:
     """Return the environments that worked on a run; none where they are damaged."""
     try:
-        return environments(RunFolder.open(path))
+        return read_environments(path)
     except UserError:
         return []
 

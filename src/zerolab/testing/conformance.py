@@ -16,6 +16,7 @@ from zerolab.testing.laws import (
     check_outcome,
     check_planes,
     check_registration,
+    check_set_up,
     check_start,
 )
 from zerolab.testing.layouts import check_action_layout, check_plane_names
@@ -37,6 +38,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_planes,
     check_names,
     check_drawing,
+    check_set_up,
     check_symmetry_tables,
     check_symmetric_positions,
     check_symmetries_invert,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zerolab.core.errors import UserError
 from zerolab.rules import encoding, host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name, notation_of, parse_game, registered_games
@@ -138,3 +139,22 @@ def check_drawing(game: Game) -> None:
         drawn = "".join(lines)
         shown = all(drawn.count(PLAIN[side]) >= (board == side).sum() for side in (1, -1, 0))
         require(shown, sample, "the drawing does not show every cell")
+
+
+def check_set_up(game: Game) -> None:
+    """Check that pieces that are set up as on a board make the state that it shows.
+
+    Games whose positions cannot be set up say so by UserError, and are not checked.
+    """
+    own = notation_of(game)
+    for sample in positions(game):
+        if host.outcome(game, sample.state) != ONGOING:
+            continue
+        for first_to_move in (True, False):
+            try:
+                made = own.set_up(game, own.board(game, sample.state), first_to_move)
+            except UserError:
+                continue
+            same = np.array_equal(own.board(game, made), own.board(game, sample.state))
+            require(same, sample, "pieces that are set up are not those on the board")
+            require(made.shape == sample.state.shape, sample, "set_up does not return a state")

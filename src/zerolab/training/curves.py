@@ -94,10 +94,10 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
     records = read_records(run)
     if not any(isinstance(record, _LAST) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    return Curves(shortened(run.path.as_posix()), records, _places(records, x), shade)
+    return Curves(shortened(run.path.as_posix()), records, places(records, x), shade)
 
 
-def _places(records: Sequence[Record], x: XAxis) -> list[float]:
+def places(records: Sequence[Record], x: XAxis) -> list[float]:
     """Return where on the x axis each record stands."""
     if x == "hours":
         return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]

@@ -29,6 +29,9 @@ from zerolab.training.facts import later_features
 from zerolab.training.settings import TrainSettings
 from zerolab.training.sources import named_network, require_digest
 
+KEPT = "source.safetensors"
+"""The name of the run's copy."""
+
 _KEY = "network.heads.features"
 
 
@@ -85,8 +88,8 @@ def find_source(settings: TrainSettings, run: RunFolder | None = None) -> Featur
     head = features_head(settings)
     if head is None:
         return None
-    if run is not None and head.digest and run.source_path.is_file():
-        path = run.source_path
+    if run is not None and head.digest and run.source_path(KEPT).is_file():
+        path = run.source_path(KEPT)
     else:
         path = _named(head, run)
     stored = read_network(path)
@@ -97,9 +100,22 @@ def find_source(settings: TrainSettings, run: RunFolder | None = None) -> Featur
         )
     require_digest(path, stored, head.digest)
     try:
-        return FeatureSource(stored, head.plies)
+        source = FeatureSource(stored, head.plies)
     except UserError as error:
         raise UserError(f"{_KEY}.source = {quoted(head.source)}: {error}") from None
+    if head.width not in (0, source.width):
+        raise UserError(
+            f"{_KEY}.width = {head.width}: expected the {source.width} features of {path}"
+        )
+    return source
+
+
+def feature_files(source: RunFolder) -> dict[str, bytes]:
+    """Return what a run keeps of a finished one whose features it learns, by the names of files.
+
+    Raises UserError where that is damaged.
+    """
+    return {KEPT: read_network(source.weights_path(source.progress.best)).content}
 
 
 def _named(head: FeaturesHead, run: RunFolder | None) -> Path:

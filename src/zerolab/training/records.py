@@ -1,10 +1,10 @@
 """What the stages of a run record: the lines of metrics.jsonl, typed and with units.
 
 A record class stands for one kind of line; its name in the file is the default of `stage`. Fields
-named ``wall_...`` were read off a clock; all others are equal in every run with the same settings.
-docs/metrics.md and TensorBoard are made from these classes alone, so that a new metric is a new
-field here and a value in its stage. The console shows `Record.summary`, and training/curves.py
-draws chosen fields in panels of its own.
+named ``wall_...`` were read off a clock, or off the process; all others are equal in every run with
+the same settings. docs/metrics.md and TensorBoard are made from these classes alone, so that a new
+metric is a new field here and a value in its stage. The console shows `Record.summary`, and
+training/curves.py draws chosen fields in panels of its own.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Record(BaseModel):
     """The iteration, counted from 1."""
     wall_seconds: Seconds
     """How long the stage took; where a stage writes several records, its part for this one."""
+    wall_memory: Annotated[int, Unit("MiB")] | None = None
+    """The most memory that the process had used by then, since it began or resumed the run; absent
+    from runs of earlier versions. It is no more the same in equal runs than what a clock says."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:

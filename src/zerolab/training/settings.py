@@ -1,4 +1,7 @@
-"""The settings of a run; docstrings give the papers' values by key, as in docs/papers.md."""
+"""The settings of a run; docstrings give the papers' values by key, as in docs/papers.md.
+
+They stand in one file, however long, since its checks look across all parts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from zerolab.networks.losses import missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
-from zerolab.rules.catalogue import known_game
+from zerolab.rules import host
+from zerolab.rules.catalogue import known_game, parse_game
 from zerolab.search.settings import SearchSettings
 from zerolab.training.defects import DefectName, check_defects
 from zerolab.training.gates import GATES
@@ -343,6 +347,20 @@ class TrainSettings(Settings):
                 f" which targets of the head {quoted(settled[0])} say nothing: expected"
                 ' learn.symmetries = "none"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _games_last_long_enough(self) -> TrainSettings:
+        """Refuse heads that would learn nothing, as no game of the board is that long."""
+        for head in self.network.heads:
+            if head.ahead:
+                longest = host.longest(parse_game(self.game))
+                if head.ahead >= longest:
+                    raise ValueError(
+                        f"network.heads.{head.name} looks {head.ahead} plies ahead, and no game of"
+                        f" {self.game} lasts longer than {longest}: expected plies of at most"
+                        f" {longest - 1}"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.usage import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.rules.catalogue import parse_game
@@ -19,7 +20,7 @@ from zerolab.training.configure import saved_settings
 from zerolab.training.context import TrainingContext, check_baselines
 from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
-from zerolab.training.features import find_source, identified
+from zerolab.training.features import KEPT, find_source, identified
 from zerolab.training.history import read_records
 from zerolab.training.league import run_league
 from zerolab.training.learner import Learner
@@ -99,7 +100,7 @@ class Trainer:
             context.update(stage=self.stages[0].name)
             self._save_first_network()
         if context.source is not None:
-            run.keep_source(context.source.stored.content)
+            run.keep_source(KEPT, context.source.stored.content)
         run.prune()
         self._fill_window()
         if message := remember_environment(run, context.learner):
@@ -150,6 +151,8 @@ class Trainer:
         """Run a stage, make it durable, and report it."""
         context = self.context
         records = stage.run(context)
+        memory = {"wall_memory": peak_memory()}
+        records = [each.model_copy(update=memory) for each in records]
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL.name):

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Access, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.options import refuse_options
 from zerolab.oracles.catalogue import oracle_for
 from zerolab.oracles.interface import NotSolvedError, Oracle
@@ -42,6 +42,7 @@ class PerfectPlayer(StatelessPlayer):
 
 class _Perfect:
     form = "perfect"
+    access: Access = "nothing"
 
     def game(self, argument: str) -> None:
         """See `AgentKind.game`."""

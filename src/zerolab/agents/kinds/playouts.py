@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zerolab.agents.interface import AGENT_KINDS, Agent
+from zerolab.agents.interface import AGENT_KINDS, Access, Agent
 from zerolab.agents.options import SearchOptions, describe, parse_options, split_options
 from zerolab.agents.search_player import SearchPlayer, search_bytes
 from zerolab.core.errors import UserError
@@ -18,6 +18,8 @@ _MOST = 1_000_000
 
 class PlayoutSearch:
     """A kind of agent; `settings` makes its search from the number of playouts."""
+
+    access: Access = "nothing"
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
         self.form = f"{name}:N"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Access, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.options import refuse_options
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
@@ -35,6 +35,7 @@ class RandomPlayer(StatelessPlayer):
 
 class _Random:
     form = "random"
+    access: Access = "nothing"
 
     def game(self, argument: str) -> None:
         """See `AgentKind.game`."""

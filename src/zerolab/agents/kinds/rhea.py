@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import AGENT_KINDS, Actions, Agent, Slots, StatelessPlayer
+from zerolab.agents.interface import AGENT_KINDS, Access, Actions, Agent, Slots, StatelessPlayer
 from zerolab.agents.kinds.playouts import parse_playouts
 from zerolab.agents.options import describe, parse_settings, split_options
 from zerolab.rules import interface as rules
@@ -54,6 +54,7 @@ class RheaPlayer(StatelessPlayer):
 
 class _Rhea:
     form = "rhea:N"
+    access: Access = "nothing"
 
     def game(self, argument: str) -> None:
         """See `AgentKind.game`."""

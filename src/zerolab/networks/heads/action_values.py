@@ -29,6 +29,7 @@ class ActionValuesHead(Head):
 
     per_action: ClassVar[bool] = True
     answers: ClassVar[tuple[Answer, ...]] = ("action_values",)
+    predicts: ClassVar[str] = "expected outcome for the mover by action, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N, actions]; tanh is float32, as that of the value."""

@@ -45,6 +45,7 @@ class FeaturesHead(Head):
     [Clausen2021]: 0, 2, 4."""
 
     turns: ClassVar[bool] = False
+    predicts: ClassVar[str] = "what another network sees in this position and in later ones"
     found: ClassVar[tuple[str, ...]] = ("digest", "width")
 
     @field_validator("plies")
@@ -53,6 +54,11 @@ class FeaturesHead(Head):
         if twice := [ply for ply in plies if plies.count(ply) > 1]:
             raise ValueError(f"{twice[0]} is there twice: expected different numbers of plies")
         return plies
+
+    @property
+    def ahead(self) -> int:
+        """See `Head.ahead`."""
+        return max(self.plies)
 
     def outputs(self, actions: int) -> int:
         """Return the number of features, those of all plies together."""

@@ -113,8 +113,15 @@ class Head(Choice):
     turns: ClassVar[bool] = True
     """Whether the target of a position's image under a symmetry follows from that of the position.
     Runs with a head of which this is not true learn positions as they were played."""
+    predicts: ClassVar[str] = ""
+    """What its prediction is, for those who use the network outside zerolab."""
     found: ClassVar[tuple[str, ...]] = ()
     """Fields that are not chosen but found out when a run begins."""
+
+    @property
+    def ahead(self) -> int:
+        """How many plies after the position its settings make the target look, at most."""
+        return 0
 
     def outputs(self, actions: int) -> int:
         """Return the number of outputs of the last layer in a game with so many actions."""

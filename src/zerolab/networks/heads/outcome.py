@@ -28,6 +28,7 @@ class OutcomeHead(Head):
     1.5."""
 
     answers: ClassVar[tuple[Answer, ...]] = ("values", "draws")
+    predicts: ClassVar[str] = "logits of win, draw and loss for the mover"
 
     def outputs(self, actions: int) -> int:
         """Return three: logits of win, draw and loss."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ class PliesLeftHead(Head):
     """
 
     name: Literal["plies_left"] = "plies_left"
+
+    predicts: ClassVar[str] = f"plies to the end of the game, divided by {_SCALE:g}"
 
     def activation(self, outputs: Tensor) -> Tensor:
         """Return numbers of plies in units of the scale, float32[N]."""

@@ -21,6 +21,7 @@ class PolicyHead(Head):
 
     per_action: ClassVar[bool] = True
     answers: ClassVar[tuple[Answer, ...]] = ("priors",)
+    predicts: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
     def columns(self, options: TargetOptions) -> frozenset[Column]:
         """See `Head.columns`."""

@@ -29,6 +29,7 @@ class ReplyHead(Head):
     [AlphaZeroArcade]: 0.03."""
 
     per_action: ClassVar[bool] = True
+    predicts: ClassVar[str] = "logits of the opponent's next action"
 
     def columns(self, options: TargetOptions) -> frozenset[Column]:
         """See `Head.columns`."""

@@ -20,6 +20,7 @@ class ValueHead(Head):
     name: Literal["value"] = "value"
 
     answers: ClassVar[tuple[Answer, ...]] = ("values",)
+    predicts: ClassVar[str] = "expected outcome for the mover, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N]; tanh is float32, since bfloat16 is coarse next to 1 and -1."""

@@ -22,7 +22,6 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_bytes, write_text
 from zerolab.store.checks import check_schema, read_bytes, reading
 from zerolab.store.folder import FolderKind
-from zerolab.store.networks import read_network
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
     Design,
@@ -33,6 +32,8 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.training.configure import saved_settings
+from zerolab.training.features import feature_files
+from zerolab.training.transfer.start import start_files
 
 STUDY = FolderKind("study", "study.toml", "--folder")
 
@@ -139,15 +140,17 @@ class StudyFolder:
             for each in run.positions
         }
 
-    def read_source(self, run: PlannedRun) -> bytes | None:
-        """Return the file of the network whose features a run learns; None where it learns none.
+    def read_sources(self, run: PlannedRun) -> dict[str, bytes]:
+        """Return the files that a run keeps of runs that it learns or starts from, by name.
 
-        Raises UserError where it is damaged or is not trained.
+        Raises UserError where they are damaged.
         """
-        source = None if run.source is None else self.open_run(run.source)
-        if source is None:
-            return None
-        return read_network(source.weights_path(source.progress.best)).content
+        files: dict[str, bytes] = {}
+        if run.source is not None and (learnt := self.open_run(run.source)):
+            files |= feature_files(learnt)
+        if run.start is not None and (started := self.open_run(run.start)):
+            files |= start_files(run.settings, started)
+        return files
 
     def save_positions(self, positions: PlannedPositions, content: bytes) -> None:
         """Keep solved positions, unless they have been made right there."""

@@ -34,7 +34,7 @@ class Runs:
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
         """How much of each run is done; of those under way, when it was last looked."""
-        self._sources = {run.source.key for run in self._planned.values() if run.source}
+        self._sources = {source.key for run in self._planned.values() for source in run.sources}
         left = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
             (run for run in left if title_of(run) not in self.failures), key=self._urgency
@@ -63,7 +63,7 @@ class Runs:
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
         """Order runs by part; long ones first, so that none is left over at the end.
 
-        Those that other runs learn from come before all others.
+        Those that other runs learn or start from come before all others.
         """
         return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
 
@@ -94,19 +94,18 @@ class Runs:
         return None
 
     def _task(self, run: PlannedRun) -> TrainTask:
-        """Return the task of a run; raise UserError where what it learns from is damaged."""
+        """Return the task of a run; raise UserError where what it needs of others is damaged."""
         settings = run.settings.model_dump(mode="json")
         return TrainTask(
             title_of(run), run.key, str(self._folder.run_path(run)), settings,
-            self._folder.read_positions(run), self._folder.read_source(run),
+            self._folder.read_positions(run), self._folder.read_sources(run),
         )  # fmt: skip
 
     def _has_what_it_needs(self, run: PlannedRun) -> bool:
-        """Return whether the positions and the network that a run learns from are there."""
-        return all(map(self._folder.has_positions, run.positions)) and (
-            run.source is None
-            or self._shares.get(run.source.key) == 1
-            or self._folder.is_readable_and_finished(run.source)
+        """Return whether the positions and networks that a run learns or starts from are there."""
+        return all(map(self._folder.has_positions, run.positions)) and all(
+            self._shares.get(source.key) == 1 or self._folder.is_readable_and_finished(source)
+            for source in run.sources
         )
 
     def compiled(self, task: CompileTask) -> None:

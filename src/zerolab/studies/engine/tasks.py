@@ -36,7 +36,7 @@ from zerolab.store.networks import read_network
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import saved_settings
-from zerolab.training.features import FeatureSource, features_head, identified
+from zerolab.training.features import KEPT, FeatureSource, features_head, identified
 from zerolab.training.history import best_after, read_records
 from zerolab.training.records import Record
 from zerolab.training.settings import TrainSettings
@@ -86,17 +86,17 @@ class TrainTask:
     settings: Mapping[str, Any]
     positions: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Files of solved positions that the settings name."""
-    source: bytes | None = field(default=None, repr=False)
-    """The file of the network whose features the run learns."""
+    sources: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Files of runs that this one learns or starts from, by their names in its folder."""
 
     def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
         """See `Task.run`."""
         path = Path(self.folder)
         settings = _with_digest(validate(TrainSettings, self.settings), self.positions)
-        if self.source is not None:
-            settings = _with_source(settings, self.source)
+        if KEPT in self.sources:
+            settings = _with_features(settings, self.sources[KEPT])
         if not is_run(path):
-            if not self.positions and self.source is None:
+            if not self.positions and not self.sources:
                 check_inputs(settings)
             with suppress(ExistingRunError):  # another study was faster
                 RunFolder.create(path, settings.model_dump())
@@ -109,8 +109,8 @@ class TrainTask:
         with run.locked():
             for name, content in self.positions.items():
                 run.keep_positions(name, content)
-            if self.source is not None:
-                run.keep_source(self.source)
+            for name, content in self.sources.items():
+                run.keep_source(name, content)
             Trainer(run, with_threads(settings), on_record=saved).train()
 
 
@@ -126,7 +126,7 @@ def _with_digest(settings: TrainSettings, positions: Mapping[str, bytes]) -> Tra
     return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
 
 
-def _with_source(settings: TrainSettings, content: bytes) -> TrainSettings:
+def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
     """Return the settings with what is known of the network whose features are learnt."""
     head = features_head(settings)
     assert head is not None

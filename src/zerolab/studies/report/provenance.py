@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerolab.core.threads import available_cores
-from zerolab.training.environment import Environment, processor_model
+from zerolab.store.environments import Environment
+from zerolab.training.environment import processor_model
 
 _RANGES = 4  # of seeds: more are not listed
 _DIGITS = 16  # of a digest

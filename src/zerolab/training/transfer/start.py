@@ -1,21 +1,31 @@
 """The network that a run starts from: found, identified, and made into the run's network 0.
 
-Once a run has begun, its own folder has all that it goes on with: the other run may go.
+Once a run has begun, its own folder has all that it goes on with: the other run may go. A run of a
+study begins with copies of the files that it needs, as it may work where the other run is not.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import Arrays
-from zerolab.store.networks import read_network
+from zerolab.store.checks import read_bytes
+from zerolab.store.networks import StoredNetwork, read_network, read_optimizer
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.settings import TrainSettings
 from zerolab.training.sources import named_network, require_digest, stored_settings
 from zerolab.training.transfer.settings import START, StartSettings
 from zerolab.training.transfer.weights import Side, Transferred, new_network, transferred
+
+KEPT = "start.safetensors"
+"""The name of the run's copy of the network."""
+KEPT_OPTIMIZER = "start.optimizer.safetensors"
+"""The name of its copy of the optimiser's state, where learning is to go on."""
+
+_LARGEST = 1 << 32
 
 
 class Start(NamedTuple):
@@ -46,25 +56,66 @@ def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start |
     start = settings.start
     if start is None:
         return None
-    source, iteration = named_network(START, start.source, run)
-    path = source.weights_path(iteration)
-    stored = read_network(path)
-    require_digest(path, stored, start.digest)
+    files = _kept(run) or _named(settings, start, run)
+    stored = read_network(files.network)
+    require_digest(files.network, stored, start.digest)
     there = Side(parse_game(stored.game), stored_settings(stored), stored.weights)
     here = new_network(settings.network_of(0), parse_game(settings.game), settings.seed)
     try:
         taken = transferred(start.transfer, there, here)
     except UserError as error:
         raise UserError(f"{START} = {quoted(start.source)}: {error}") from None
-    goes_on = start.transfer == "all" and (there.game, there.network) == (here.game, here.network)
-    optimizer = _optimizer(settings, source, iteration) if goes_on else {}
-    found = {"digest": stored.digest, "iteration": iteration, "game": stored.game}
+    optimizer = read_optimizer(files.optimizer, stored) if files.optimizer else {}
+    found = {"digest": stored.digest, "iteration": stored.iteration, "game": stored.game}
     return Start(start.model_copy(update=found), taken, optimizer)
 
 
-def _optimizer(settings: TrainSettings, source: RunFolder, iteration: int) -> Arrays:
-    """Return the state of the optimiser that belongs to a network, if it is of the same kind."""
-    learn = source.config.get("learn", {})
+def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
+    """Return what a run keeps of a finished one that it starts from, by the names of files.
+
+    Raises UserError where that is damaged.
+    """
+    files = _files(settings, source, source.progress.best)
+    found = {KEPT: read_network(files.network).content}
+    if files.optimizer is not None:
+        found[KEPT_OPTIMIZER] = read_bytes(files.optimizer, _LARGEST)
+    return found
+
+
+class _Files(NamedTuple):
+    network: Path
+    optimizer: Path | None
+    """Where learning goes on as if it had never stopped."""
+
+
+def _kept(run: RunFolder | None) -> _Files | None:
+    """Return the copies that a run has; None where it has none."""
+    if run is None or not run.source_path(KEPT).is_file():
+        return None
+    optimizer = run.source_path(KEPT_OPTIMIZER)
+    return _Files(run.source_path(KEPT), optimizer if optimizer.is_file() else None)
+
+
+def _named(settings: TrainSettings, start: StartSettings, run: RunFolder | None) -> _Files:
+    """Return the files of the network that settings name."""
+    return _files(settings, *named_network(START, start.source, run))
+
+
+def _files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
+    """Return the files that a run needs of another one."""
+    network, optimizer = source.weights_path(iteration), source.optimizer_path(iteration)
+    goes_on = _goes_on(settings, source, read_network(network)) and optimizer.is_file()
+    return _Files(network, optimizer if goes_on else None)
+
+
+def _goes_on(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
+    """Return whether everything is taken of an equal network of the same game and optimiser."""
+    start, learn = settings.start, source.config.get("learn", {})
     former = learn.get("optimizer") if isinstance(learn, dict) else None
-    same = former == settings.learn.optimizer.model_dump()
-    return source.load_optimizer(iteration) if same and source.has_optimizer(iteration) else {}
+    return (
+        start is not None
+        and start.transfer == "all"
+        and stored.game == settings.game
+        and stored_settings(stored) == settings.network_of(0)
+        and former == settings.learn.optimizer.model_dump()
+    )

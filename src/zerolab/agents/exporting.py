@@ -1,0 +1,133 @@
+"""Networks of runs and of agents' files, written into files for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from zerolab.agents.interface import AGENT_KINDS
+from zerolab.agents.kinds.file import read_file
+from zerolab.agents.kinds.run import find_network
+from zerolab.agents.options import split_options
+from zerolab.agents.sharing import SharedAgent, run_as_shared
+from zerolab.agents.specs import kind_and_argument
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.files import check_target, read_limited, write_bytes
+from zerolab.networks.catalogue import build_network
+from zerolab.rules import host
+from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import game_name, notation_of
+from zerolab.rules.interface import Game
+from zerolab.rules.layouts import plane_names
+from zerolab.store.agent_files import ENDING, encode_agent
+from zerolab.testing.samples import ongoing_positions
+
+if TYPE_CHECKING:
+    from zerolab.networks.network import Network
+    from zerolab.networks.onnx_export import Agreement
+
+ONNX = ".onnx"
+_SCHEMA = 1
+_LARGEST = 1 << 31  # bytes of an ONNX file, whose format ends there
+
+
+class Exported(NamedTuple):
+    """A file that was written, and what is in it."""
+
+    path: Path
+    size: int
+    """Bytes."""
+    agent: SharedAgent
+    agreement: Agreement | None
+    """Of an ONNX model with the network; None for an agent's file."""
+
+
+def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
+    """Write the network that RUN, RUN@N or FILE.zerolab names into a file, by the file's ending.
+
+    ``.zerolab`` is an agent's file, ``.onnx`` a model. A file that is there and different stays,
+    unless `overwrite` is set. Raises UserError, having written nothing, for every mistake, and for
+    a model that does not agree with its network.
+    """
+    _check(target)
+    agent = _agent(source, target)
+    agreement = None
+    if target.suffix == ONNX:
+        content, agreement = _model(agent)
+    else:
+        content = encode_agent(agent.header, agent.weights)
+    if overwrite or not _is_there(target, content):
+        write_bytes(target, content)
+    return Exported(target, len(content), agent, agreement)
+
+
+def _check(target: Path) -> None:
+    """Raise UserError for what can be known before there is any work."""
+    if target.suffix not in (ENDING, ONNX):
+        hint = nearest(target.suffix, (ENDING, ONNX)) if target.suffix else ""
+        raise UserError(f"{quoted(target)}: expected a file ending in {ENDING} or {ONNX}{hint}")
+    check_target(target)
+    if target.suffix == ONNX:
+        from zerolab.networks.onnx_export import require_packages
+
+        require_packages()
+
+
+def _agent(source: str, target: Path) -> SharedAgent:
+    """Return the network that a source names; raise UserError for anything else."""
+    kind, argument = kind_and_argument(source)
+    head, options = split_options(argument)
+    if options is not None:
+        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options are for who plays")
+    if kind is AGENT_KINDS["run"]:
+        return run_as_shared(*find_network(head))
+    if kind is not AGENT_KINDS["file"]:
+        raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
+    if target.suffix == ENDING:
+        raise UserError(f"{quoted(source)} is an agent's file already: expected a run, or {ONNX}")
+    return read_file(head)[1]
+
+
+def _is_there(target: Path, content: bytes) -> bool:
+    """Return whether a file has this content; raise UserError if it has another one."""
+    if not target.exists():
+        return False
+    if read_limited(target, _LARGEST) == content:
+        return True
+    raise UserError(
+        f"{quoted(target)} exists, with other content: expected another name, or --overwrite"
+    )
+
+
+def _model(agent: SharedAgent) -> tuple[bytes, Agreement]:
+    """Return an agent's network as an ONNX model, which agrees with it."""
+    from zerolab.networks.onnx_export import compare, onnx_model
+    from zerolab.networks.weights import load_weights
+
+    network = build_network(agent.network, agent.game, seed=0)  # whose weights are replaced
+    load_weights(network, agent.weights)
+    states = np.unique([each.state for each in ongoing_positions(agent.game)], axis=0)
+    planes = host.encode_batch(agent.game, states)
+    content = onnx_model(network.eval(), planes, _about(agent, network))
+    return content, compare(content, network, planes)
+
+
+def _about(agent: SharedAgent, network: Network) -> dict[str, Any]:
+    """Return what an ONNX model says about itself."""
+    return {
+        "schema": _SCHEMA,
+        "game": game_name(agent.game),
+        "planes": plane_names(agent.game),
+        "actions": _action_names(agent.game),
+        "outputs": {name: head.predicts for name, head in network.kinds.items()},
+        "network": agent.network.model_dump(mode="json"),
+        "origin": agent.header.origin.model_dump(mode="json"),
+        "digest": agent.digest,
+    }
+
+
+def _action_names(game: Game) -> list[str]:
+    """Return the names of a game's actions in their order."""
+    return [notation_of(game).action_name(game, each) for each in range(rules.actions(game))]

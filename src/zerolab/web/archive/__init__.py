@@ -1,0 +1,1 @@
+"""What has been trained, played and studied, as pages ask for it; found on disk each time."""

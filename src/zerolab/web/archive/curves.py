@@ -1,0 +1,215 @@
+"""Curves of a run, made from its metrics: one panel for each thing that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel
+
+from zerolab.training.curves import XAxis, places
+from zerolab.training.records import (
+    AccuracyRecord,
+    GateRecord,
+    LearnRecord,
+    Record,
+    SelfPlayRecord,
+    SupervisedRecord,
+)
+
+_SHORTEST = 1e-9  # seconds
+_Placed = tuple[float, Record]
+_Point = tuple[float, float | None]
+
+
+class Series(BaseModel):
+    """A line of a panel."""
+
+    name: str
+    points: list[tuple[float, float | None]]
+    """[x, y] in order; y is None where nothing was measured."""
+    band: list[tuple[float, float, float]] | None = None
+    """[x, low, high] of 95 % intervals."""
+
+
+class Panel(BaseModel):
+    """Curves that share an axis."""
+
+    key: str
+    """Equal in all runs for the same thing."""
+    title: str
+    unit: str
+    series: list[Series]
+
+
+def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
+    """Return the panels for which there is something to show."""
+    placed = list(zip(places(records, x), records, strict=True))
+    made = [
+        _losses(placed),
+        _elo(placed),
+        *_accuracy(placed),
+        *_validation(placed),
+        _speed(placed),
+        _simulations(placed),
+        _samples(placed),
+        _seconds(placed),
+        _length(placed),
+        _distinct(placed),
+        _memory(placed),
+    ]
+    kept = [each.model_copy(update={"series": _measured(each.series)}) for each in made]
+    return [each for each in kept if each.series]
+
+
+def _measured(series: Sequence[Series]) -> list[Series]:
+    return [each for each in series if any(y is not None for _, y in each.points)]
+
+
+def _line(
+    placed: Sequence[_Placed], kind: type[Record], value: Callable[..., float | None]
+) -> list[_Point]:
+    return [(x, value(record)) for x, record in placed if isinstance(record, kind)]
+
+
+def _losses(placed: Sequence[_Placed]) -> Panel:
+    learned = [record for _, record in placed if isinstance(record, LearnRecord)]
+    heads = list(dict.fromkeys(head for record in learned for head in record.heads))
+    series = [
+        Series(name=head, points=_line(placed, LearnRecord, lambda r, h=head: r.loss.get(h)))
+        for head in heads
+    ]
+    return Panel(key="loss", title="Loss in the last epoch", unit="loss", series=series)
+
+
+def _elo(placed: Sequence[_Placed]) -> Panel:
+    best = Series(name="best network", points=_line(placed, GateRecord, lambda r: r.elo))
+    band = [
+        (x, r.candidate_elo_low, r.candidate_elo_high)
+        for x, r in placed
+        if isinstance(r, GateRecord)
+        and r.candidate_elo_low is not None
+        and r.candidate_elo_high is not None
+    ]
+    points = _line(placed, GateRecord, lambda r: r.candidate_elo)
+    candidate = Series(name="candidate", points=points, band=band or None)
+    return Panel(
+        key="elo", title="Training Elo, which flatters", unit="Elo", series=[best, candidate]
+    )
+
+
+def _accuracy(placed: Sequence[_Placed]) -> list[Panel]:
+    titles = {
+        "strong": "Best move found in solved positions",
+        "weak": "Result kept in solved positions",
+    }
+    names = {"network": "network alone", "search": "with search"}
+    return [
+        Panel(
+            key=f"accuracy-{measure}",
+            title=title,
+            unit="share",
+            series=[
+                _with_interval(placed, AccuracyRecord, f"{player}_{measure}", name)
+                for player, name in names.items()
+            ],
+        )
+        for measure, title in titles.items()
+    ]
+
+
+def _validation(placed: Sequence[_Placed]) -> list[Panel]:
+    parts = [
+        (x, record)
+        for x, record in placed
+        if isinstance(record, SupervisedRecord) and record.part == "validation"
+    ]
+    titles = {"strong": "Best move found (validation)", "result": "Result known (validation)"}
+    return [
+        Panel(
+            key=f"validation-{measure}",
+            title=title,
+            unit="share",
+            series=[_with_interval(parts, SupervisedRecord, measure, "network")],
+        )
+        for measure, title in titles.items()
+    ]
+
+
+def _with_interval(placed: Sequence[_Placed], kind: type[Record], field: str, name: str) -> Series:
+    of_kind = [(x, record) for x, record in placed if isinstance(record, kind)]
+    return Series(
+        name=name,
+        points=[(x, getattr(record, field)) for x, record in of_kind],
+        band=[
+            (x, getattr(record, f"{field}_low"), getattr(record, f"{field}_high"))
+            for x, record in of_kind
+        ],
+    )
+
+
+def _speed(placed: Sequence[_Placed]) -> Panel:
+    def rate(record: SelfPlayRecord) -> float:
+        moves = record.positions if record.plies is None else record.plies
+        return moves / max(record.wall_seconds, _SHORTEST)
+
+    return _one(placed, SelfPlayRecord, rate, "speed", "Positions of self-play per second", "1/s")
+
+
+def _simulations(placed: Sequence[_Placed]) -> Panel:
+    def rate(record: SelfPlayRecord) -> float:
+        return record.simulations / max(record.wall_seconds, _SHORTEST)
+
+    return _one(placed, SelfPlayRecord, rate, "simulations", "Simulations per second", "1/s")
+
+
+def _samples(placed: Sequence[_Placed]) -> Panel:
+    def rate(record: LearnRecord) -> float:
+        return record.samples / max(record.wall_seconds, _SHORTEST)
+
+    return _one(placed, LearnRecord, rate, "samples", "Examples learnt per second", "1/s")
+
+
+def _seconds(placed: Sequence[_Placed]) -> Panel:
+    """Return the seconds of each stage; of one that has several records in an iteration, all."""
+    spent: dict[str, dict[float, float]] = {}
+    ends = {record.iteration: x for x, record in placed}
+    for _, record in placed:
+        name, x = record.stage.replace("_", " "), ends[record.iteration]
+        of_stage = spent.setdefault(name, {})
+        of_stage[x] = of_stage.get(x, 0.0) + record.wall_seconds
+    series = [Series(name=name, points=list(points.items())) for name, points in spent.items()]
+    return Panel(key="seconds", title="Seconds of each stage", unit="s", series=series)
+
+
+def _length(placed: Sequence[_Placed]) -> Panel:
+    return _one(
+        placed, SelfPlayRecord, lambda r: r.plies_per_game, "length", "Length of a game", "plies"
+    )
+
+
+def _distinct(placed: Sequence[_Placed]) -> Panel:
+    def share(record: SelfPlayRecord) -> float | None:
+        return record.distinct_games / record.games if record.games else None
+
+    return _one(placed, SelfPlayRecord, share, "distinct", "Distinct games of self-play", "share")
+
+
+def _memory(placed: Sequence[_Placed]) -> Panel:
+    """Return the memory at the end of each iteration: it never falls, so the last stage's."""
+    last = {x: record.wall_memory for x, record in placed}
+    title = "Memory at the peak so far"
+    series = [Series(name=title.lower(), points=list(last.items()))]
+    return Panel(key="memory", title=title, unit="MiB", series=series)
+
+
+def _one(
+    placed: Sequence[_Placed],
+    kind: type[Record],
+    value: Callable[..., float | None],
+    key: str,
+    title: str,
+    unit: str,
+) -> Panel:
+    """Return a panel of one line."""
+    series = [Series(name=title.lower(), points=_line(placed, kind, value))]
+    return Panel(key=key, title=title, unit=unit, series=series)

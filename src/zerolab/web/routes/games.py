@@ -1,0 +1,93 @@
+"""Games and their positions."""
+
+from __future__ import annotations
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from zerolab.core import streams
+from zerolab.core.version import __version__
+from zerolab.play.openings import random_openings
+from zerolab.rules.catalogue import game_name, parse_game, registered_games
+from zerolab.rules.position import Position
+from zerolab.web.laboratory import Lab
+from zerolab.web.positions import Asked, AskedPosition, ShownPosition, shown, shown_line
+
+router = APIRouter(tags=["games"])
+
+
+class Server(BaseModel):
+    """The server that answers."""
+
+    version: str
+    allow_training: bool
+    """Whether pages may start, stop and resume runs."""
+
+
+class ShownGame(BaseModel):
+    """A kind of game, with the bounds of its fields."""
+
+    name: str
+    sizes: dict[str, tuple[int, int]]
+    defaults: dict[str, int]
+    """Of the fields that may be left out in a name such as gobang:6x6:4."""
+    example: str
+
+
+@router.get("/server")
+def server(lab: Lab) -> Server:
+    """Say who answers."""
+    return Server(version=__version__, allow_training=lab.allow_training)
+
+
+@router.get("/games")
+def games() -> list[ShownGame]:
+    """List the games that can be played, those of plug-ins included."""
+    return [
+        ShownGame(
+            name=name,
+            sizes=entry.sizes(),
+            defaults=dict(entry.kind._field_defaults),
+            example=_example(name, entry.sizes()),
+        )
+        for name, entry in registered_games().items()
+    ]
+
+
+@router.post("/position")
+def position(asked: AskedPosition) -> ShownPosition:
+    """Return the position to which moves lead."""
+    return shown(asked.position())
+
+
+@router.post("/line")
+def line(asked: AskedPosition) -> list[ShownPosition]:
+    """Return all positions that a game passes through, the first one included."""
+    return shown_line(asked.position())
+
+
+class AskedOpening(Asked):
+    """A wish for some random moves to begin a game with."""
+
+    game: str = Field(max_length=60)
+    plies: int = Field(ge=0, le=60)
+    seed: int = Field(default=0, ge=0, lt=1 << 32)
+
+
+@router.post("/opening")
+def opening(asked: AskedOpening) -> ShownPosition:
+    """Draw an opening: uniformly among legal moves, in games that go on after it."""
+    at = Position.start(asked.game)
+    keys = np.array([streams.stream(asked.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
+    for action in random_openings(at.game, asked.plies, keys)[0]:
+        at = at.play(int(action))
+    return shown(at)
+
+
+def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:
+    """Return a middling size: 6x6, or as near to it as the game allows."""
+    rows, columns = (min(max(6, low), high) for low, high in list(sizes.values())[:2])
+    if name == "connect_four":
+        columns = 7
+    return game_name(parse_game(f"{name}:{rows}x{columns}"))

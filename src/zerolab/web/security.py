@@ -1,0 +1,234 @@
+"""What keeps strangers out: hosts, origins, the token, sizes and rates; as plain ASGI middleware.
+
+Pages of other sites can make a browser send requests to a server on the loopback address. Their
+requests carry their own origin, or the name that they made lead here, and are refused by either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+        " connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+ANY_ADDRESS = "*"
+_COOKIE = "zerolab-token"
+_SAFE = ("GET", "HEAD")
+
+MOST_BODY = 1 << 18
+"""Bytes of a request, but for files."""
+MOST_FILE = 64 << 20
+"""Bytes of a file that a page brings."""
+_FILES = ("/api/v1/agents",)
+_RATE = 400.0  # requests per second that a client may go on with
+_BURST = 2000.0
+_MOST_CLIENTS = 1000
+_BODY_SECONDS = 60.0
+
+
+class Guard:
+    """Refuses what does not come from the server's own pages, or is too large or too often."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Iterable[str],
+        token: str | None = None,
+        proxies: Iterable[str] = (),
+    ) -> None:
+        """Answer to these names of hosts, and with a `token`, only to who knows it.
+
+        ANY_ADDRESS among the hosts stands for all addresses: that another site has made lead here
+        are names alone. `proxies` are names of servers in front of this one, whose pages are own.
+        """
+        self._app = app
+        self._proxies = {each.lower() for each in proxies}
+        self._hosts = {each.lower() for each in hosts} | self._proxies
+        self._token = token
+        self._rates = _Rates()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _refuse(refusal, scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+            return
+        most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
+        await self._app(scope, _bounded(receive, most), _with_headers(send))
+
+    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+        """Return the answer to a request that is not served; None for one that is."""
+        host = headers.get("host", "")
+        if not self._is_own(_name_of(host)):
+            return _error(421, "the server does not answer to this name of a host")
+        is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
+        origin = headers.get("origin")
+        if is_change and origin is not None and not self._is_own_site(origin, host):
+            return _error(403, "requests of other sites are refused")
+        is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site"
+        if is_from_elsewhere and scope["path"].startswith("/api"):
+            return _error(403, "requests of other sites are refused")
+        most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 12 or int(length) > most:
+            return _error(413, f"a request of {length[:12]} bytes: expected at most {most:,}")
+        client = scope["client"][0] if scope.get("client") else ""
+        if not self._rates.allow(client):
+            return _error(429, "too many requests: try again in a second")
+        return None if self._token is None else self._token_refusal(scope, headers, self._token)
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._hosts - {ANY_ADDRESS} or (
+            ANY_ADDRESS in self._hosts and _is_address(name)
+        )
+
+    def _is_own_site(self, origin: str, host: str) -> bool:
+        """Return whether a page's origin is this server, or a proxy in front of it by its name."""
+        site = _site_of(origin)
+        return site == host.lower() or _name_of(site) in self._proxies
+
+    def _token_refusal(
+        self, scope: Scope, headers: Mapping[str, str], token: str
+    ) -> Response | None:
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = dict(query).get("token", "")
+        is_page = scope["type"] == "http" and scope["method"] in _SAFE
+        if is_page and hmac.compare_digest(given.encode(), token.encode()):
+            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            path = "/" + scope["path"].lstrip("/\\")  # two of them would lead to another host
+            answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
+            answer.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            return answer
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        for known in (bearer, _cookie(headers), given):
+            if hmac.compare_digest(known.encode("latin-1", "replace"), token.encode()):
+                return None
+        return _error(401, "the address that `zerolab serve` has printed is needed, with its token")
+
+
+class _Rates:
+    """How often each client may ask: a bucket of tokens, refilled at a constant rate."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allow(self, client: str) -> bool:
+        """Take a token of a client; return whether it had one."""
+        now = time.monotonic()
+        left, then = self._left.pop(client, (_BURST, now))
+        left = min(_BURST, left + _RATE * (now - then))
+        self._left[client] = (max(0.0, left - 1), now)
+        if len(self._left) > _MOST_CLIENTS:
+            self._left.popitem(last=False)
+        return left >= 1
+
+
+def _name_of(host: str) -> str:
+    """Return the name in ``name:port``, in small letters; an IPv6 address without its brackets."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _site_of(origin: str) -> str:
+    """Return the host and port of an origin, in small letters; nothing of what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _cookie(headers: Mapping[str, str]) -> str:
+    try:
+        cookies = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+
+
+def _error(status: int, message: str) -> Response:
+    return JSONResponse({"error": message}, status_code=status)
+
+
+async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()  # the request to connect
+        await send({"type": "websocket.close", "code": 1008})
+    else:
+        await answer(scope, receive, _with_headers(send))
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """Return `receive` for a body of `most` bytes that has to arrive within a time."""
+    taken, is_complete = 0, False
+    until = asyncio.get_running_loop().time() + _BODY_SECONDS
+
+    async def bounded() -> Message:
+        nonlocal taken, is_complete
+        try:
+            async with asyncio.timeout_at(None if is_complete else until):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        taken += len(message.get("body", b""))
+        is_complete = not message.get("more_body", False)
+        return message if taken <= most else {"type": "http.disconnect"}
+
+    return bounded
+
+
+def _with_headers(send: Send) -> Send:
+    """Return `send` with the headers that forbid pages whatever they do not need."""
+
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[Any] = list(message.get("headers", ()))
+            present = {name.lower() for name, _ in headers}
+            headers += [
+                (name.encode(), value.encode())
+                for name, value in _HEADERS.items()
+                if name.encode() not in present
+            ]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return with_headers

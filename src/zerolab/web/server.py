@@ -1,0 +1,149 @@
+"""Running the application: an address, and a token where others can reach it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+
+from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.files import read_text
+from zerolab.web.app import make_app
+from zerolab.web.laboratory import Laboratory
+from zerolab.web.patience import ImpatientProtocol
+from zerolab.web.security import ANY_ADDRESS, LOOPBACK
+
+_MOST_CONNECTIONS = 1000
+_MOST_WEBSOCKET_MESSAGE = 1 << 17
+_KEEP_ALIVE_SECONDS = 20
+_STOP_SECONDS = 3
+_TOKEN_BYTES = 24
+_LONGEST_TOKEN = 200
+_DOCUMENTATION = "192.0.2.1"  # an address that nobody has
+
+
+def serve(
+    laboratory: Laboratory,
+    host: str,
+    port: int,
+    names: Iterable[str],
+    announce: Callable[[str, str | None], None],
+) -> None:
+    """Serve until the process is told to stop; `port` 0 takes a free one.
+
+    The server also answers to `names`, such as that of a proxy in front of it. `announce` is called
+    with the address, and with the token where others than this machine can reach the server. Raises
+    UserError where the address cannot be used.
+    """
+    listening = _listening(host, port)
+    token = None if _is_loopback(host) else _kept_token(laboratory.folders.server / "token")
+    number = listening.getsockname()[1]
+    app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        http=ImpatientProtocol,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        ws="websockets-sansio",
+        ws_max_size=_MOST_WEBSOCKET_MESSAGE,
+    )
+    server = _Server(config, lambda: announce(_address(_reachable(host), number, token), token))
+    server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server.startup`."""
+        await super().startup(sockets)
+        if self.started:
+            self._started()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(found[0], socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise UserError(f"host = {quoted(host)}: {one_line(error)}") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(found[4])
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"cannot listen at {host}:{port}: {one_line(reason)}; --port 0 takes a free port"
+        ) from error
+    return listening
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def _is_unspecified(host: str) -> bool:
+    """Return whether a server at this host listens to all networks of the machine."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_unspecified
+    return False
+
+
+def _own_names(host: str) -> set[str]:
+    """Return the hosts by which the server may be reached."""
+    if not _is_unspecified(host):
+        return {host.lower()}
+    return {socket.gethostname().lower(), ANY_ADDRESS}
+
+
+def _reachable(host: str) -> str:
+    """Return the host for the address that is printed: one of this machine, if it has several."""
+    if not _is_unspecified(host):
+        return host.lower()
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((_DOCUMENTATION, 9))  # sends nothing, and chooses the network to send by
+        return str(probe.getsockname()[0])
+    return socket.gethostname().lower()
+
+
+def _kept_token(path: Path) -> str:
+    """Return the token of former servers, so that open pages go on; make one if there is none.
+
+    Raises UserError where it can neither be read nor written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(made, "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(_TOKEN_BYTES))
+    except OSError as error:
+        raise UserError(f"cannot keep the token at {quoted(path)}: {error.strerror}") from error
+    token = read_text(path, _LONGEST_TOKEN).strip()
+    if len(token) < _TOKEN_BYTES:
+        raise UserError(f"{quoted(path)} is too short for a token: remove it")
+    return token
+
+
+def _address(name: str, port: int, token: str | None) -> str:
+    shown = f"[{name}]" if ":" in name else name
+    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")

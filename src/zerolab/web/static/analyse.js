@@ -1,0 +1,300 @@
+// Analysis of a position: searches that grow, exact values, the tree, and the value over the game.
+
+import { Socket, post } from "./lib/api.js";
+import { Board, notesOf, status } from "./lib/board.js";
+import { lineChart } from "./lib/chart.js";
+import { AgentChooser, GameChooser, agentsOf } from "./lib/choosers.js";
+import { announce, byId, el, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { Editor } from "./lib/editor.js";
+import { moveList, movesIn } from "./lib/moves.js";
+import { acceptAgents } from "./lib/sharing.js";
+import { scoreText, thoughtTable } from "./lib/thoughts.js";
+import { Tree } from "./lib/tree.js";
+
+const MOST_AGENTS = 4;
+const LOOK_PAUSE = 400; // milliseconds between two looks at the root of a growing tree
+
+const state = {
+  game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
+  analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
+};
+
+const board = new Board(byId("board"), { onMove: (move) => play(move) });
+const editor = new Editor(board, () => guarded(editorChanged));
+const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
+const tree = new Tree(byId("tree"), (path) => look(path));
+const socket = new Socket("/live", { onMessage: receive, onOpen: () => ask() });
+
+async function begin() {
+  const given = hashParams();
+  await chooser.load(given.game);
+  state.game = given.game ?? chooser.value;
+  state.line = given.moves ? given.moves.split(",") : [];
+  state.ply = given.ply ? Math.min(Number(given.ply), state.line.length) : state.line.length;
+  if (given.board) state.setUp = { board: given.board.split("/"), first_to_move: given.mover !== "second" };
+  state.agents = given.agents ? given.agents.split(" ") : [];
+  if (given.simulations) byId("simulations").value = given.simulations;
+  state.known = await agentsOf(state.game);
+  if (!state.agents.length) state.agents = [firstAgent()];
+  showAgents();
+  await show();
+}
+
+const firstAgent = () => (state.known.find((each) => each.run) ?? state.known.find((each) => each.spec === "mcts:1000") ?? state.known[0]).spec;
+
+const asked = (ply = state.ply) => ({
+  game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { set_up: state.setUp } : {}),
+});
+
+async function changeGame(game, agent = null) {
+  Object.assign(state, { game, setUp: null, line: [], ply: 0, values: new Map() });
+  state.known = await agentsOf(game);
+  state.agents = [agent ?? firstAgent()];
+  showAgents();
+  await show();
+}
+
+function showAgents() {
+  const rows = state.agents.map((spec, number) => {
+    const place = el("div", { class: "row" });
+    const menu = new AgentChooser(place, `Agent ${number + 1}`, {
+      onChange: (chosen) => {
+        state.agents[number] = chosen;
+        if (number === 0) state.values = new Map();
+        ask();
+      },
+    });
+    menu.show(state.known, spec);
+    if (state.agents.length > 1) place.append(removal(number));
+    return place;
+  });
+  byId("agents").replaceChildren(...rows);
+  byId("add").disabled = state.agents.length >= MOST_AGENTS;
+}
+
+function removal(number) {
+  const remove = () => {
+    state.agents.splice(number, 1);
+    state.values = number === 0 ? new Map() : state.values;
+    showAgents();
+    ask();
+  };
+  return el("button", { type: "button", onclick: remove, "aria-label": `Remove agent ${number + 1}` }, "Remove");
+}
+
+acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
+  if (game === state.game) {
+    state.known = await agentsOf(game);
+    state.agents[0] = spec;
+    state.values = new Map();
+    showAgents();
+    await show();
+    return;
+  }
+  await chooser.load(game);
+  await changeGame(game, spec);
+});
+
+byId("add").addEventListener("click", () => {
+  const unused = state.known.find((each) => !state.agents.includes(each.spec));
+  state.agents.push((unused ?? state.known[0]).spec);
+  showAgents();
+  ask();
+});
+for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventListener("change", () => ask());
+
+byId("begin").addEventListener("click", () => goTo(0));
+byId("back").addEventListener("click", () => goTo(Math.max(0, state.ply - 1)));
+byId("forward").addEventListener("click", () => goTo(Math.min(state.line.length, state.ply + 1)));
+byId("end").addEventListener("click", () => goTo(state.line.length));
+byId("flip").addEventListener("click", () => {
+  board.flip();
+  draw();
+});
+byId("link").addEventListener("click", () => copy(location.href, "The link is copied."));
+byId("copy").addEventListener("click", () => copy(state.line.join(" "), "The moves are copied."));
+byId("paste").addEventListener("click", () =>
+  guarded(async () => {
+    const line = movesIn(byId("pasted").value);
+    await post("/position", { ...asked(0), moves: line });
+    Object.assign(state, { line, ply: line.length, values: new Map() });
+    await show();
+  }),
+);
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey) return;
+  const steps = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", f: "flip" };
+  if (event.key in steps) byId(steps[event.key]).click();
+});
+
+byId("edit").addEventListener("click", () => {
+  const isOn = !editor.isOn;
+  byId("edit").setAttribute("aria-pressed", String(isOn));
+  byId("edit").textContent = isOn ? "Done" : "Set up pieces";
+  byId("clear").disabled = !isOn;
+  byId("mover").disabled = !isOn;
+  if (isOn) {
+    byId("mover").value = state.position.first_to_move ? "first" : "second";
+    editor.start(state.position);
+  } else {
+    guarded(useEdited);
+  }
+});
+byId("clear").addEventListener("click", () => editor.clear());
+byId("mover").addEventListener("change", () => guarded(editorChanged));
+
+async function editorChanged() {
+  await post("/position", { game: state.game, set_up: editor.setUp(byId("mover").value === "first") });
+}
+
+async function useEdited() {
+  editor.stop();
+  const setUp = editor.setUp(byId("mover").value === "first");
+  try {
+    await post("/position", { game: state.game, set_up: setUp });
+    Object.assign(state, { setUp, line: [], ply: 0, values: new Map() });
+  } finally {
+    await show();
+  }
+}
+
+async function copy(text, told) {
+  try {
+    await navigator.clipboard.writeText(text);
+    announce(told);
+    showError(byId("error"), "");
+  } catch {
+    byId("pasted").value = text;
+    byId("pasted").closest("details").open = true;
+    byId("pasted").select();
+  }
+}
+
+async function play(move) {
+  await guarded(async () => {
+    if (state.line[state.ply] !== move) {
+      state.line = [...state.line.slice(0, state.ply), move];
+      for (const ply of [...state.values.keys()]) if (ply > state.ply) state.values.delete(ply);
+    }
+    state.ply += 1;
+    await show();
+  });
+}
+
+async function goTo(ply) {
+  if (ply === state.ply) return;
+  state.ply = ply;
+  await guarded(show);
+}
+
+async function show() {
+  state.position = await post("/position", asked());
+  setHashParams({
+    game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,
+    board: state.setUp?.board.join("/") ?? "", mover: state.setUp?.first_to_move === false ? "second" : "",
+    agents: state.agents.join(" "), simulations: byId("simulations").value,
+  });
+  const { last, note } = state.position;
+  announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
+  ask();
+}
+
+/** Ask for analyses and exact values of the position; answers to earlier questions are dropped. */
+function ask() {
+  if (!state.position) return;
+  Object.assign(state, { analyses: {}, solution: null });
+  tree.clear();
+  state.request += 1;
+  socket.send({ id: state.request, do: "stop" });
+  state.solving = 0;
+  const isOver = state.position.outcome !== null;
+  if (!isOver && byId("live").checked && state.agents.every(Boolean)) {
+    state.request += 1;
+    socket.send({
+      id: state.request, do: "analyse", position: asked(), agents: state.agents,
+      simulations: Number(byId("simulations").value),
+    });
+  }
+  state.analysing = state.request;
+  if (!isOver && byId("solve").checked) {
+    state.request += 1;
+    state.solving = state.request;
+    socket.send({ id: state.request, do: "solve", position: asked(), seconds: Number(byId("seconds").value) });
+  }
+  draw();
+}
+
+function receive(message) {
+  if (message.node) tree.show(message.node, state.game);
+  else if (message.id === state.solving && message.solution) state.solution = message.solution;
+  else if (message.id === state.analysing && message.analysis) noteAnalysis(message);
+  else if (message.error && message.id >= state.analysing) showError(byId("error"), message.error);
+  else return;
+  draw();
+}
+
+function noteAnalysis(message) {
+  const isFirstAnswer = !(message.agent in state.analyses);
+  state.analyses[message.agent] = message.analysis;
+  if (message.agent !== state.agents[0]) return;
+  const { value } = message.analysis;
+  if (value !== null && Math.abs(value) <= 1) {
+    state.values.set(state.ply, state.position.first_to_move ? value : -value);
+  }
+  const now = performance.now();
+  if (isFirstAnswer || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
+    state.looked = now;
+    look([]);
+  }
+}
+
+/** Ask for a node of the first agent's tree. */
+function look(path) {
+  state.request += 1;
+  socket.send({ id: state.request, do: "look", agent: state.agents[0], path });
+}
+
+function draw() {
+  if (!state.position || editor.isOn) return;
+  const first = state.analyses[state.agents[0]] ?? null;
+  board.show(state.position, notesOf(first, state.solution));
+  byId("status").textContent = `${status(state.position)} ${state.position.note}`;
+  moveList(byId("moves"), state.line, state.ply, goTo);
+  drawThoughts();
+  drawSolution();
+  const points = [...state.values].sort((a, b) => a[0] - b[0]);
+  lineChart(byId("values"), [{ name: "value", points }], {
+    xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: points.length ? state.ply : null, onPick: goTo,
+  });
+}
+
+function drawThoughts() {
+  const found = state.agents.filter((spec) => spec in state.analyses);
+  const tables = found.map((spec) => thoughtTable(state.analyses[spec], state.solution, play));
+  const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
+  byId("thoughts").replaceChildren(...(tables.length ? tables : [el("p", { class: "soft" }, waiting)]));
+}
+
+function drawSolution() {
+  const place = byId("solution");
+  if (state.position.outcome !== null) place.textContent = "The game is over.";
+  else if (!state.solving) place.textContent = "Not asked.";
+  else if (state.solution === null) place.textContent = "Solving …";
+  else if (state.solution.reason) place.textContent = `Not solved: ${state.solution.reason}.`;
+  else {
+    const { best, scores } = state.solution;
+    place.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
+  }
+}
+
+async function guarded(work) {
+  showError(byId("error"), "");
+  try {
+    await work();
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+addEventListener("hashchange", () => location.reload());
+guarded(begin);

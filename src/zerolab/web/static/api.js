@@ -1,0 +1,89 @@
+// The JSON interface, described from its OpenAPI document.
+
+import { get } from "./lib/api.js";
+import { byId, el, showError, table } from "./lib/dom.js";
+
+let schemas = {};
+
+async function begin() {
+  const found = await get("/openapi.json");
+  schemas = found.components?.schemas ?? {};
+  const groups = new Map();
+  for (const [path, methods] of Object.entries(found.paths)) {
+    for (const [method, route] of Object.entries(methods)) {
+      const [tag = "others"] = route.tags ?? [];
+      groups.set(tag, [...(groups.get(tag) ?? []), describe(method, path, route)]);
+    }
+  }
+  const titles = [...groups.keys()];
+  byId("contents").replaceChildren(...titles.map((tag) => el("a", { href: `#${idOf(tag)}` }, tag)));
+  byId("routes").replaceChildren(
+    ...titles.map((tag) =>
+      el("section", { "aria-labelledby": idOf(tag) }, el("h2", { id: idOf(tag) }, tag), groups.get(tag)),
+    ),
+  );
+}
+
+const idOf = (tag) => tag.replaceAll(" ", "-");
+
+function describe(method, path, route) {
+  const asked = route.requestBody?.content?.["application/json"]?.schema;
+  const answered = route.responses?.["200"]?.content?.["application/json"]?.schema;
+  return el(
+    "details",
+    { class: "panel" },
+    el("summary", {}, el("code", {}, `${method.toUpperCase()} ${path}`)),
+    el("p", {}, route.description ?? route.summary ?? ""),
+    route.parameters?.length ? parameters(route.parameters) : null,
+    asked ? [el("h3", {}, "Request"), shape(asked)] : null,
+    answered ? [el("h3", {}, "Answer"), shape(answered)] : null,
+  );
+}
+
+function parameters(given) {
+  const rows = given
+    .filter((each) => each.in === "query" || each.in === "path")
+    .map((each) => [el("code", {}, each.name), typeOf(each.schema), each.required ? "required" : "", each.description ?? ""]);
+  return rows.length ? table(["parameter", "type", "", "meaning"], rows, { caption: "Parameters" }) : null;
+}
+
+/** The fields of a type, and of the types within it. */
+function shape(schema) {
+  const seen = new Set();
+  const waiting = namesIn(schema);
+  const parts = [el("p", {}, typeOf(schema))];
+  while (waiting.length) {
+    const name = waiting.shift();
+    if (seen.has(name) || !schemas[name]?.properties) continue;
+    seen.add(name);
+    const { properties, required = [], description = "" } = schemas[name];
+    waiting.push(...Object.values(properties).flatMap(namesIn));
+    const rows = Object.entries(properties).map(([field, each]) => [
+      el("code", {}, field), typeOf(each), required.includes(field) ? "" : "optional", each.description ?? "",
+    ]);
+    parts.push(el("h4", {}, name), el("p", { class: "soft" }, description), table(["field", "type", "", "meaning"], rows, { caption: name }));
+  }
+  return el("div", {}, parts);
+}
+
+const nameOf = (reference) => reference.slice(reference.lastIndexOf("/") + 1);
+
+function namesIn(schema) {
+  if (!schema || typeof schema !== "object") return [];
+  if (schema.$ref) return [nameOf(schema.$ref)];
+  const inner = [schema.items, schema.additionalProperties, ...(schema.anyOf ?? []), ...(schema.prefixItems ?? []), ...(schema.oneOf ?? [])];
+  return inner.flatMap(namesIn);
+}
+
+function typeOf(schema) {
+  if (!schema) return "";
+  if (schema.$ref) return nameOf(schema.$ref);
+  if (schema.anyOf ?? schema.oneOf) return (schema.anyOf ?? schema.oneOf).map(typeOf).join(" or ");
+  if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(", ");
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.type === "array") return schema.prefixItems ? `[${schema.prefixItems.map(typeOf).join(", ")}]` : `list of ${typeOf(schema.items)}`;
+  if (schema.type === "object" && schema.additionalProperties) return `table of ${typeOf(schema.additionalProperties)}`;
+  return schema.type ?? "anything";
+}
+
+begin().catch((error) => showError(byId("error"), error));

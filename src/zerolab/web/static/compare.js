@@ -1,0 +1,88 @@
+// Several runs: their curves over each other, as they grow, and the settings in which they differ.
+
+import { Socket, get } from "./lib/api.js";
+import { drawPanels, hashAll, linkTo, setting } from "./lib/archive.js";
+import { byId, el, hashParams, showError, table } from "./lib/dom.js";
+
+const MOST = 12;
+let socket = null;
+let records = new Map();
+
+async function begin() {
+  const runs = (await get("/runs")).filter((each) => each.status !== "damaged");
+  byId("nothing").hidden = runs.length > 1;
+  byId("axis").value = hashParams().x ?? "iterations";
+  const given = hashAll("run").slice(0, MOST);
+  byId("runs").replaceChildren(
+    ...runs.map((each) =>
+      el(
+        "label",
+        { class: "inline" },
+        el("input", { type: "checkbox", value: each.run, checked: given.includes(each.run), onchange: change }),
+        `${each.run} (${each.game})`,
+      ),
+    ),
+  );
+  await show();
+}
+
+const chosen = () => [...byId("runs").querySelectorAll("input:checked")].map((each) => each.value);
+
+function change() {
+  const address = new URLSearchParams(chosen().map((run) => ["run", run]));
+  if (byId("axis").value !== "iterations") address.set("x", byId("axis").value);
+  history.replaceState(null, "", `#${address}`);
+  show().catch((error) => showError(byId("error"), error));
+}
+
+async function show() {
+  showError(byId("error"), "");
+  const runs = chosen();
+  for (const box of byId("runs").querySelectorAll("input")) box.disabled = runs.length >= MOST && !box.checked;
+  socket?.close();
+  socket = null;
+  if (!runs.length) {
+    byId("curves").replaceChildren(el("p", { class: "soft" }, "Choose runs above."));
+    byId("differences").textContent = "";
+    return;
+  }
+  await Promise.all([showCurves(runs), showDifferences(runs)]);
+  records = new Map();
+  socket = new Socket(`/runs/live?${queryOf(runs)}`, { onMessage: receive });
+}
+
+const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
+
+async function showCurves(runs) {
+  const x = byId("axis").value;
+  drawPanels(byId("curves"), await get(`/runs/curves?${queryOf(runs)}&x=${x}`), x);
+}
+
+async function showDifferences(runs) {
+  if (runs.length < 2) {
+    byId("differences").textContent = "Choose another run to compare this one with.";
+    return;
+  }
+  const found = await get(`/runs/differences?${queryOf(runs)}`);
+  const rows = found.map((each) => [el("code", {}, each.key), ...each.values.map(setting)]);
+  const headings = ["setting", ...runs.map((run) => linkTo("run", { run }, run))];
+  byId("differences").replaceChildren(
+    rows.length ? table(headings, rows, { caption: "Settings by run" }) : "All settings are equal.",
+  );
+}
+
+function receive(news) {
+  if (news.error) {
+    showError(byId("error"), news.error);
+    return;
+  }
+  const { run } = news.run;
+  const hasGrown = records.has(run) && records.get(run) !== news.records;
+  records.set(run, news.records);
+  if (hasGrown) showCurves(chosen()).catch((error) => showError(byId("error"), error));
+}
+
+byId("axis").addEventListener("change", change);
+addEventListener("hashchange", () => begin().catch((error) => showError(byId("error"), error)));
+
+begin().catch((error) => showError(byId("error"), error));

@@ -1,0 +1,113 @@
+// The JSON interface of the server: requests, and a websocket that connects again.
+
+const BASE = "/api/v1";
+
+/** Names this page to the server, which gives every page a fair share of its searches. */
+const PAGE = Math.random().toString(36).slice(2, 12);
+
+export class ApiError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function answerOf(response) {
+  let data = null;
+  try {
+    data = await response.json();
+  } catch {
+    // not JSON: the status says what there is to say
+  }
+  if (!response.ok) {
+    throw new ApiError(data?.error ?? `the server answers ${response.status}`, response.status);
+  }
+  return data;
+}
+
+async function request(path, options) {
+  try {
+    const headers = { "x-page": PAGE, ...options.headers };
+    return await answerOf(await fetch(BASE + path, { ...options, headers }));
+  } catch (error) {
+    if (error instanceof ApiError || error.name === "AbortError") throw error;
+    throw new ApiError("the server does not answer: is zerolab serve still running?", 0);
+  }
+}
+
+/** Ask for something; `params` without a value are left out. */
+export function get(path, params = {}, signal = undefined) {
+  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
+  const query = new URLSearchParams(given).toString();
+  return request(query ? `${path}?${query}` : path, { signal });
+}
+
+/** Send a JSON body. */
+export function post(path, body = {}, signal = undefined) {
+  const headers = { "content-type": "application/json" };
+  return request(path, { method: "POST", body: JSON.stringify(body), headers, signal });
+}
+
+/** Send a file. */
+export function postFile(path, file) {
+  const headers = { "content-type": "application/octet-stream" };
+  return request(path, { method: "POST", body: file, headers });
+}
+
+/**
+ * A websocket that connects again when it is lost, and says whether it is connected.
+ *
+ * `onMessage` gets every message; `onOpen` is called after each connection, so that a page can ask
+ * again for what it was looking at.
+ */
+export class Socket {
+  constructor(path, { onMessage, onOpen = () => {} }) {
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    this.address = `${scheme}//${location.host}${BASE}${path}`;
+    this.address += `${path.includes("?") ? "&" : "?"}page=${PAGE}`;
+    this.onMessage = onMessage;
+    this.onOpen = onOpen;
+    this.wait = 500;
+    this.isClosed = false;
+    this.#connect();
+  }
+
+  #connect() {
+    if (this.isClosed) return;
+    this.socket = new WebSocket(this.address);
+    this.socket.addEventListener("open", () => {
+      this.wait = 500;
+      showConnection(true);
+      this.onOpen();
+    });
+    this.socket.addEventListener("message", (event) => this.onMessage(JSON.parse(event.data)));
+    this.socket.addEventListener("close", () => {
+      if (this.isClosed) return;
+      showConnection(false);
+      setTimeout(() => this.#connect(), this.wait);
+      this.wait = Math.min(2 * this.wait, 8000);
+    });
+  }
+
+  get isOpen() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  /** Send a message; return whether there was a connection to send it by. */
+  send(message) {
+    if (!this.isOpen) return false;
+    this.socket.send(JSON.stringify(message));
+    return true;
+  }
+
+  close() {
+    this.isClosed = true;
+    this.socket.close();
+  }
+}
+
+function showConnection(isThere) {
+  const place = document.getElementById("connection");
+  place.hidden = isThere;
+  place.textContent = isThere ? "" : "The server does not answer; this page goes on when it does.";
+}

@@ -1,0 +1,123 @@
+// Forms that choose a game or a player, the same on all pages.
+
+import { get, post } from "./api.js";
+import { el } from "./dom.js";
+
+const KNOWN = ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"];
+
+/** Choose a game and its size; `onChange(name)` gets names such as othello:6x6. */
+export class GameChooser {
+  constructor(host, onChange) {
+    this.host = host;
+    this.onChange = onChange;
+  }
+
+  /** Show the games of the server, and choose one. */
+  async load(chosen) {
+    this.games = await get("/games");
+    const [name] = (chosen ?? "").split(":");
+    const known = this.games.some((each) => each.name === name);
+    this.#build(known ? chosen : this.games.find((each) => each.name === "connect_four")?.example);
+  }
+
+  #build(chosen) {
+    const [name, size, ...others] = chosen.split(":");
+    const game = this.games.find((each) => each.name === name);
+    const given = [...size.split("x"), ...others].map(Number);
+    this.name = el(
+      "select",
+      { onchange: () => this.#pick() },
+      this.games.map((each) => el("option", { value: each.name, selected: each.name === name }, title(each.name))),
+    );
+    this.fields = Object.entries(game.sizes).map(([field, [low, high]], number) => {
+      const value = given[number] ?? game.defaults[field];
+      const input = el("input", { type: "number", min: low, max: high, value, onchange: () => this.#changed() });
+      input.classList.add("small");
+      return [field, input];
+    });
+    this.host.replaceChildren(
+      el("label", {}, el("span", {}, "Game"), this.name),
+      ...this.fields.map(([field, input]) => el("label", {}, el("span", {}, title(field)), input)),
+    );
+  }
+
+  #pick() {
+    this.#build(this.games.find((each) => each.name === this.name.value).example);
+    this.#changed();
+    this.name.focus();
+  }
+
+  #changed() {
+    this.onChange(this.value);
+  }
+
+  /** The name of the chosen game, with default fields left out. */
+  get value() {
+    const game = this.games.find((each) => each.name === this.name.value);
+    const [rows, columns, ...others] = this.fields.map(([, input]) => input.value);
+    const defaults = this.fields.slice(2).map(([field]) => String(game.defaults[field]));
+    const tail = others.join() === defaults.join() ? "" : others.map((each) => `:${each}`).join("");
+    return `${game.name}:${rows}x${columns}${tail}`;
+  }
+}
+
+export const title = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
+
+/** The agents of a game that the server knows of, by groups; see the page's menus. */
+export async function agentsOf(game) {
+  try {
+    return await get("/agents", { game });
+  } catch {
+    return KNOWN.map((spec) => ({ spec, label: spec, group: "built in", elo: null }));
+  }
+}
+
+/** A menu of agents, with a field for a spec that is not in it. */
+export class AgentChooser {
+  constructor(host, label, { withPerson = false, onChange = () => {} } = {}) {
+    this.host = host;
+    this.label = label;
+    this.withPerson = withPerson;
+    this.onChange = onChange;
+  }
+
+  /** Offer agents, and choose one by its spec; without one, a person or the first agent. */
+  show(agents, chosen) {
+    const groups = Map.groupBy(agents, (each) => each.group);
+    const isListed = chosen === "person" || agents.some((each) => each.spec === chosen);
+    this.menu = el(
+      "select",
+      { onchange: () => this.#pick() },
+      this.withPerson ? el("option", { value: "person" }, "A person") : null,
+      [...groups].map(([group, members]) =>
+        el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, named(each)))),
+      ),
+      el("option", { value: "" }, "Another, by its name …"),
+    );
+    const written = isListed || !chosen ? "" : chosen;
+    this.text = el("input", {
+      type: "text", value: written, placeholder: "runs/demo@12?simulations=400", "aria-label": `${this.label}, by name`,
+      spellcheck: "false", autocapitalize: "off", onchange: () => this.onChange(this.value),
+    });
+    if (chosen !== undefined) this.menu.value = isListed ? chosen : "";
+    this.text.hidden = this.menu.value !== "";
+    this.host.replaceChildren(el("label", {}, el("span", {}, this.label), this.menu), this.text);
+  }
+
+  #pick() {
+    this.text.hidden = this.menu.value !== "";
+    if (this.text.hidden) this.onChange(this.value);
+    else this.text.focus();
+  }
+
+  get value() {
+    return this.menu.value || this.text.value.trim();
+  }
+}
+
+function named(agent) {
+  return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (Elo ${Math.round(agent.elo)})`;
+}
+
+/** Check an agent; throw what is wrong with it. */
+export const checkAgent = (agent, game) => post("/agent", { agent, game });

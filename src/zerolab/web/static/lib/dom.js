@@ -1,0 +1,75 @@
+// Making elements, and telling people who do not see the page.
+
+/**
+ * Make an element. Attributes that begin with "on" are listeners, `class` and others are set as
+ * they are, false and null leave one out. Children are elements or text.
+ */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** The same for a drawing. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Say something to screen readers; an equal text is said again. */
+export function announce(text) {
+  const place = byId("announcements");
+  place.textContent = place.textContent === text ? `${text} ` : text;
+}
+
+/** Show what went wrong in an element, and say it; an empty message takes it away. */
+export function showError(place, error) {
+  const message = error instanceof Error ? error.message : error;
+  place.textContent = message;
+  place.hidden = !message;
+  if (message) announce(message);
+}
+
+/** A table of rows of cells; cells are text, elements, or {text, class}. */
+export function table(headings, rows, { numbers = [], caption = "" } = {}) {
+  const kind = (column) => (numbers.includes(column) ? "number" : null);
+  const head = headings.map((text, column) => el("th", { scope: "col", class: kind(column) }, text));
+  const body = rows.map((cells) =>
+    el("tr", {}, cells.map((cell, column) => el("td", { class: kind(column) }, cell ?? ""))),
+  );
+  return el(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || "table" },
+    el(
+      "table",
+      {},
+      caption ? el("caption", { class: "unseen" }, caption) : null,
+      el("thead", {}, el("tr", {}, head)),
+      el("tbody", {}, body),
+    ),
+  );
+}
+
+/** The parameters in the address after #, as an object of text. */
+export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+
+/** Put parameters into the address, without an entry in the history; empty ones are left out. */
+export function setHashParams(params) {
+  const given = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
+  const text = new URLSearchParams(given).toString();
+  history.replaceState(null, "", text ? `#${text}` : location.pathname);
+}
+
+export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+export const signed = (value, digits = 2) => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(digits);

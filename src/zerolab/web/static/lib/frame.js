@@ -1,0 +1,18 @@
+// What every page has: the theme.
+
+import { byId } from "./dom.js";
+
+const KEY = "zerolab-theme";
+const root = document.documentElement;
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+
+function apply() {
+  root.dataset.theme = localStorage.getItem(KEY) ?? (prefersDark.matches ? "dark" : "light");
+}
+
+prefersDark.addEventListener("change", apply);
+byId("theme").addEventListener("click", () => {
+  localStorage.setItem(KEY, root.dataset.theme === "dark" ? "light" : "dark");
+  apply();
+});
+apply();

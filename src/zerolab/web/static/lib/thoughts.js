@@ -1,0 +1,37 @@
+// What agents think of a position, as tables.
+
+import { el, percent, signed, table } from "./dom.js";
+
+const SHOWN = 8;
+
+/** The moves of an analysis: visits, value and prior; the exact score too where it is known. */
+export function thoughtTable(analysis, solution = null, onPick = null) {
+  const total = analysis.simulations || 0;
+  const rows = analysis.moves.slice(0, SHOWN).map((move) => [
+    onPick
+      ? el("button", { type: "button", onclick: () => onPick(move.name), "aria-label": `Play ${move.name}` }, move.name)
+      : move.name,
+    move.visits === null ? "" : `${move.visits} (${percent(total ? move.visits / total : 0)})`,
+    move.value === null ? "" : signed(move.value),
+    move.prior === null ? "" : percent(move.prior, 1),
+    ...(solution?.scores ? [scoreText(solution.scores[move.name])] : []),
+  ]);
+  const headings = ["move", "visits", "value", "prior", ...(solution?.scores ? ["exact"] : [])];
+  const value = analysis.value === null ? "" : `Value for the player to move: ${signed(analysis.value)}. `;
+  const line = analysis.line.length ? `Best line: ${analysis.line.slice(0, 12).join(" ")}.` : "";
+  const hidden = analysis.moves.length - rows.length;
+  return el(
+    "div",
+    {},
+    el("p", {}, el("code", {}, analysis.agent), `: ${value}${line}`),
+    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `What ${analysis.agent} thinks of each move` }),
+    hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
+  );
+}
+
+/** An exact score in words. */
+export function scoreText(score) {
+  if (score === undefined) return "";
+  if (score === 0) return "draws (0)";
+  return `${score > 0 ? "wins" : "loses"} (${signed(score, 0)})`;
+}

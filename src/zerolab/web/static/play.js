@@ -1,0 +1,210 @@
+// Games between people and agents. All of a game is in the address: it can be linked and reloaded.
+
+import { post } from "./lib/api.js";
+import { Board, status } from "./lib/board.js";
+import { AgentChooser, GameChooser, agentsOf, checkAgent } from "./lib/choosers.js";
+import { announce, byId, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { moveList } from "./lib/moves.js";
+import { acceptAgents } from "./lib/sharing.js";
+import { thoughtTable } from "./lib/thoughts.js";
+
+const PAUSE = 400; // milliseconds between the moves of two agents, so that a person can follow
+
+const board = new Board(byId("board"), { onMove: (move) => play(move) });
+const chooser = new GameChooser(byId("game"), (game) => offerAgents(game));
+const sides = {
+  first: new AgentChooser(byId("first"), "X (moves first)", { withPerson: true }),
+  second: new AgentChooser(byId("second"), "O", { withPerson: true }),
+};
+
+/** The game on the board. `line` has the moves, those that were taken back included. */
+const state = {
+  game: "", first: "person", second: "mcts:100", thinking: "", line: [], ply: 0, resigned: null,
+  seed: 0, position: null, thought: null, waiting: null,
+};
+
+async function begin() {
+  const given = hashParams();
+  await chooser.load(given.game);
+  Object.assign(state, {
+    game: given.game ?? chooser.value, first: given.x ?? "person", second: given.o ?? "mcts:100",
+    thinking: given.thinking ?? "", line: given.moves ? given.moves.split(",") : [],
+    resigned: given.resigned ?? null, seed: Number(given.seed) || newSeed(),
+  });
+  state.ply = state.line.length;
+  byId("thinking").value = state.thinking;
+  await offerAgents(state.game, state.first, state.second);
+  await show();
+}
+
+const newSeed = () => Math.floor(Math.random() * 2 ** 31);
+
+async function offerAgents(game, first = sides.first.value, second = sides.second.value) {
+  const agents = await agentsOf(game);
+  sides.first.show(agents, first);
+  sides.second.show(agents, second);
+}
+
+byId("settings").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  await guarded(async () => {
+    const game = chooser.value;
+    const [first, second] = [sides.first.value, sides.second.value];
+    for (const agent of [first, second]) if (agent !== "person") await checkAgent(agent, game);
+    const seed = newSeed();
+    const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
+    stop();
+    Object.assign(state, {
+      game, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
+      ply: opening.ply, resigned: null, thought: null,
+    });
+    board.isFlipped = first !== "person" && second === "person";
+    announce("A new game.");
+    await show();
+  });
+});
+
+acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
+  await chooser.load(game);
+  await offerAgents(game, sides.first.value, spec);
+});
+
+byId("undo").addEventListener("click", () => goTo(plyToReturnTo()));
+byId("redo").addEventListener("click", () => goTo(nextPly()));
+byId("flip").addEventListener("click", () => {
+  board.flip();
+  draw();
+});
+byId("resign").addEventListener("click", () => {
+  stop();
+  state.resigned = state.position.first_to_move ? "first" : "second";
+  state.line.length = state.ply;
+  remember();
+  draw();
+  announce(resultLine());
+});
+byId("show-legal").addEventListener("change", () => draw());
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey) return;
+  if (event.key === "u") goTo(plyToReturnTo());
+  if (event.key === "f") byId("flip").click();
+});
+
+const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "person";
+const isFirst = (ply) => ply % 2 === 0;
+const isOver = () => state.position.outcome !== null || state.resigned !== null;
+
+/** The latest ply before this one at which a person was to move; the one before, if nobody is. */
+function plyToReturnTo() {
+  for (let ply = state.ply - 1; ply >= 0; ply--) if (personMoves(ply)) return ply;
+  return Math.max(0, state.ply - 1);
+}
+
+function nextPly() {
+  for (let ply = state.ply + 1; ply <= state.line.length; ply++) if (personMoves(ply)) return ply;
+  return state.line.length;
+}
+
+async function goTo(ply) {
+  if (ply === state.ply && state.resigned === null) return;
+  stop();
+  Object.assign(state, { ply, resigned: null, thought: null });
+  await guarded(show);
+}
+
+/** A person's move. */
+async function play(move) {
+  if (!personMoves(state.ply) || isOver()) return;
+  await guarded(async () => {
+    state.line = [...state.line.slice(0, state.ply), move];
+    state.ply += 1;
+    state.thought = null;
+    await show();
+  });
+}
+
+/** Show the position, and let an agent move if it is its turn. */
+async function show() {
+  state.position = await post("/position", { game: state.game, moves: state.line.slice(0, state.ply) });
+  remember();
+  draw();
+  const last = state.position.last;
+  announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
+  if (!isOver() && state.ply === state.line.length && !personMoves(state.ply)) await letAgentMove();
+}
+
+async function letAgentMove() {
+  const waiting = new AbortController();
+  state.waiting = waiting;
+  draw();
+  const [kind, amount] = state.thinking.split(":");
+  const asked = {
+    position: { game: state.game, moves: state.line.slice(0, state.ply) },
+    agent: state[isFirst(state.ply) ? "first" : "second"],
+    seed: (state.seed + state.ply) % 2 ** 32,
+    ...(kind ? { [kind]: Number(amount) } : {}),
+  };
+  try {
+    const began = performance.now();
+    const answer = await post("/move", asked, waiting.signal);
+    const both = state.first !== "person" && state.second !== "person";
+    if (both) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
+    if (waiting.signal.aborted) return;
+    state.waiting = null;
+    state.line = [...state.line.slice(0, state.ply), answer.move];
+    state.ply += 1;
+    state.thought = answer.analysis;
+    await show();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    state.waiting = null;
+    draw();
+    if (error.status !== 0) throw error;
+    showError(byId("error"), `${error.message} The game goes on when it does.`);
+    setTimeout(() => guarded(() => (state.waiting === null && !isOver() ? show() : null)), 2000);
+  }
+}
+
+function stop() {
+  state.waiting?.abort();
+  state.waiting = null;
+}
+
+async function guarded(work) {
+  showError(byId("error"), "");
+  try {
+    await work();
+  } catch (error) {
+    if (error.name !== "AbortError") showError(byId("error"), error);
+  }
+}
+
+function resultLine() {
+  if (state.resigned) return `${state.resigned === "first" ? "X" : "O"} has resigned.`;
+  return status(state.position);
+}
+
+function draw() {
+  if (!state.position) return;
+  const isActive = !isOver() && state.waiting === null && personMoves(state.ply);
+  board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
+  const waiting = state.waiting ? " It is thinking …" : "";
+  byId("status").textContent = `${resultLine()} ${state.position.note}${waiting}`;
+  byId("undo").disabled = state.ply === 0;
+  byId("redo").disabled = state.ply >= state.line.length;
+  byId("resign").disabled = isOver() || !personMoves(state.ply);
+  moveList(byId("moves"), state.line, state.ply, goTo);
+  const thought = byId("thought");
+  if (state.thought) thought.replaceChildren(thoughtTable(state.thought));
+  const moves = state.line.slice(0, state.ply).join(",");
+  byId("to-analysis").href = `/analyse#${new URLSearchParams({ game: state.game, moves })}`;
+}
+
+function remember() {
+  setHashParams({
+    game: state.game, x: state.first, o: state.second, thinking: state.thinking,
+    moves: state.line.slice(0, state.ply).join(","), resigned: state.resigned ?? "", seed: state.seed,
+  });
+}
+
+guarded(begin);

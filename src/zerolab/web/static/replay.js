@@ -1,0 +1,274 @@
+// Stored games: a list with filters, and the chosen game on a board, with its mistakes.
+
+import { Socket, get, post } from "./lib/api.js";
+import { count, linkTo } from "./lib/archive.js";
+import { Board, status } from "./lib/board.js";
+import { lineChart } from "./lib/chart.js";
+import { AgentChooser, agentsOf } from "./lib/choosers.js";
+import { announce, byId, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { moveList } from "./lib/moves.js";
+import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
+
+const PAGE = 20;
+const FILTERS = ["stage", "iteration", "player", "opponent", "result", "min_plies", "max_plies", "opening"];
+const RESULTS = {
+  "": "any", first: "X won", second: "O won", draw: "drawn", won: "the player won", lost: "the player lost",
+};
+const WON = { first: "X won", second: "O won", draw: "drawn" };
+
+const state = {
+  source: "", facets: null, filters: {}, offset: 0, page: null,
+  game: null, line: [], ply: 0, verdicts: new Verdicts(), request: 0, problem: "",
+};
+const board = new Board(byId("board"));
+const judge = new AgentChooser(byId("judge"), "Agent", { onChange: () => askJudges() });
+const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudges() });
+
+async function begin() {
+  const [runs, tournaments] = await Promise.all([get("/runs"), get("/tournaments")]);
+  const sources = [
+    ["Runs", runs.filter((each) => each.status !== "damaged").map((each) => each.run)],
+    ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
+  ];
+  const given = hashParams();
+  const every = sources.flatMap(([, names]) => names);
+  if (given.source && !every.includes(given.source)) sources.push(["Others", [given.source]]);
+  const groups = sources.filter(([, names]) => names.length);
+  byId("nothing").hidden = groups.length > 0;
+  byId("all").hidden = !groups.length;
+  if (!groups.length) return;
+  byId("source").replaceChildren(
+    ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
+  );
+  byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
+  await follow();
+  addEventListener("hashchange", () => guarded(follow));
+}
+
+/** Show what the address asks for. */
+async function follow() {
+  const given = hashParams();
+  const source = given.source ?? byId("source").value;
+  state.filters = Object.fromEntries(FILTERS.map((key) => [key, given[key] ?? ""]));
+  state.offset = Number(given.offset) || 0;
+  await choose(source);
+  await list();
+  const wanted = given.at ? placeIn(given.at) : state.page.games[0];
+  if (!wanted) byId("game-part").hidden = true;
+  else await open(wanted, Number(given.ply) || 0);
+}
+
+function placeIn(text) {
+  const [iteration, number, ...stage] = text.split(",");
+  return { iteration, number, stage: stage.join(",") };
+}
+
+async function choose(source) {
+  byId("source").value = source;
+  if (state.source !== source) {
+    state.facets = await get("/played/facets", { source });
+    state.source = source;
+    judge.show(await agentsOf(state.facets.game), undefined);
+  }
+  const { stages, players } = state.facets;
+  fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
+  for (const id of ["player", "opponent"]) fill(id, players.map((name) => [name, name]));
+  for (const key of FILTERS) byId(key).value = state.filters[key];
+}
+
+function fill(id, options) {
+  byId(id).replaceChildren(el("option", { value: "" }, "any"), ...options.map(([value, text]) => el("option", { value }, text)));
+}
+
+async function list() {
+  const asked = { source: state.source, ...state.filters, offset: state.offset, limit: PAGE };
+  state.page = await get("/played", asked);
+  const { total, games } = state.page;
+  const last = Math.min(state.offset + PAGE, total);
+  byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No game is like that.";
+  byId("earlier").disabled = state.offset === 0;
+  byId("later").disabled = last >= total;
+  byId("games").replaceChildren(total ? gameTable(games) : "");
+}
+
+function gameTable(games) {
+  const rows = games.map((game) => [
+    el("button", { type: "button", "data-game": placeOf(game), "aria-label": `Show game ${game.number}`, onclick: () => guarded(() => open(game, 0)) }, `${game.number}`),
+    game.iteration, game.stage, el("span", { class: "name" }, game.first), el("span", { class: "name" }, game.second),
+    WON[game.result] + (game.forfeit ? ", gave up" : ""), game.plies,
+    el("span", { class: "moves soft" }, game.moves.slice(0, 6).join(" ")),
+  ]);
+  const isRun = state.facets.kind === "run";
+  const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
+  return table(headings, rows, { numbers: [1, 6], caption: "Games that were found" });
+}
+
+const placeOf = (game) => `${game.iteration},${game.number},${game.stage}`;
+
+async function open(place, ply) {
+  const { iteration, stage, number } = place;
+  const game = place.moves ? place : await get("/played/one", { source: state.source, iteration, stage, number });
+  state.line = await post("/line", { game: game.game, moves: game.moves });
+  const isSame = state.game && placeOf(state.game) === placeOf(game) && state.game.source === game.source;
+  state.game = game;
+  byId("game-part").hidden = false;
+  byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
+  for (const each of document.querySelectorAll("[data-game]")) {
+    each.setAttribute("aria-pressed", String(each.dataset.game === placeOf(game)));
+  }
+  if (!isSame) state.verdicts = new Verdicts();
+  go(Math.min(ply, game.moves.length));
+  if (!isSame) askJudges();
+}
+
+function go(ply) {
+  state.ply = ply;
+  draw();
+  const at = state.line[ply];
+  announce(`${at.last ? `Move ${ply}, ${at.last}. ` : ""}${status(at)}`);
+  setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: placeOf(state.game), ply: ply || "" });
+}
+
+function draw() {
+  const { game, line, ply, verdicts } = state;
+  if (!game) return;
+  const at = line[ply];
+  board.show(at, { isActive: false, showLegal: false });
+  const gaveUp = game.forfeit && ply === game.moves.length ? ` ${WON[game.result]}: the other player gave up.` : "";
+  byId("status").textContent = `${status(at)} ${at.note}${gaveUp}`;
+  byId("back").disabled = byId("begin").disabled = ply === 0;
+  byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
+  byId("next").disabled = !verdicts.found.length;
+  byId("analyse").href = linkTo("analyse", { game: game.game, moves: game.moves.slice(0, ply).join(",") }, "").href;
+  moveList(byId("moves"), game.moves, ply, go, verdicts.marks(game.moves));
+  const judged = ply ? verdicts.of(ply - 1) : null;
+  byId("verdict").textContent = judged ? explain(judged) : "";
+  byId("mistakes").replaceChildren(mistakeList(verdicts, (found) => go(found + 1)) ?? "");
+  const sides = line.map((each) => (each.first_to_move ? 1 : -1));
+  const picked = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
+  lineChart(byId("values"), verdicts.series(sides), picked);
+}
+
+/** Let the solver and the chosen agent judge the game; what was asked before is forgotten. */
+function askJudges() {
+  if (!state.game) return;
+  state.request += 1;
+  state.verdicts = new Verdicts();
+  state.problem = "";
+  const agent = judge.value;
+  const asked = {
+    id: state.request, do: "judge", position: { game: state.game.game, moves: state.game.moves },
+    exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
+  };
+  const searching = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
+  byId("judging").textContent = "The moves are being judged …";
+  socket.send({ ...asked, ...searching });
+  draw();
+}
+
+function receive(message) {
+  if (message.id !== undefined && message.id !== state.request) return;
+  if (message.error) state.problem = ` ${message.error}.`;
+  if (message.judged) state.verdicts.add(message.judged);
+  if (message.done) finished();
+  if (message.judged || message.done) later();
+}
+
+let isDrawing = false;
+
+/** Draw soon: verdicts come in by the dozen. */
+function later() {
+  if (isDrawing) return;
+  isDrawing = true;
+  setTimeout(() => {
+    isDrawing = false;
+    draw();
+  }, 150);
+}
+
+function finished() {
+  const { exact, agent, found } = state.verdicts;
+  const solved = `${exact.size} of ${state.game.moves.length} positions are solved`;
+  const judged = agent.size ? `, the agent has looked at ${agent.size}` : "";
+  const mistakes = found.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
+  const counted = `${plural(mistakes, "mistake")}, ${plural(found.length - mistakes, "slip")}`;
+  byId("judging").textContent = `${solved}${judged}: ${counted}.${state.problem}`;
+}
+
+const plural = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
+
+function nextMistake() {
+  const plies = state.verdicts.found.map((ply) => ply + 1);
+  if (plies.length) go(plies.find((ply) => ply > state.ply) ?? plies[0]);
+}
+
+function find(filters) {
+  const source = byId("source").value;
+  guarded(async () => {
+    Object.assign(state, { filters, offset: 0, game: null });
+    await choose(source);
+    await list();
+    if (state.page.games.length) await open(state.page.games[0], 0);
+    else byId("game-part").hidden = true;
+  });
+}
+
+const chosen = () => Object.fromEntries(FILTERS.map((key) => [key, byId(key).value.trim()]));
+
+function exportGames(format, asked) {
+  const given = Object.entries({ source: state.source, format, ...asked }).filter(([, value]) => value !== "");
+  location.assign(`/api/v1/played/export?${new URLSearchParams(given)}`);
+}
+
+let turn = Promise.resolve();
+
+/** Do something after whatever was asked for before, so that the last wish is what is seen. */
+function guarded(work) {
+  turn = turn.then(async () => {
+    try {
+      showError(byId("error"), "");
+      await work();
+    } catch (error) {
+      showError(byId("error"), error);
+    }
+  });
+}
+
+byId("filters").addEventListener("submit", (event) => {
+  event.preventDefault();
+  find(chosen());
+});
+byId("source").addEventListener("change", () => find(Object.fromEntries(FILTERS.map((key) => [key, ""]))));
+byId("clear").addEventListener("click", () => find(Object.fromEntries(FILTERS.map((key) => [key, ""]))));
+for (const [id, step] of [["earlier", -PAGE], ["later", PAGE]]) {
+  byId(id).addEventListener("click", () => {
+    guarded(() => {
+      state.offset = Math.max(0, state.offset + step);
+      return list();
+    });
+  });
+}
+byId("all-pgn").addEventListener("click", () => exportGames("pgn", state.filters));
+byId("all-text").addEventListener("click", () => exportGames("text", state.filters));
+const thisGame = () => ({ iteration: state.game.iteration, stage: state.game.stage, number: state.game.number });
+byId("pgn").addEventListener("click", () => exportGames("pgn", thisGame()));
+byId("text").addEventListener("click", () => exportGames("text", thisGame()));
+byId("begin").addEventListener("click", () => go(0));
+byId("back").addEventListener("click", () => go(Math.max(0, state.ply - 1)));
+byId("forward").addEventListener("click", () => go(Math.min(state.game.moves.length, state.ply + 1)));
+byId("end").addEventListener("click", () => go(state.game.moves.length));
+byId("next").addEventListener("click", nextMistake);
+byId("flip").addEventListener("click", () => {
+  board.flip();
+  draw();
+});
+for (const id of ["exactly", "seconds", "simulations"]) byId(id).addEventListener("change", askJudges);
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", n: "next", f: "flip" };
+  if (!(event.key in keys) || !state.game) return;
+  event.preventDefault();
+  byId(keys[event.key]).click();
+});
+
+guarded(begin);

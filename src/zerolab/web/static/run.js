@@ -1,0 +1,173 @@
+// One run: how it goes, its curves as they grow, its networks and settings; stop and resume.
+
+import { Socket, get, post } from "./lib/api.js";
+import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
+import { byId, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { fileOf } from "./lib/sharing.js";
+
+const OUTPUT_SECONDS = 2;
+const run = hashParams().run ?? "";
+let isAllowed = false;
+let records = -1;
+let details = null;
+
+async function begin() {
+  if (!run) {
+    goTo("runs", {});
+    return;
+  }
+  byId("run-title").textContent = run;
+  document.title = `${run} · zerolab`;
+  byId("axis").value = hashParams().x ?? "iterations";
+  isAllowed = (await get("/server")).allow_training;
+  await waitForFolder();
+  await showAll();
+  new Socket(`/runs/live?${new URLSearchParams({ run })}`, { onMessage: receive });
+  if (isAllowed) setInterval(showTraining, 1000 * OUTPUT_SECONDS);
+}
+
+/** A run that was started just now has no folder yet: show what its process says meanwhile. */
+async function waitForFolder() {
+  for (;;) {
+    try {
+      details = await get("/runs/one", { run });
+      return;
+    } catch (error) {
+      const isStarting = error.status === 404 && isAllowed && (await showTraining());
+      if (!isStarting) throw error;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
+async function showAll() {
+  details = await get("/runs/one", { run });
+  showSummary(details.summary);
+  showNetworks();
+  showSettings();
+  showBaselines();
+  const rows = details.environments.map((each) => [
+    each.iteration, each.device, each.processor, each.precision, each.threads, each.python, each.torch, each.zerolab,
+  ]);
+  const headings = ["from iteration", "device", "processor", "precision", "cores", "Python", "PyTorch", "zerolab"];
+  byId("environments").replaceChildren(rows.length ? table(headings, rows, { caption: "Environments" }) : "Not trained yet.");
+  await showCurves();
+  if (isAllowed) await showTraining();
+}
+
+function showSummary(summary) {
+  const { iterations } = summary;
+  byId("progress").max = Math.max(1, iterations);
+  byId("progress").value = summary.status === "finished" ? iterations : Math.max(0, summary.iteration - 1);
+  const facts = [
+    ["Status", statusOf(summary)], ["Game", summary.game], ["Preset", summary.preset || "–"],
+    ["Iteration", `${summary.iteration} of ${iterations}`],
+    ["Next stage", summary.status === "finished" ? "–" : summary.stage.replaceAll("_", " ")],
+    ["Training Elo", elo(summary.elo)], ["Started from", summary.source || "an untrained network"],
+    ["Trained for", duration(details.seconds)], ["Games", count(details.games)],
+  ];
+  byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  byId("links").replaceChildren(
+    linkTo("replay", { source: run }, "Look at its games"),
+    linkTo("play", { game: summary.game, o: run }, "Play against it"),
+    linkTo("analyse", { game: summary.game, agents: run }, "Analyse with it"),
+    linkTo("compare", { run: [run] }, "Compare it"),
+  );
+}
+
+function showNetworks() {
+  const { game } = details.summary;
+  const rows = [...details.networks].reverse().map((each) => [
+    each.iteration + (each.is_best ? " (best)" : ""), elo(each.elo),
+    linkTo("play", { game, o: each.agent }, "Play", { "aria-label": `Play against iteration ${each.iteration}` }),
+    linkTo("analyse", { game, agents: each.agent }, "Analyse", { "aria-label": `Analyse with iteration ${each.iteration}` }),
+    linkTo("replay", { source: run, player: each.agent }, "Games", { "aria-label": `Games of iteration ${each.iteration}` }),
+    el("a", { href: fileOf(each.agent), download: true, "aria-label": `File of iteration ${each.iteration}` }, "File"),
+  ]);
+  const headings = ["iteration", "training Elo", "play against it", "analyse with it", "its games", "take it away"];
+  byId("networks").replaceChildren(rows.length ? table(headings, rows, { numbers: [1], caption: "Networks that are kept" }) : "None yet.");
+}
+
+function showSettings() {
+  const wanted = byId("filter").value.trim().toLowerCase();
+  const rows = Object.entries(details.settings)
+    .map(([key, value]) => [el("code", {}, key), setting(value)])
+    .filter(([key, value]) => `${key.textContent} ${value}`.toLowerCase().includes(wanted));
+  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Settings of the run" }) : "No setting is like that.");
+}
+
+function showBaselines() {
+  byId("baselines-part").hidden = !details.baselines.length;
+  const rows = details.baselines.map((each) => [
+    each.opponent, each.wins, each.draws, each.losses, interval(each.score_rate, each.low, each.high),
+  ]);
+  const headings = ["opponent", "won", "drawn", "lost", "points per game, 95 % interval"];
+  byId("baselines").replaceChildren(table(headings, rows, { numbers: [1, 2, 3], caption: "Results against baseline opponents" }));
+}
+
+async function showCurves() {
+  const x = byId("axis").value;
+  drawPanels(byId("curves"), await get("/runs/curves", { run, x }), x);
+}
+
+function receive(news) {
+  if (news.error) {
+    showError(byId("error"), news.error);
+    return;
+  }
+  byId("latest").textContent = news.latest;
+  const hasGrown = records >= 0 && news.records !== records;
+  records = news.records;
+  details.summary = news.run;
+  showSummary(news.run);
+  if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
+}
+
+/** Show what may be done; return whether the run is being trained. */
+async function showTraining() {
+  let training;
+  try {
+    training = await get("/training/one", { run });
+  } catch {
+    return false; // there is no such run, or the server is away: both are said elsewhere
+  }
+  const isFinished = details?.summary.status === "finished";
+  byId("controls").hidden = false;
+  byId("stop").hidden = !training.may_stop;
+  byId("resume-part").hidden = training.at_work || !details;
+  if (details && document.activeElement !== byId("iterations") && !byId("iterations").value) {
+    byId("iterations").value = details.summary.iterations + (isFinished ? 10 : 0);
+  }
+  byId("output-part").hidden = !training.output.length;
+  const text = training.output.join("\n");
+  if (byId("output").textContent !== text) byId("output").textContent = text;
+  if (!details) byId("latest").textContent = training.at_work ? "The run is being started …" : "The run could not be started.";
+  if (!details && !training.at_work) byId("output-part").open = true;
+  return training.at_work;
+}
+
+async function guarded(work) {
+  try {
+    showError(byId("error"), "");
+    await work();
+    await showTraining();
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+byId("stop").addEventListener("click", () => guarded(() => post("/training/stop", { run })));
+byId("resume").addEventListener("click", () =>
+  guarded(() => {
+    const iterations = Number(byId("iterations").value);
+    return post("/training/resume", { run, ...(iterations ? { iterations } : {}) });
+  }),
+);
+byId("filter").addEventListener("input", showSettings);
+byId("axis").addEventListener("change", () => {
+  setHashParams({ run, x: byId("axis").value });
+  guarded(showCurves);
+});
+addEventListener("hashchange", () => location.reload());
+
+begin().catch((error) => showError(byId("error"), error));

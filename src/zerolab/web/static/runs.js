@@ -1,0 +1,89 @@
+// The runs, and a form that starts one.
+
+import { get, post } from "./lib/api.js";
+import { elo, goTo, linkTo, lookAgain, statusOf } from "./lib/archive.js";
+import { GameChooser } from "./lib/choosers.js";
+import { byId, el, showError, table } from "./lib/dom.js";
+
+const LOOK_SECONDS = 4;
+const chosen = new Set();
+const chooser = new GameChooser(byId("game"), () => {});
+let shown = "";
+
+async function look() {
+  try {
+    const runs = await get("/runs");
+    showError(byId("error"), "");
+    byId("nothing").hidden = runs.length > 0;
+    const text = JSON.stringify(runs);
+    if (text !== shown) show(runs);
+    shown = text;
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+function show(runs) {
+  const focused = document.activeElement?.id;
+  const names = new Set(runs.map((each) => each.run));
+  for (const name of chosen) if (!names.has(name)) chosen.delete(name);
+  const rows = runs.map((run, number) => [
+    box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), run.game, run.preset,
+    run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), elo(run.status === "damaged" ? null : run.elo), run.source,
+  ]);
+  const headings = ["chosen", "run", "game", "preset", "iteration", "status", "Elo", "started from"];
+  byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers: [4, 6], caption: "Runs" }) : "");
+  byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
+  if (focused) byId(focused)?.focus();
+  count();
+}
+
+function box(run, number) {
+  const change = (event) => {
+    if (event.target.checked) chosen.add(run);
+    else chosen.delete(run);
+    count();
+  };
+  const about = { type: "checkbox", id: `box-${number}`, "aria-label": `Compare ${run}`, checked: chosen.has(run) };
+  return el("input", { ...about, onchange: change });
+}
+
+function count() {
+  byId("compare").disabled = chosen.size < 2;
+}
+
+byId("compare").addEventListener("click", () => goTo("compare", { run: [...chosen] }));
+
+async function prepareForm() {
+  const { allow_training: isAllowed } = await get("/server");
+  byId("forbidden").hidden = isAllowed;
+  byId("start").hidden = !isAllowed;
+  if (!isAllowed) return;
+  const presets = await get("/training/presets");
+  byId("preset").replaceChildren(...presets.map((each) => el("option", { selected: each.name === "mini" }, each.name)));
+  const explain = () => {
+    byId("preset-title").textContent = presets.find((each) => each.name === byId("preset").value).title;
+  };
+  byId("preset").addEventListener("change", explain);
+  explain();
+  await chooser.load("connect_four:6x7");
+}
+
+byId("start").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const lines = byId("settings").value.split("\n").map((each) => each.trim());
+  try {
+    showError(byId("start-error"), "");
+    const begun = await post("/training/start", {
+      name: byId("name").value, game: chooser.value, preset: byId("preset").value,
+      settings: lines.filter(Boolean), source: byId("source").value.trim(), transfer: byId("transfer").value,
+    });
+    goTo("run", { run: begun.run });
+  } catch (error) {
+    showError(byId("start-error"), error);
+  }
+});
+
+look();
+lookAgain(look, LOOK_SECONDS);
+prepareForm().catch((error) => showError(byId("error"), error));

@@ -1,0 +1,116 @@
+// One tournament: ratings with error bars, and the cross table, whose cells lead to their games.
+
+import { get } from "./lib/api.js";
+import { count, elo, goTo, interval, linkTo, lookAgain } from "./lib/archive.js";
+import { byId, el, hashParams, percent, showError, svg, table } from "./lib/dom.js";
+
+const LOOK_SECONDS = 5;
+const [ROW, MARGIN, WIDEST] = [24, 26, 820];
+let tournament = "";
+let shown = "";
+
+async function look() {
+  try {
+    const found = await get("/tournaments/one", { tournament });
+    showError(byId("error"), "");
+    const text = JSON.stringify(found);
+    if (text !== shown) show(found);
+    shown = text;
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+function show(found) {
+  const { summary, ratings } = found;
+  const isWhole = summary.games >= summary.games_planned;
+  const facts = [
+    ["Game", summary.game], ["Players", summary.players], ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`],
+    ["State", summary.running ? "being played" : isWhole ? "finished" : "stopped"],
+    ["Games of a pair", found.games_per_pair], ["Random plies of openings", found.openings],
+    ["Moving first is worth", found.advantage === null ? "–" : `${elo(found.advantage)} Elo`],
+  ];
+  byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  byId("links").replaceChildren(linkTo("replay", { source: tournament }, "Look at its games"));
+  byId("note").textContent = found.note;
+  byId("figure").replaceChildren(ratings.length ? figure(ratings, byId("figure").clientWidth) : "");
+  byId("ratings").replaceChildren(ratings.length ? ratingTable(ratings) : "");
+  byId("cross").replaceChildren(ratings.length ? crossTable(ratings, found.table) : "");
+}
+
+function ratingTable(ratings) {
+  const rows = ratings.map((each, rank) => [
+    rank + 1, el("span", { class: "name" }, each.player), elo(each.elo), `${elo(each.low)} to ${elo(each.high)}`,
+    count(each.games), count(each.distinct_games), percent(each.score_rate, 1), percent(each.draw_rate, 1),
+    linkTo("replay", { source: tournament, player: each.player }, "games", { "aria-label": `Games of ${each.player}` }),
+  ]);
+  const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "look"];
+  return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Table of ratings" });
+}
+
+/** Ratings as dots with error bars, the strongest at the top. */
+function figure(ratings, room) {
+  const width = Math.min(room, WIDEST);
+  const label = Math.min(240, 0.42 * width);
+  const low = Math.min(...ratings.map((each) => each.low));
+  const high = Math.max(...ratings.map((each) => each.high));
+  const x = (value) => label + ((value - low) / (high - low || 1)) * (width - label - MARGIN);
+  const height = ROW * ratings.length + 34;
+  const step = [10, 20, 50, 100, 200, 500, 1000, 2000].find((each) => (high - low) / each <= width / 60) ?? 5000;
+  const ticks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high; value += step) {
+    ticks.push(svg("line", { x1: x(value), x2: x(value), y1: 4, y2: height - 28 }));
+    ticks.push(svg("text", { class: "soft", x: x(value), y: height - 12, "text-anchor": "middle" }, elo(value)));
+  }
+  const rows = ratings.map((each, number) => {
+    const y = ROW * number + 16;
+    return svg(
+      "g",
+      {},
+      svg("title", {}, `${each.player}: ${elo(each.elo)} (${elo(each.low)} to ${elo(each.high)})`),
+      svg("text", { x: label - 10, y: y + 4, "text-anchor": "end" }, shortened(each.player, label / 7.4)),
+      svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.high), y1: y, y2: y }),
+      svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.low), y1: y - 4, y2: y + 4 }),
+      svg("line", { class: "error-bar", x1: x(each.high), x2: x(each.high), y1: y - 4, y2: y + 4 }),
+      svg("circle", { cx: x(each.elo), cy: y, r: 4.5 }),
+    );
+  });
+  const best = ratings[0];
+  const told = `Elo with 95 % intervals: ${best.player} is first of ${ratings.length} with ${elo(best.elo)}; the table has all`;
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": told }, ticks, rows);
+}
+
+const shortened = (name, most) => (name.length > most ? `…${name.slice(1 - Math.floor(most))}` : name);
+
+function crossTable(ratings, cells) {
+  const rows = cells.map((row, i) => [
+    el("span", { class: "name" }, `${i + 1}. ${ratings[i].player}`),
+    ...row.map((meeting, j) => (meeting ? cell(ratings[i].player, ratings[j].player, meeting) : "")),
+  ]);
+  const headings = ["player", ...ratings.map((_, i) => String(i + 1))];
+  return table(headings, rows, { caption: "Points per game of every pair" });
+}
+
+function cell(player, opponent, meeting) {
+  const { points, low, high, games, distinct_games: distinct } = meeting;
+  const told = `${player} against ${opponent}: ${interval(points, low, high)} of ${games} games, ${distinct} distinct`;
+  const link = linkTo("replay", { source: tournament, player, opponent }, percent(points), { "aria-label": told, title: told });
+  link.style.setProperty("--share", (0.05 + 0.4 * points).toFixed(2));
+  return link;
+}
+
+function begin() {
+  tournament = hashParams().tournament ?? "";
+  if (!tournament) {
+    goTo("tournaments", {});
+    return;
+  }
+  byId("tournament-title").textContent = tournament;
+  document.title = `${tournament} · zerolab`;
+  shown = "";
+  look();
+}
+
+addEventListener("hashchange", begin);
+begin();
+lookAgain(look, LOOK_SECONDS);

@@ -1,0 +1,41 @@
+// The tournaments.
+
+import { get } from "./lib/api.js";
+import { count, linkTo, lookAgain } from "./lib/archive.js";
+import { byId, el, showError, table } from "./lib/dom.js";
+
+const LOOK_SECONDS = 4;
+let shown = "";
+
+async function look() {
+  try {
+    const found = await get("/tournaments");
+    showError(byId("error"), "");
+    byId("nothing").hidden = found.length > 0;
+    const text = JSON.stringify(found);
+    if (text !== shown) show(found);
+    shown = text;
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+function show(found) {
+  const focused = document.activeElement?.id;
+  const rows = found.map((each, number) => [
+    linkTo("tournament", { tournament: each.tournament }, each.tournament, { id: `tournament-${number}` }),
+    each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, state(each),
+  ]);
+  const headings = ["tournament", "game", "players", "games", "state"];
+  byId("tournaments").replaceChildren(rows.length ? table(headings, rows, { numbers: [2, 3], caption: "Tournaments" }) : "");
+  if (focused) byId(focused)?.focus();
+}
+
+function state(each) {
+  if (each.problem) return el("span", { class: "bad" }, `damaged: ${each.problem}`);
+  if (each.running) return el("span", { class: "good" }, "being played");
+  return each.games < each.games_planned ? "stopped" : "finished";
+}
+
+look();
+lookAgain(look, LOOK_SECONDS);

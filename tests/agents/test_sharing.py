@@ -1,0 +1,452 @@
+"""Agents in files: they play as in their runs, and whatever is not sound is refused in one line.
+
+They are one file, since all of them look at the same runs, which are trained once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from zerolab.agents.kinds.file import read_file
+from zerolab.agents.network_agent import evaluator_of
+from zerolab.agents.sharing import agent_file, checked_agent, keep_agent
+from zerolab.agents.specs import parse_agent, parse_agents
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.play.match import play_match
+from zerolab.rules.catalogue import parse_game
+from zerolab.store import agent_files
+from zerolab.store.arrays import encoded, save_arrays
+from zerolab.store.networks import WEIGHTS, read_network
+from zerolab.store.run_folder import RunFolder
+from zerolab.testing.samples import ongoing_positions
+
+SMALL = ("--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluation.games=0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def work(tmp_path_factory):
+    """A folder with the runs `runs/demo` and `runs/next`, and the agent of one as a file."""
+    folder = tmp_path_factory.mktemp("sharing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", "gobang:3x3:3", "--run", "runs/demo", *SMALL]) == 0
+        further = [
+            "--from",
+            "runs/demo@0",
+            "--transfer",
+            "all",
+            "--set",
+            "seed=5",
+            "--set",
+            "gate.threshold=0",
+        ]
+        assert main(["train", "gobang:3x3:3", "--run", "runs/next", *further, *SMALL]) == 0
+        Path("agent.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/demo")), 1))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def content(work):
+    return Path("agent.zerolab").read_bytes()
+
+
+def table_and_arrays(content):
+    """Return the header and the arrays of a file, read by hand."""
+    length = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + length])
+    table = json.loads(head["__metadata__"]["zerolab"])
+    return table, dict(agent_files.decode_agent(content, "it").weights)
+
+
+def changed(content, **changes):
+    """Return the file with another header, whose digest is right."""
+    table, arrays = table_and_arrays(content)
+    del table["digest"]
+    return encoded({**table, **changes}, arrays)
+
+
+def with_arrays(content, **changes):
+    """Return the file with other arrays, and a right digest."""
+    table, arrays = table_and_arrays(content)
+    del table["digest"]
+    kept = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
+    return encoded(table, kept)
+
+
+def refusal(content):
+    """Return the one line with which the content of a file is refused."""
+    with pytest.raises(UserError) as error:
+        checked_agent(content, "it")
+    assert len(str(error.value).splitlines()) == 1
+    return str(error.value)
+
+
+def test_evaluations_are_those_of_the_run_to_the_bit():
+    states = np.array([each.state for each in ongoing_positions(parse_agent("runs/demo").game)])
+    from_file = checked_agent(Path("agent.zerolab").read_bytes())
+    weights = RunFolder.open(Path("runs/demo")).load_weights(1)
+    assert set(weights) == set(from_file.weights)
+    for name, array in weights.items():
+        assert array.tobytes() == from_file.weights[name].tobytes()
+    one = parse_agent("runs/demo@1").evaluator().evaluate(states)
+    # Another process has no evaluator in memory to share; neither has a network of other options.
+    other = fresh_evaluator("agent.zerolab").evaluate(states)
+    for found, expected in zip(other, one, strict=True):
+        assert found.tobytes() == expected.tobytes()
+
+
+def fresh_evaluator(spec):
+    _, agent = read_file(spec)
+    return evaluator_of(agent.network, agent.game, agent.weights)
+
+
+def test_it_plays_as_its_run_does():
+    """Each has the same games against a third player, move by move."""
+    games = []
+    for spec in ("runs/demo@1?sampled_plies=2", "agent.zerolab?sampled_plies=2"):
+        one, other = parse_agents([spec, "random"])
+        match = play_match(one.game, one, other, 12, seed=3)
+        games.append([(game.number, game.actions, game.result) for game in match.games])
+    assert games[0] == games[1]
+    assert len({actions for _, actions, _ in games[0]}) > 6
+
+
+def test_it_is_the_same_agent_by_content_wherever_it_is_kept():
+    shutil.copy("agent.zerolab", "copy.zerolab")
+    specs = ["runs/demo@1", "agent.zerolab", "copy.zerolab"]
+    agents = [parse_agent(f"{spec}?simulations=7") for spec in specs]
+    assert len({agent.identity for agent in agents}) == 1
+    assert len({agent.name for agent in agents}) == 3
+    assert agents[0].evaluator() is agents[1].evaluator() is agents[2].evaluator()
+    assert parse_agent("runs/demo@0").identity != parse_agent("runs/demo@1").identity
+    assert parse_agent("agent.zerolab").identity != agents[1].identity
+
+
+def test_its_name_says_which_content(work):
+    digest = checked_agent(Path("agent.zerolab").read_bytes()).digest
+    name = parse_agent("./agent.zerolab").name
+    assert name == f"agent.zerolab@{digest[:8]}"
+    assert parse_agent(str(work / "agent.zerolab")).name == name
+    assert parse_agent(name) == parse_agent("file:agent.zerolab") == parse_agent("agent.zerolab")
+    assert parse_agent(f"{name}?simulations=9").name == f"{name}?simulations=9"
+    assert pickle.loads(pickle.dumps(parse_agent(name))) == parse_agent(name)
+    first, second = parse_agents(["agent.zerolab", "agent.zerolab"])
+    assert second.name == f"{first.name} #2"
+    assert parse_agent(second.name).name == second.name
+
+
+def test_odd_file_names_are_names_too(work):
+    for name in ("at@home.zerolab", "mcts:5.zerolab", "two words.zerolab"):
+        shutil.copy("agent.zerolab", name)
+        agent = parse_agent(f"./{name}")
+        assert parse_agent(agent.name) == agent
+        assert agent.identity == parse_agent("agent.zerolab").identity
+
+
+def test_another_agent_under_the_same_name_is_not_taken_for_the_former_one(work):
+    shutil.copy("agent.zerolab", "replaced.zerolab")
+    former = parse_agent("replaced.zerolab?simulations=3")
+    Path("replaced.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/next")), 1))
+    later = parse_agent("replaced.zerolab?simulations=3")
+    assert former.name != later.name
+    assert former.identity != later.identity
+    with pytest.raises(UserError, match="it is another agent by now"):
+        parse_agent(former.name)
+    with pytest.raises(UserError, match="it is another agent by now"):
+        former.evaluator()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("agnet.zerolab", 'agnet.zerolab is not there: expected a file that zerolab export has'),
+        ("agnet.zerolab", 'did you mean "agent.zerolab"?'),
+        ("nowhere/agent.zerolab", "nowhere/agent.zerolab is not there"),
+        ("agent.zerolab@77", "has the digest"),
+        ("agent.zerolab@77", "not 77: it is another agent by now"),
+        ("agent.zerolab@best", "digits of its digest after @ if any, as in agent.zerolab@3f2a9c1d"),
+        ("agent.zerolab?simulatons=9", 'unknown setting "simulatons"; did you mean "simulations"?'),
+        ("agent.zerolab?simulations=-1", "expected at least 0"),
+        ("agent.zerolab?noise.fraction=0.5", "noise is for self-play"),
+        ("agent.zerolab?draw_value=0.4", "no head gives draws"),
+        ("agent.zerolab?", "expected KEY=VALUE after ?"),
+        ("file:", "expected a file ending in .zerolab"),
+        ("file:runs/demo", "expected a file ending in .zerolab"),
+        ("folder.zerolab", "it is a folder; expected a file"),
+        ("agent.zerolb", '"agent.zerolb" is neither a run nor one of'),
+    ],
+)  # fmt: skip
+def test_mistakes_in_specs_get_one_line(spec, expected, work):
+    Path("folder.zerolab").mkdir(exist_ok=True)
+    with pytest.raises(UserError) as error:
+        parse_agent(spec)
+    assert expected in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_file_of_another_game_does_not_meet_others():
+    with pytest.raises(UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the game"):
+        parse_agents(["agent.zerolab", "random"], parse_game("othello:4x4"))
+
+
+def test_equal_runs_make_equal_bytes(content, work):
+    run = RunFolder.open(Path("runs/demo"))
+    assert agent_file(run, 1) == content
+    shutil.copytree("runs/demo", "elsewhere/demo")
+    assert agent_file(RunFolder.open(Path("elsewhere/demo")), 1) == content
+
+
+def test_it_says_where_it_comes_from(content):
+    origin = checked_agent(content).header.origin
+    run = RunFolder.open(Path("runs/demo"))
+    (line,) = [each for each in run.metrics() if each["stage"] == "selfplay"]
+    assert (origin.run, origin.iteration, origin.preset, origin.seed) == ("demo", 1, "smoke", 0)
+    assert (origin.games, origin.positions) == (line["games"], line["positions"])
+    assert origin.environments[0].torch == torch.__version__
+    assert origin.started_from is None
+    untrained = checked_agent(agent_file(run, 0)).header.origin
+    assert (untrained.iteration, untrained.games) == (0, 0)
+
+
+def test_it_says_what_its_run_started_from_without_folders_of_others(work):
+    content = agent_file(RunFolder.open(Path("runs/next")), 1)
+    source = checked_agent(content).header.origin.started_from
+    network = read_network(Path("runs/demo/checkpoints/0000.safetensors"))
+    assert (source.run, source.iteration, source.digest) == ("demo", 0, network.digest)
+    assert source.transfer == "all"
+    assert str(work).encode() not in content
+
+
+def test_a_checkpoint_of_another_run_is_not_exported_as_this_ones(tmp_path):
+    shutil.copytree("runs/demo", tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
+    shutil.copy(run.weights_path(0), run.weights_path(1))
+    with pytest.raises(UserError, match="iteration 0: expected gobang:3x3:3, iteration 1"):
+        agent_file(run, 1)
+    with pytest.raises(UserError, match="has no network 7: expected one of 0, 1"):
+        agent_file(run, 7)
+
+
+def test_an_agent_that_comes_twice_is_kept_once(content, tmp_path):
+    path = keep_agent(tmp_path / "agents", content)
+    assert path == tmp_path / "agents" / f"{checked_agent(content).digest}.zerolab"
+    assert path.read_bytes() == content
+    assert keep_agent(tmp_path / "agents", content) == path
+    assert list(path.parent.iterdir()) == [path]
+    assert parse_agent(str(path)).identity == parse_agent("runs/demo@1").identity
+
+
+def test_what_is_refused_is_not_kept(content, tmp_path):
+    for bad in (b"", content[:-1], content + b"x", pickle.dumps({}), b"\0" * 100):
+        with pytest.raises(UserError):
+            keep_agent(tmp_path / "agents", bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_foreign_files_are_named_as_such(content, tmp_path):
+    for foreign in (
+        b"",
+        b"PK\3\4 and so on",
+        b"\x80\x04N.",
+        b"hello, this is no agent",
+        b"\xff" * 64,
+    ):
+        assert "it is no agent" in refusal(foreign)
+    plain = save({"a": np.zeros(3, np.float32)})
+    assert "it is no agent" in refusal(plain)
+    assert "it is no agent" in refusal(
+        save({"a": np.zeros(3)}, {"zerolab": "{}", "note": "hidden"})
+    )
+    weights = Path("runs/demo/checkpoints/0001.safetensors").read_bytes()
+    assert 'it holds "weights", no agent' in refusal(weights)
+
+
+class Hostile:
+    def __reduce__(self):
+        return exec, ("raise SystemError('a pickle ran')",)
+
+
+def test_pickles_are_never_run(content, tmp_path):
+    bare = pickle.dumps(Hostile())
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", bare)
+    torched = io.BytesIO()
+    torch.save({"weight": Hostile()}, torched)
+    objects = io.BytesIO()
+    np.save(objects, np.array([Hostile()], object), allow_pickle=True)
+    for each in (bare, buffer.getvalue(), torched.getvalue(), objects.getvalue()):
+        assert "it is no agent" in refusal(each)
+        Path(tmp_path / "bad.zerolab").write_bytes(each)
+        with pytest.raises(UserError, match="is no agent"):
+            parse_agent(str(tmp_path / "bad.zerolab"))
+
+
+def test_a_newer_one_asks_for_an_update(content):
+    line = refusal(changed(content, schema=2, something="new"))
+    assert line == "it has schema version 2, newer than the 1 known here: update zerolab"
+    assert "names no schema version" in refusal(changed(content, schema="1"))
+
+
+def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
+    monkeypatch.setattr(agent_files, "MAX_BYTES", len(content) - 1)
+    assert f"it has {len(content):,} bytes: expected an agent of at most" in refusal(content)
+    with pytest.raises(UserError, match=r"the agent has 25,\d+ bytes: expected at most"):
+        agent_file(RunFolder.open(Path("runs/demo")), 1)
+    with open(tmp_path / "huge.zerolab", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match="1,099,511,627,776 bytes; expected at most 67,108,864"):
+        parse_agent(str(tmp_path / "huge.zerolab"))
+
+
+def test_a_header_as_long_as_the_file_is_refused(content):
+    assert "it is no agent" in refusal((1 << 60).to_bytes(8, "little") + content[8:])
+    assert "it is no agent" in refusal((2 << 20).to_bytes(8, "little") + b" " * (3 << 20))
+
+
+def test_nesting_without_end_is_refused(content):
+    for head in (b"[" * 100_000, b'{"__metadata__":{"zerolab":"' + b"[" * 100_000 + b'"}}'):
+        assert "damaged" in refusal(len(head).to_bytes(8, "little") + head)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"game": "chess:8x8"}, 'it: unknown game "chess"'),
+        ({"game": "gobang:03x3:3"}, "it: game = gobang:03x3:3: expected gobang:3x3:3"),
+        ({"game": "gobang:99x3"}, "rows = 99: expected at most 8"),
+        ({"game": "othello:6x6"}, "it: these weights are of another network"),
+        ({"game": 3}, "it: game = 3: expected a string"),
+        ({"game": "x" * 300}, "it: game ="),
+        ({"network": {"channels": 8}}, "it does not say which network its weights are of"),
+        ({"network": {"name": "mlp"}}, 'it: unknown network "mlp"'),
+        ({"network": {"name": "conv", "filters": 3}}, 'unknown setting "filters"'),
+        ({"network": {"name": "resnet"}}, "it: these weights are of another network"),
+        ({"network": []}, "it: network = []: expected a table"),
+        ({"search": {"simulations": 0}}, "it: simulations = 0: expected at least 1"),
+        ({"search": {"selection": "ucb"}}, 'it: selection.name = "ucb": expected one of'),
+        ({"origin": {}}, "run is missing"),
+        ({"command": "rm"}, 'it: unknown setting "command"'),
+    ],
+)
+def test_headers_are_checked_in_full(content, changes, expected):
+    with pytest.raises(UserError) as error:
+        checked_agent(changed(content, **changes), "it")
+    lines = str(error.value).splitlines()
+    assert any(expected in line for line in lines), lines
+    assert all(line.startswith("it") for line in lines)
+
+
+def test_names_that_would_write_to_the_terminal_are_refused(content):
+    table, _ = table_and_arrays(content)
+    line = refusal(changed(content, origin={**table["origin"], "run": "a\x1b[2J"}))
+    assert "origin.run" in line
+    assert "\x1b" not in line
+
+
+def test_a_network_of_terabytes_is_refused_without_memory_for_it(content):
+    huge = {"name": "resnet", "blocks": 256, "filters": 4096, "hidden": 65536}
+    assert "these weights are of another network" in refusal(changed(content, network=huge))
+    wide = {"name": "features", "width": 10**18}
+    heads = ["policy", "value", wide]
+    assert refusal(changed(content, network={"name": "conv", "heads": heads})).startswith("it: ")
+
+
+def test_weights_have_to_be_those_of_the_network_and_finite(content):
+    _, arrays = table_and_arrays(content)
+    name = "heads.policy.output.weight"
+    weight = arrays[name]
+    assert f"{name} is on one side only" in refusal(with_arrays(content, **{name: None}))
+    assert "extra is on one side only" in refusal(with_arrays(content, extra=weight))
+    assert f"{name} is float32[1, 9], expected float32[9, 16]" in refusal(
+        with_arrays(content, **{name: weight[:1, :9]})
+    )
+    assert "is float64[9, 16], expected float32" in refusal(
+        with_arrays(content, **{name: weight.astype(np.float64)})
+    )
+    for bad in (np.nan, np.inf):
+        spoilt = weight.copy()
+        spoilt[3, 3] = bad
+        assert refusal(with_arrays(content, **{name: spoilt})) == (
+            f"it: {name} is not finite: expected finite weights"
+        )
+
+
+def test_types_that_are_no_numbers_are_refused(content):
+    head = {"a": {"dtype": "F8_E5M2", "shape": [1], "data_offsets": [0, 1]}}
+    head["__metadata__"] = {"zerolab": "{}"}
+    text = json.dumps(head).encode()
+    assert 'arrays of "F8_E5M2"' in refusal(len(text).to_bytes(8, "little") + text + b"x")
+
+
+def test_nothing_is_hidden_beside_the_arrays(content):
+    """Not even what safetensors itself does not look at."""
+    length = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + length])
+    head["heads.policy.output.bias"]["note"] = "hidden"
+    text = json.dumps(head).encode()
+    hiding = len(text).to_bytes(8, "little") + text + content[8 + length :]
+    assert "it is damaged" in refusal(hiding)
+
+
+def test_a_file_of_another_kind_with_a_right_digest_is_refused(tmp_path):
+    save_arrays(tmp_path / "x", WEIGHTS, {"a": np.zeros(2)}, game="gobang:3x3:3")
+    assert 'holds "weights"' in refusal((tmp_path / "x").read_bytes())
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_flipped_byte_goes_unnoticed_or_ends_in_a_traceback(content, data):
+    """Spaces that pad the header mean nothing; every other byte counts."""
+    place = data.draw(st.integers(0, len(content) - 1))
+    flip = data.draw(st.integers(1, 255))
+    spoilt = bytearray(content)
+    spoilt[place] ^= flip
+    try:
+        found = checked_agent(bytes(spoilt), "it")
+    except UserError as error:
+        assert str(error)
+    else:
+        assert content[place] in b" "
+        assert found.digest == checked_agent(content).digest
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_flipped_byte_of_the_header_ends_in_a_traceback(content, data):
+    length = int.from_bytes(content[:8], "little")
+    spoilt = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 3))):
+        spoilt[data.draw(st.integers(0, 8 + length))] = data.draw(st.integers(0, 255))
+    if bytes(spoilt) != content:
+        try:
+            checked_agent(bytes(spoilt), "it")
+        except UserError as error:
+            assert str(error)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_cut_or_lengthened_file_is_taken(content, data):
+    kept = data.draw(st.integers(0, len(content) - 1))
+    assert refusal(content[:kept])
+    assert refusal(content + data.draw(st.binary(min_size=1, max_size=50)))
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=2000))
+def test_no_bytes_end_in_a_traceback(content):
+    assert "it " in refusal(content)

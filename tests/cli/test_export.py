@@ -1,0 +1,273 @@
+"""`zerolab export`, and every command that names agents with what it has written."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zerolab
+from zerolab.cli.main import main
+from zerolab.networks import onnx_export
+from zerolab.store import agent_files
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
+
+GAME = "gobang:3x3:3"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def work(tmp_path_factory):
+    """A folder with a run whose network knows draws, and the file `agent.zerolab` made of it."""
+    folder = tmp_path_factory.mktemp("export")
+    small = ["iterations=1", "final_evaluation.games=0", 'network.heads=["policy","outcome"]']
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        settings = [part for each in small for part in ("--set", each)]
+        assert main(["train", GAME, "--preset", "smoke", "--run", "runs/demo", *settings]) == 0
+        assert main(["export", "runs/demo@1", "agent.zerolab"]) == 0
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def name(work):
+    """The canonical name of the agent."""
+    return zerolab.load_network("agent.zerolab").name
+
+
+def output(capsys, *arguments):
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def refusal(capsys, *arguments):
+    capsys.readouterr()
+    assert main(list(arguments)) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def has(package):
+    return pytest.importorskip(package, reason="the extra onnx is not installed")
+
+
+def test_it_tells_what_it_has_written_and_what_to_do_with_it(capsys):
+    lines = output(capsys, "export", "runs/demo", "other.zerolab").splitlines()
+    assert lines[0].startswith("other.zerolab: gobang:3x3:3, ")
+    assert lines[0].endswith("of the run demo")
+    assert lines[-1] == "play against it with: zerolab play other.zerolab"
+    told = json.loads(output(capsys, "export", "runs/demo@0", "zero.zerolab", "--json"))
+    assert told["file"] == "zero.zerolab"
+    assert told["bytes"] == Path("zero.zerolab").stat().st_size
+    assert (told["game"], told["origin"]["iteration"]) == (GAME, 0)
+    assert "outputs" not in told
+    assert zerolab.load_network("zero.zerolab").name == f"zero.zerolab@{told['digest'][:8]}"
+
+
+def test_a_file_with_other_content_stays(capsys, tmp_path):
+    path = tmp_path / "a.zerolab"
+    first = output(capsys, "export", "runs/demo@0", str(path))
+    before = path.read_bytes()
+    assert output(capsys, "export", "runs/demo@0", str(path)) == first
+    line = refusal(capsys, "export", "runs/demo@1", str(path))
+    assert "exists, with other content: expected another name, or --overwrite" in line
+    assert path.read_bytes() == before
+    output(capsys, "export", "runs/demo@1", str(path), "--overwrite")
+    assert path.read_bytes() == Path("agent.zerolab").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["runs/dmo", "x.zerolab"], 'did you mean "runs/demo"?'),
+        (["runs/demo@7", "x.zerolab"], "has no network 7: expected one of 0, 1"),
+        (["runs/demo@x", "x.zerolab"], "expected a whole number after @"),
+        (["runs/demo?simulations=3", "x.zerolab"], "options are for who plays"),
+        (["random", "x.zerolab"], '"random" has no network: expected a run'),
+        (["mcts:5", "x.onnx"], '"mcts:5" has no network: expected a run'),
+        (["agent.zerolab", "x.zerolab"], "is an agent's file already: expected a run, or .onnx"),
+        (["agnet.zerolab", "x.onnx"], 'did you mean "agent.zerolab"?'),
+        (["runs/demo", "x.zerolb"], 'in .zerolab or .onnx; did you mean ".zerolab"?'),
+        (["runs/demo", "x"], "x: expected a file ending in .zerolab or .onnx"),
+        (["runs/demo", "nowhere/x.zerolab"], "the folder nowhere does not exist"),
+        (["runs/demo"], "FILE"),
+        ([], "RUN[@N]"),
+    ],
+)
+def test_mistakes_get_one_line_and_write_nothing(arguments, expected, capsys):
+    before = sorted(Path().iterdir())
+    assert expected in refusal(capsys, "export", *arguments)
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_person_plays_against_it(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("b2\nhint\nquit\n"))
+    printed = output(capsys, "play", "agent.zerolab?simulations=20")
+    assert f"{name}?simulations=20 plays " in printed
+    assert "value of the position for you" in printed
+
+
+def test_it_plays_matches_as_its_run_does(capsys, name):
+    results = []
+    for spec in ("agent.zerolab?simulations=9", "runs/demo@1?simulations=9"):
+        printed = output(capsys, "match", spec, "mcts:5", "--games", "8", "--seed", "4", "--json")
+        results.append(printed.replace(name, "it").replace("runs/demo@1", "it"))
+    assert "it?simulations=9" in results[0]
+    assert results[0] == results[1]
+
+
+def test_it_takes_part_in_tournaments_and_is_rated_under_its_name(capsys, name):
+    players = ["agent.zerolab", "runs/demo@0", "random", "agent.zerolab?simulations=0"]
+    command = ["tournament", *players, "--games", "4", "--folder", "t", "--json"]
+    printed = output(capsys, *command)
+    assert output(capsys, *command) == printed
+    named = {each["player"] for each in json.loads(printed)["players"]}
+    assert named == {name, f"{name}?simulations=0", "runs/demo@0", "random"}
+    rated = json.loads(output(capsys, "rate", "t", "--json"))
+    assert {each["player"] for each in rated["players"]} == named
+
+
+def test_its_accuracy_is_that_of_its_run(capsys, name):
+    told = []
+    for spec in ("agent.zerolab", "runs/demo@1"):
+        printed = output(capsys, "evaluate", spec, "--games", "2", "--json")
+        told.append(json.loads(printed))
+    assert told[0]["player"] == name
+    assert told[0]["accuracy"] == told[1]["accuracy"]
+
+
+def test_a_league_searches_with_it(capsys, name):
+    plain = ["--set", "search.selection=puct", "--set", "search.fpu=zero", "--set", "parents=2"]
+    plain += ["--set", 'parameters=["check"]', "--set", "search.simulations=4", "--set", "active=6"]
+    plain += ["--games", "8"]
+    told = json.loads(output(capsys, "league", GAME, "--agent", "agent.zerolab", *plain, "--json"))
+    assert told["network"] == name
+    heads = resolve(GAME, "league/best.toml").network.heads
+    assert [head.name for head in heads] == ["policy", "outcome"]
+    line = refusal(capsys, "league", GAME, "--agent", "agent.zerolab?simulations=3", *plain)
+    assert "the searches of a league are its own" in line
+
+
+def test_it_is_an_engine(monkeypatch, capfdbinary, name):
+    script = b"name\ngenmove b\nquit\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(script)))
+    assert main(["gtp", "agent.zerolab"]) == 0
+    said, move, _, _ = capfdbinary.readouterr().out.split(b"\n\n")
+    assert said == b"= zerolab " + name.encode()
+    assert move[:2] == b"= "
+
+
+def test_it_is_an_opponent_of_final_evaluations(capsys):
+    small = ["--set", "iterations=1", "--set", "final_evaluation.games=2"]
+    baselines = ["--set", 'final_evaluation.baselines=["agent.zerolab?simulations=2"]']
+    run = ["train", GAME, "--preset", "smoke", "--run", "runs/against", *small, *baselines]
+    assert main(run) == 0
+    metrics = RunFolder.open(Path("runs/against")).metrics()
+    (line,) = [each for each in metrics if "opponent" in each]
+    assert line["opponent"].startswith("agent.zerolab@")
+    assert line["wins"] + line["draws"] + line["losses"] == 2
+
+
+def test_python_names_it_like_any_agent(name):
+    start = zerolab.Position.start(GAME)
+    network = zerolab.load_network("agent.zerolab")
+    priors, values = network.evaluate([start, start.play("b2")])
+    expected = zerolab.load_network("runs/demo@1").evaluate([start, start.play("b2")])
+    assert priors.tobytes() == expected[0].tobytes()
+    assert values.tobytes() == expected[1].tobytes()
+    assert zerolab.analyse(start, "agent.zerolab?simulations=30").agent == f"{name}?simulations=30"
+    match = zerolab.play_match("agent.zerolab", "random", games=2)
+    assert match.a == name
+    path = zerolab.export_network("runs/demo@1", "from-python.zerolab")
+    assert path.read_bytes() == Path("agent.zerolab").read_bytes()
+    with pytest.raises(zerolab.UserError, match="run = 3: expected a run"):
+        zerolab.export_network(3, "x.zerolab")
+
+
+def test_an_onnx_model_is_compared_and_says_what_it_is(capsys):
+    onnx, runtime = has("onnx"), has("onnxruntime")
+    has("onnxscript")
+    told = json.loads(output(capsys, "export", "runs/demo@1", "a.onnx", "--json"))
+    assert told["outputs"]["policy"]["shape"] == [9]
+    assert told["outputs"]["outcome"]["shape"] == [3]
+    assert max(each["difference"] for each in told["outputs"].values()) < told["tolerance"] == 1e-4
+    printed = output(capsys, "export", "agent.zerolab", "b.onnx")
+    assert "planes float32[batch, 1, 3, 3]" in printed
+    assert f"compared with the network on {told['positions']} positions" in printed
+    assert "the tolerance is 1e-04" in printed
+    assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
+    model = onnx.load("a.onnx")
+    about = {each.key: json.loads(each.value) for each in model.metadata_props}
+    assert (about["game"], about["planes"]) == (GAME, ["pieces"])
+    assert about["actions"][:4] == ["a1", "b1", "c1", "a2"]
+    assert about["outputs"]["outcome"] == "logits of win, draw and loss for the mover"
+    assert about["origin"]["run"] == "demo"
+    # What a reader of docs/sharing.md would do, against what zerolab says.
+    start = zerolab.Position.start(GAME)
+    session = runtime.InferenceSession("a.onnx", providers=["CPUExecutionProvider"])
+    logits, outcome = session.run(["policy", "outcome"], {"planes": start.planes()[None]})
+    priors, values = zerolab.load_network("agent.zerolab").evaluate([start])
+    # zerolab itself may compute in bfloat16, of 8 bits.
+    assert np.abs(softmax(logits) - priors).max() < 0.02
+    win, _, loss = softmax(outcome)[0]
+    assert abs(win - loss - values[0]) < 0.03
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def test_a_network_too_large_for_a_file_can_still_be_a_model(monkeypatch, capsys):
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        has(package)
+    monkeypatch.setattr(agent_files, "MAX_BYTES", 20_000)
+    line = refusal(capsys, "export", "runs/demo", "large.zerolab")
+    assert "the agent has" in line
+    assert "expected at most 20,000 in one file" in line
+    assert not Path("large.zerolab").exists()
+    assert "policy" in output(capsys, "export", "runs/demo", "large.onnx")
+
+
+def test_a_model_that_disagrees_is_not_written(monkeypatch, capsys):
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        has(package)
+    honest = onnx_export.onnx_model
+
+    def lying(network, planes, about):
+        weight = next(network.heads["policy"].parameters())
+        former = weight.detach().clone()
+        weight.data += 0.01
+        try:
+            return honest(network, planes, about)
+        finally:
+            weight.data = former
+
+    monkeypatch.setattr(onnx_export, "onnx_model", lying)
+    before = sorted(Path().iterdir())
+    line = refusal(capsys, "export", "runs/demo", "wrong.onnx")
+    assert "the exported model's policy differs from the network's by" in line
+    assert sorted(Path().iterdir()) == before
+
+
+def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    line = refusal(capsys, "export", "runs/demo", "none.onnx")
+    assert 'which is not installed: install the extra "onnx"' in line
+    assert "pip install 'zerolab[onnx]'" in line
+    assert not Path("none.onnx").exists()
+
+
+def test_a_full_disk_leaves_no_half_of_a_file(monkeypatch, capsys):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    line = refusal(capsys, "export", "runs/demo@1", "full.zerolab")
+    assert "cannot write full.zerolab: No space left on device" in line
+    assert not list(Path().glob("*full*"))

@@ -1,0 +1,159 @@
+"""ONNX models compute what their networks do, by onnxruntime, and say what they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from zerolab.core.errors import MissingExtraError, UserError
+from zerolab.networks import onnx_export
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.testing.samples import ongoing_positions
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
+
+EVERY_HEAD = ("policy", "outcome", "reply", "action_values", "plies_left", "value")
+SMALL = {"blocks": 2, "filters": 16, "hidden": 16}
+CASES = {
+    "conv": ("gobang:6x6:4", {"name": "conv", "channels": 8, "hidden": (32, 16)}),
+    "gated": (
+        "othello:6x6",
+        {"name": "resnet", **SMALL, "squeeze_excite": 4, "heads": ("policy", "outcome")},
+    ),
+    "every head": ("connect_four:6x7", {"name": "resnet", **SMALL, "heads": EVERY_HEAD}),
+    "cells": ("othello:6x6", {"name": "fully_convolutional", **SMALL, "heads": EVERY_HEAD}),
+    "columns": ("connect_four:5x4", {"name": "fully_convolutional", **SMALL}),
+    "another game": ("hex:5x5", {"name": "resnet", **SMALL, "stem_filters": 8}),
+}
+
+
+def planes_of(game):
+    states = np.unique([each.state for each in ongoing_positions(game)], axis=0)
+    return host.encode_batch(game, states)
+
+
+def network_of(case):
+    """Return the game and a network whose batch norms have seen positions."""
+    name, settings = CASES[case]
+    game = parse_game(name)
+    network = build_network(NETWORKS[settings["name"]].model_validate(settings), game, seed=1)
+    planes = torch.from_numpy(planes_of(game))
+    network.train()
+    torch.manual_seed(0)
+    for _ in range(3):
+        network(planes)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            nn.init.normal_(module.weight, 1, 0.2, generator=torch.Generator().manual_seed(0))
+            nn.init.normal_(module.bias, 0, 0.2, generator=torch.Generator().manual_seed(1))
+    return game, network.eval()
+
+
+@pytest.fixture(scope="module", params=CASES)
+def exported(request):
+    torch.set_num_threads(1)
+    game, network = network_of(request.param)
+    about = {"game": CASES[request.param][0], "actions": ["ä", "b"]}
+    return game, network, onnx_export.onnx_model(network, planes_of(game), about)
+
+
+def test_outputs_are_those_of_the_network_in_batches_of_any_size(exported):
+    game, network, content = exported
+    planes = planes_of(game)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for count in (1, 2, 31, len(planes)):
+        with torch.inference_mode():
+            expected = network(torch.from_numpy(planes[:count]))
+        outputs = session.run(None, {"planes": planes[:count]})
+        assert len(outputs) == len(expected)
+        for output, wanted in zip(outputs, expected.values(), strict=True):
+            assert output.shape == tuple(wanted.shape)
+            np.testing.assert_allclose(output, wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_inputs_and_outputs_have_the_names_of_heads_and_any_batch(exported):
+    game, network, content = exported
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    assert (given.name, given.type) == ("planes", "tensor(float)")
+    assert given.shape == ["batch", *planes_of(game).shape[1:]]
+    assert [each.name for each in session.get_outputs()] == list(network.kinds)
+    assert {each.shape[0] for each in session.get_outputs()} == {"batch"}
+
+
+def test_the_models_are_sound_and_say_nothing_of_the_code_that_made_them(exported):
+    _, _, content = exported
+    model = onnx.load_model_from_string(content)
+    onnx.checker.check_model(model, full_check=True)
+    about = {each.key: json.loads(each.value) for each in model.metadata_props}
+    assert about["actions"] == ["ä", "b"]
+    assert b".py" not in content
+    assert b"stack_trace" not in content
+
+
+def test_equal_networks_make_equal_models():
+    one, other = (
+        onnx_export.onnx_model(network, planes_of(game), {"game": "x"})
+        for game, network in (network_of("conv"), network_of("conv"))
+    )
+    assert one == other
+
+
+def test_the_comparison_finds_agreement_and_a_changed_weight(exported):
+    game, network, content = exported
+    planes = planes_of(game)
+    agreement = onnx_export.compare(content, network, planes)
+    assert agreement.positions == len(planes)
+    assert set(agreement.differences) == set(network.kinds)
+    assert 0 < max(agreement.differences.values()) < 1e-5
+    weight = next(iter(network.parameters()))
+    with torch.no_grad():
+        weight[0] += 1
+    try:
+        with pytest.raises(UserError, match=r"differs from the network's by .*: expected at most"):
+            onnx_export.compare(content, network, planes)
+    finally:
+        with torch.no_grad():
+            weight[0] -= 1
+
+
+def test_a_model_that_answers_nan_does_not_agree():
+    game, network = network_of("conv")
+    with torch.no_grad():
+        network.heads["policy"].output.bias[0] = float("nan")
+    planes = planes_of(game)
+    content = onnx_export.onnx_model(network, planes, {})
+    with pytest.raises(UserError, match="policy differs from the network's by inf"):
+        onnx_export.compare(content, network, planes)
+
+
+def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(MissingExtraError) as error:
+        onnx_export.require_packages()
+    assert str(error.value) == (
+        'networks are exported by onnxscript, which is not installed: install the extra "onnx",'
+        " as in pip install 'zerolab[onnx]'"
+    )
+
+
+def test_a_layer_that_onnx_does_not_know_is_one_line():
+    class Odd(nn.Module):
+        def forward(self, planes):
+            return torch.from_numpy(np.sort(planes.detach().numpy()))
+
+    game, network = network_of("conv")
+    network.trunk = nn.Sequential(Odd(), network.trunk)
+    with pytest.raises(UserError) as error:
+        onnx_export.onnx_model(network, planes_of(game), {})
+    assert len(str(error.value).splitlines()) == 1
+    assert "the network cannot be exported" in str(error.value)

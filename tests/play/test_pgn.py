@@ -1,0 +1,51 @@
+"""PGN that is written is read back, by zerolab's reader and by the standard's rules."""
+
+from __future__ import annotations
+
+import re
+
+from zerolab.play.pgn import PlayedGame, as_lines, as_pgn, move_names
+from zerolab.play.records import read_pgn
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+GAME = parse_game("othello:4x4")
+GAMES = [
+    PlayedGame("runs/demo, gate", 1, 'gtp:"x -l 2"', r"back\slash", ("b1", "a1"), 1),
+    PlayedGame("runs/demo, gate", 2, "random", "mcts:100", ("b1",) * 61, -1),
+    PlayedGame("runs/demo, gate", 3, "mcts:100", "random", (), 0, forfeit=True),
+]
+
+
+def test_the_reader_reads_what_is_written():
+    text = "".join(as_pgn(GAME, GAMES))
+    found = read_pgn(text.encode(), "games.pgn").results
+    assert [tuple(each)[:3] for each in found] == [
+        (each.first, each.second, each.result) for each in GAMES
+    ]
+
+
+def test_pgn_has_the_seven_tags_in_order_short_lines_and_ends_with_the_result():
+    for text, game in zip(as_pgn(GAME, GAMES), GAMES, strict=True):
+        tags = re.findall(r"^\[(\w+) ", text, re.MULTILINE)
+        assert tags[:7] == ["Event", "Site", "Date", "Round", "White", "Black", "Result"]
+        head, _, moves = text.partition("\n\n")
+        assert max(map(len, moves.splitlines())) < 80
+        assert re.search(r'\[Result "(.*)"\]', head)[1] == moves.split()[-1]
+        assert len(re.findall(r"\d+\. ", moves)) == (len(game.moves) + 1) // 2
+    assert text.count("Termination") == 1
+
+
+def test_lines_have_the_moves_as_commands_take_them():
+    position = Position.start(GAME)
+    while position.outcome is None:
+        position = position.play(position.legal_actions[0])
+    moves = move_names(GAME, position.history)
+    game = PlayedGame("a\tmatch\n", 7, "x", "y", moves, position.first_player_outcome)
+    heading, line = as_lines(GAME, [game])
+    row = dict(zip(heading.split(), line.rstrip("\n").split("\t"), strict=True))
+    assert row["event"] == "a match"
+    again = Position.start(GAME)
+    for move in row["moves"].split(","):
+        again = again.play(move)
+    assert again.history == position.history

@@ -1,0 +1,136 @@
+"""Games are found by what is asked for: the same ones as by looking at each of them."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from zerolab.core.errors import UserError
+from zerolab.store.agent_names import network_name
+from zerolab.store.game_search import (
+    GameFilter,
+    count_games,
+    find_games,
+    players_of_games,
+    stages_of_games,
+)
+from zerolab.store.games import GameRecord, GameStore
+
+NAMES = ["random", "mcts:100", "perfect"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A folder with 240 games of two stages in three iterations, a network of it among them."""
+    folder = tmp_path_factory.mktemp("run")
+    random, store = Random(3), GameStore(folder / "games.sqlite", folder)
+    names = [*NAMES, network_name(folder, 2)]
+    for iteration, stage in product((1, 2, 12), ("selfplay", "gate")):
+        store.record(iteration, stage, [_game(random, names, number) for number in range(40)])
+    return folder
+
+
+def _game(random, names, number):
+    actions = [random.choice((1, 2, 11)) for _ in range(random.randrange(6))]
+    forfeit = [-1] if random.random() < 0.2 else []
+    first, second = random.choice(names), random.choice(names)
+    return GameRecord(number, first, second, (*actions, *forfeit), random.choice((1, 0, -1)))
+
+
+def _is_wanted(game, iteration, stage, player, opponent, result, fewest, most, opening):
+    """The same as the query, said plainly."""
+    plies = [action for action in game.actions if action >= 0]
+    side = [1] * (game.first == player) + [-1] * (game.second == player)
+    names = sorted([game.first, game.second])
+    results = {"first": [1], "second": [-1], "draw": [0]}.get(result)
+    return (
+        (iteration is None or game_iteration(game) == iteration)
+        and (not stage or game_stage(game) == stage)
+        and (not player or bool(side))
+        and (not opponent or names == sorted([player, opponent]))
+        and (results is None or game.result in results)
+        and (result not in ("won", "lost") or _own(result, game, side))
+        and (fewest is None or len(plies) >= fewest)
+        and (most is None or len(plies) <= most)
+        and tuple(game.actions[: len(opening)]) == opening
+    )
+
+
+def _own(result, game, side):
+    wanted = 1 if result == "won" else -1
+    return any(game.result * each == wanted for each in side)
+
+
+_where = {}
+
+
+def game_iteration(game):
+    return _where[id(game)][0]
+
+
+def game_stage(game):
+    return _where[id(game)][1]
+
+
+def test_queries_find_what_a_plain_look_at_every_game_finds(run):
+    store, random = GameStore(run / "games.sqlite", run), Random(5)
+    every = []
+    for iteration, stage in store.stages():
+        for game in store.games(iteration, stage):
+            _where[id(game)] = iteration, stage
+            every.append((iteration, stage, game))
+    every.sort(key=lambda each: (each[0], each[1], each[2].number))
+    names = [*NAMES, network_name(run, 2)]
+    found_some = 0
+    for _ in range(400):
+        player = random.choice(["", *names])
+        opponent = random.choice(["", "", *names]) if player else ""
+        results = [None, None, "first", "second", "draw", *(["won", "lost"] if player else [])]
+        wanted = (
+            random.choice([None, None, 1, 2, 12]), random.choice(["", "gate"]), player, opponent,
+            random.choice(results), random.choice([None, 0, 2, 4]),
+            random.choice([None, None, 0, 3]),
+            tuple(random.choice((1, 2, 11)) for _ in range(random.choice((0, 0, 1, 2)))),
+        )  # fmt: skip
+        iteration, stage, *rest = wanted
+        player, opponent, result, fewest, most, opening = rest
+        asked = GameFilter(iteration, stage, None, player, opponent, result, fewest, most, opening)
+        expected = [each for each in every if _is_wanted(each[2], *wanted)]
+        found = find_games(store, asked, limit=1000)
+        assert [(f.iteration, f.stage, f.number) for f in found] == [
+            (iteration, stage, game.number) for iteration, stage, game in expected
+        ], asked
+        assert count_games(store, asked) == len(expected)
+        for one, (_, _, game) in zip(found, expected, strict=True):
+            assert (one.first, one.second, one.result) == (game.first, game.second, game.result)
+            assert (*one.actions, *([-1] * one.forfeit)) == game.actions
+        found_some += bool(expected)
+    assert found_some > 100
+
+
+def test_pages_follow_each_other(run):
+    store = GameStore(run / "games.sqlite", run)
+    pages = [find_games(store, GameFilter(), offset, 50) for offset in range(0, 300, 50)]
+    assert [len(page) for page in pages] == [50, 50, 50, 50, 40, 0]
+    assert [game for page in pages for game in page] == find_games(store, GameFilter(), limit=999)
+
+
+def test_what_can_be_asked_for(run):
+    store = GameStore(run / "games.sqlite", run)
+    assert [tuple(each) for each in stages_of_games(store)] == [
+        ("selfplay", 1, 12, 120), ("gate", 1, 12, 120),
+    ]  # fmt: skip
+    assert players_of_games(store) == sorted([*NAMES, network_name(run, 2)])
+
+
+def test_a_result_of_nobody_is_refused(run):
+    with pytest.raises(UserError, match="expected a player"):
+        find_games(GameStore(run / "games.sqlite", run), GameFilter(result="won"))
+
+
+def test_nothing_is_found_where_nothing_was_recorded(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    assert find_games(store, GameFilter()) == [] == stages_of_games(store)
+    assert count_games(store, GameFilter()) == 0

@@ -1,0 +1,312 @@
+"""The study of transfer: its design, its numbers by hand, and its claims on made-up results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_runs import made_up_tournament
+
+from zerolab.rules import host
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import ONGOING
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.analyses.transfer import claims, learning, measures, similarity, strength
+from zerolab.studies.analyses.transfer.ways import Pair, board_pairs, pairs
+from zerolab.studies.claims import Missing, judge
+from zerolab.studies.interface import registered_studies
+from zerolab.studies.report.document import DataTable, Picture
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.training.records import AccuracyRecord, SelfPlayRecord
+from zerolab.training.transfer.weights import Side, new_network, transferred
+
+STUDY = registered_studies()["transfer"]
+MINI = STUDY.design("mini")
+NEAR, FAR = 0.16, 0.08
+"""What fine-tuned runs are ahead at first, of another size and of another game; nothing at last."""
+
+
+def wobble(seed):
+    """Return what makes seeds differ; its mean over four of them is 0."""
+    return 0.002 * (seed - 1.5)
+
+
+def accuracy(run, iteration):
+    """Return a made-up accuracy: from scratch 0.25, 0.3 and so on to 0.6."""
+    scratch, seed = 0.2 + 0.05 * iteration, run.factors["seed"]
+    if run.factors["way"] != "fine-tuned":
+        return scratch
+    lead = NEAR if Pair(run.factors["source"], run.part).is_near else FAR
+    return scratch + lead * (8 - iteration) / 8 + wobble(seed)
+
+
+def elo(run, stage):
+    """Return a made-up Elo: at first mapped networks lead, at last all but frozen ones are even."""
+    at = {
+        "scratch": 0.0, "fine-tuned": 10.0, "mapped": 150.0 - 18 * stage, "frozen": -60.0,
+        "random-frozen": -200.0,
+    }  # fmt: skip
+    return (
+        50 * stage
+        + at[run.factors["way"]]
+        + 1000
+        * wobble(run.factors["seed"])
+        * (run.factors["way"] in ("fine-tuned", "mapped", "random-frozen"))
+    )
+
+
+def accuracy_record(iteration, strong):
+    names = [name for name in AccuracyRecord.model_fields if name.endswith(("low", "high"))]
+    shares = dict.fromkeys([*names, "network_weak", "search_weak"], 0.5)
+    return AccuracyRecord(
+        iteration=iteration, wall_seconds=100.0, network=iteration, positions=10,
+        network_strong=strong, search_strong=strong / 2, **shares,
+    )  # fmt: skip
+
+
+def selfplay_record(iteration, seconds):
+    fields = {name: 0 for name, field in SelfPlayRecord.model_fields.items() if field.is_required()}
+    return SelfPlayRecord(**{**fields, "iteration": iteration, "wall_seconds": seconds})
+
+
+def made_up(planned):
+    records = [
+        record
+        for i in range(1, 9)
+        for record in (selfplay_record(i, 2.0), accuracy_record(i, accuracy(planned, i)))
+    ]
+    return TrainedRun(planned, Path(), records)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """All of mini, made up."""
+    played = {
+        each.key: made_up_tournament(
+            each, {name: elo(run, each.after[name]) for name, run in each.entrants.items()}, 20.0
+        )
+        for each in MINI.tournaments
+    }
+    return Results("mini", MINI, [made_up(run) for run in MINI.runs], played)
+
+
+def trunks(design):
+    every = {pair: {seed: [0.95, 0.9, 0.8 + wobble(seed)] for seed in range(4)}
+             for pair in pairs(design)}  # fmt: skip
+    return similarity.LayerByLayer(["stem", "block 1", "block 2"], every, every, {})
+
+
+def test_mini_has_all_pairs_ways_and_seeds():
+    assert len(MINI.runs) == 6 * 4 * 2 + 12 * 3 * 4
+    every = pairs(MINI)
+    assert len(every) == 12
+    assert sum(pair.is_near for pair in every) == 6
+    first = {"othello-6x6", "connect_four-6x6", "gobang-6x6"}
+    assert {frozenset(pair) for pair in every if not pair.is_near} == {
+        frozenset((one, other)) for one in first for other in first if one != other
+    }
+    assert len(set(MINI.distinct_runs)) == len(MINI.runs)
+
+
+def test_sources_are_the_runs_from_scratch_of_equal_seeds():
+    for run in MINI.runs:
+        if "source" in run.factors:
+            start = run.start
+            assert (start.part, start.factors["way"]) == (run.factors["source"], "scratch")
+            assert start.factors["seed"] == run.factors["seed"]
+            assert start.key in MINI.distinct_runs
+        else:
+            assert run.start is None
+    # Boards share no seed: the random trunk of one board is not that of another.
+    seeds = [run.settings.seed for run in MINI.runs if run.factors["way"] == "scratch"]
+    assert len(set(seeds)) == len(seeds)
+    assert {run.settings.seed for run in MINI.runs} == set(seeds)
+
+
+def test_what_the_ways_take():
+    found = {
+        (run.factors["way"], run.start and Pair(run.start.part, run.part).is_near): (
+            run.settings.start and run.settings.start.transfer, run.settings.learn.frozen
+        )
+        for run in MINI.runs
+    }  # fmt: skip
+    assert found == {
+        ("scratch", None): (None, "none"),
+        ("random-frozen", None): (None, "trunk"),
+        **{("fine-tuned", near): ("trunk", "none") for near in (True, False)},
+        **{("frozen", near): ("trunk", "trunk") for near in (True, False)},
+        ("mapped", True): ("all", "none"),
+        ("mapped", False): ("channels", "none"),
+    }
+
+
+def test_boards_of_a_game_with_one_size_have_no_near_pairs():
+    games = {"othello": ("othello:6x6",), "gobang": ("gobang:6x6:4", "gobang:5x5:4")}
+    assert board_pairs(games) == [
+        ("othello:6x6", "gobang:6x6"), ("gobang:6x6", "othello:6x6"),
+        ("gobang:6x6", "gobang:5x5"), ("gobang:5x5", "gobang:6x6"),
+    ]  # fmt: skip
+
+
+def test_a_board_can_be_studied_alone_with_the_sources_of_others():
+    chosen = MINI.only(["gobang-5x5"])
+    ways = {(run.part, run.factors["way"]) for run in chosen.runs if run.part != "gobang-5x5"}
+    assert ways == {("gobang-6x6", "scratch")}
+    assert [each.key for each in chosen.tournaments] == ["gobang-5x5"]
+
+
+def test_positions_of_hard_boards_are_not_solved_from_the_start():
+    first = {each.game: each.settings.first_ply for each in MINI.positions}
+    assert first == {
+        "othello:6x6": 18, "connect_four:6x6": 10, "gobang:6x6": 8,
+        "othello:5x5": 0, "connect_four:5x5": 0, "gobang:5x5": 8,
+    }  # fmt: skip
+
+
+def test_who_plays_the_tournaments():
+    (games,) = [each for each in MINI.tournaments if each.key == "gobang-5x5"]
+    stages = {}
+    for name, run in games.entrants.items():
+        stages.setdefault(run.factors["way"], set()).add(games.after[name])
+    assert stages == {
+        "scratch": {0, 2, 4, 8}, "fine-tuned": {2, 4, 8}, "mapped": {0, 2, 4, 8},
+        "frozen": {8}, "random-frozen": {8},
+    }  # fmt: skip
+    assert len(games.entrants) == 4 * 13
+
+
+def test_numbers_of_curves_by_hand():
+    curve = [0.1, 0.3, 0.2, 0.5, 0.6, 0.7, 0.7, 0.9]
+    assert measures.early(curve) == pytest.approx(0.2)
+    assert measures.late(curve) == pytest.approx(0.8)
+    assert measures.whole(curve) == pytest.approx(0.5)
+    assert measures.early(curve[:2]) == pytest.approx(0.1)
+    assert measures.iterations_to(curve, 0.05) == 1.0
+    assert measures.iterations_to(curve, 0.25) == pytest.approx(1.75)
+    assert measures.iterations_to(curve, 0.4) == pytest.approx(3 + 2 / 3)
+    assert measures.iterations_to(curve, 0.95) is None
+
+
+def test_claims_find_the_effects_that_were_put_in(results):
+    found = claims.found(results, trunks(MINI))
+    early, area = (7 / 8 + 6 / 8) / 2, 3.5 / 8
+    near_saves, far_saves = 4 - 4 / 3, 4 - 3  # 0.36 + 0.03 i and 0.28 + 0.04 i reach 0.4
+    expected = {
+        claims.EARLY: early * (NEAR + FAR) / 2,
+        claims.SAVES: (near_saves + far_saves) / 2,
+        claims.FROZEN_WORSE: 70.0,
+        claims.NEAR: area * (NEAR - FAR),
+        claims.NOTHING_LEFT: 10.0,
+        claims.NOT_RANDOM: 140.0,
+        claims.ZERO_SHOT: 150.0,
+        claims.LAYERS: 0.15,
+    }
+    assert set(found) == set(expected) == set(claims.CLAIMS)
+    for claim, value in expected.items():
+        assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
+        assert getattr(found[claim], "freedom", 3) == 3  # seeds less one, however many pairs
+    words = {verdict.claim.key: verdict.word for verdict in judge(found)}
+    # What is near and what is far wobble alike: their difference shows no spread at all.
+    assert words.pop("near-helps-more") == "undecided at this scale"
+    assert set(words.values()) == {"holds"}
+
+
+def test_what_is_not_finished_is_missing_and_the_rest_is_shown(results):
+    some = replace(results, runs=results.runs[:-1])
+    found = claims.found(some, trunks(MINI))
+    assert {each.note for each in found.values()} == {"1 of 192 runs are not finished"}
+    unplayed = replace(results, tournaments={})
+    found = claims.found(unplayed, trunks(MINI))
+    missing = [claim.key for claim, each in found.items() if isinstance(each, Missing)]
+    assert missing == [
+        "frozen-worse-late", "nothing-left", "frozen-not-random", "mapped-plays-at-once"
+    ]  # fmt: skip
+    assert "tournaments not finished" in found[claims.ZERO_SHOT].note
+    shown = [block for block in learning.blocks(some) if isinstance(block, Picture | DataTable)]
+    assert {"accuracy", "gain", "gains", "saved", "times"} <= {each.name for each in shown}
+    assert list(strength.blocks(unplayed)) == []
+    assert list(learning.blocks(replace(results, runs=[]))) == []
+
+
+def table(blocks, name):
+    return next(each for each in blocks if isinstance(each, DataTable) and each.name == name)
+
+
+def test_tables_have_every_pair_and_way(results):
+    gains = table(learning.blocks(results), "gains")
+    assert len(gains.rows) == 12 * 3 + 6
+    (row,) = [
+        row for row in gains.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "fine-tuned trunk"]
+    ]
+    assert [round(each.value, 4) for each in row[3:]] == [0.13, 0.07, 0.01]
+    times = table(learning.blocks(results), "times")
+    (row,) = [row for row in times.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "from scratch"]]
+    # After four iterations of two seconds; measuring accuracy is no training.
+    assert (row[2], row[3], row[4], row[5]) == (pytest.approx(0.4), "4 of 4", 4.0, 8.0)
+    elos = table(strength.blocks(results), "elo-gains")
+    found = {tuple(row[:3]): row[4].value for row in elos.rows}
+    assert found["Gobang 5x5 to Gobang 6x6", "mapped", 0] == pytest.approx(150)
+    assert found["Gobang 6x6", "random frozen trunk", 8] == pytest.approx(-200)
+    assert ("Gobang 5x5 to Gobang 6x6", "fine-tuned trunk", 0) not in found
+
+
+def test_a_run_that_never_gets_there_counts_with_all_its_iterations(results):
+    pair = next(pair for pair in pairs(MINI) if pair.is_near)
+    flat = [
+        TrainedRun(run.planned, Path(), [accuracy_record(i, 0.1) for i in range(1, 9)])
+        if run.factors["way"] == "frozen"
+        else run
+        for run in results.runs
+    ]
+    changed = replace(results, runs=flat)
+    assert list(measures.saved(changed, pair, "frozen").values()) == pytest.approx([4.0 - 8.0] * 4)
+    assert list(measures.saved(changed, pair, "mapped").values()) == pytest.approx([0.0] * 4)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Runs of the smallest scale that have learnt nothing: fine-tuned trunks are their sources'."""
+    folder, sides, runs = tmp_path_factory.mktemp("runs"), {}, []
+    every = STUDY.design("smoke").runs
+    ways = [
+        [run for run in every if run.factors["way"] == way] for way in ("scratch", "fine-tuned")
+    ]
+    for planned in (*ways[0], *ways[1]):
+        settings = planned.settings
+        side = new_network(settings.network, parse_game(settings.game), settings.seed)
+        if planned.start is not None:
+            taken = transferred("trunk", sides[planned.start.key], side)
+            side = Side(side.game, side.network, taken.weights)
+        sides[planned.key] = side
+        run = RunFolder.create(folder / planned.key, settings.model_dump())
+        with run.locked():
+            run.save_network(0, side.weights, {})
+            run.commit(run.progress, [])
+        runs.append(TrainedRun(planned, run.path, []))
+    return Results("smoke", STUDY.design("smoke"), runs, {})
+
+
+def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
+    found = similarity.measured(compared)
+    assert found.layers == ["stem", "block 1"]
+    assert len(found.fine_tuned) == 4
+    for pair, by_seed in found.fine_tuned.items():
+        assert by_seed[0] == pytest.approx([1.0, 1.0], abs=1e-5)
+        assert found.drop(pair)[0] == pytest.approx(0.0, abs=1e-5)
+        assert max(found.scratch[pair][0]) < 0.99
+    one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
+    assert {one, other} <= set(found.boards)
+    assert not any(board == another for board, another in found.boards)  # there is one seed
+    assert any(each.name == "cka-fine-tuned" for each in similarity.blocks(compared, found)
+               if isinstance(each, Picture))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["othello:5x5", "connect_four:4x4", "gobang:3x3:3"])
+def test_positions_are_different_and_not_over(name):
+    game = parse_game(name)
+    states = similarity.random_positions(game, 100)
+    assert len(np.unique(states, axis=0)) == len(states) == 100
+    assert all(host.outcome(game, state) == ONGOING for state in states)
+    assert np.array_equal(states, similarity.random_positions(game, 100))

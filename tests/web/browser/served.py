@@ -1,0 +1,44 @@
+"""A server as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+SECONDS = 60
+"""That anything may take on a busy machine."""
+
+
+class Server:
+    """`zerolab serve` at a port that stays the same when it is started again."""
+
+    def __init__(self, folder: Path, *options: str, code: str = "") -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._options = options
+        self._code = code + "from zerolab.cli.main import main; raise SystemExit(main())"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", self._code, "serve", "--port", str(self.port), *self._options],
+            cwd=self._folder,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ,
+        )
+        assert self._process.stdout is not None
+        assert self.address in self._process.stdout.readline()
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(SECONDS)

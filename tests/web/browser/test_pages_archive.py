@@ -1,0 +1,171 @@
+"""The archive in a real browser: games, runs that grow, tournaments, studies; also on a phone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tiny_laboratory import RUN
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from zerolab.cli.main import main
+from zerolab.play.records import read_records
+
+TOURNAMENT = "tournaments/tiny"
+MOVES = "#moves button"
+CURRENT = f'{MOVES}[aria-current="true"]'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tournament(place: Path) -> None:
+    """A tournament beside the tiny run."""
+    former = Path.cwd()
+    os.chdir(place)
+    try:
+        players = ["random", "mcts:20", RUN, "--games", "4", "--openings", "1"]
+        assert main(["tournament", *players, "--folder", TOURNAMENT]) == 0
+    finally:
+        os.chdir(former)
+
+
+def test_a_game_is_found_looked_through_and_judged(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    page.select_option("#stage", "selfplay")
+    page.fill("#iteration", "2")
+    page.click("#filters button[type=submit]")
+    expect(page.locator("#total")).to_contain_text("of 8")
+    page.locator("#games button").nth(2).click()
+    expect(page.locator("#judging")).to_contain_text("positions are solved")
+    plies = page.locator(MOVES).count() - 1
+    expect(page.locator("#judging")).to_contain_text(f"{plies} of {plies} positions")
+    expect(page.locator("#values svg")).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(f'{MOVES}[aria-current="true"]')).to_have_text(
+        re.compile(f"^{plies - 1}\\.")
+    )
+    address = page.url
+    page.reload()
+    expect(page.locator(f'{MOVES}[aria-current="true"]')).to_have_text(
+        re.compile(f"^{plies - 1}\\.")
+    )
+    assert page.url == address
+    page.click("#analyse")
+    expect(page).to_have_url(re.compile("/analyse#.*moves="))
+    expect(page.locator(MOVES)).to_have_count(plies)
+
+
+def test_n_leads_to_the_mistakes_in_turn(page: Page, here: Path) -> None:
+    page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20&result=lost")
+    expect(page.locator("#judging")).to_contain_text("positions are solved")
+    mistakes = page.locator("#mistakes li").count()
+    assert mistakes > 0, "whoever lost has made a mistake, or was lost from the start"
+    seen = []
+    for _ in range(mistakes):
+        page.keyboard.press("n")
+        current = page.locator(CURRENT)
+        expect(current).to_have_class("marked")
+        seen.append(current.inner_text())
+    assert len(set(seen)) == mistakes
+
+
+def test_games_are_exported(page: Page, tmp_path: Path) -> None:
+    page.goto(f"/replay#source={TOURNAMENT}")
+    expect(page.locator("#total")).to_contain_text("of 12")
+    with page.expect_download() as download:
+        page.click("#all-pgn")
+    path = tmp_path / "games.pgn"
+    download.value.save_as(path)
+    assert len(read_records([path]).results) == 12
+
+
+def test_a_cell_of_the_cross_table_leads_to_its_games(page: Page) -> None:
+    page.goto("/tournaments")
+    page.get_by_role("link", name=TOURNAMENT).click()
+    expect(page.locator("#figure svg")).to_be_visible()
+    expect(page.locator("#ratings tbody tr")).to_have_count(3)
+    page.locator("#cross a").first.click()
+    expect(page.locator("#total")).to_contain_text("of 4")
+
+
+def test_a_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
+    page.goto("/runs")
+    page.fill("#name", "grown")
+    page.select_option("#preset", "smoke")
+    page.select_option("#game select", "gobang")
+    for field, value in enumerate(("3", "3", "3")):
+        page.locator("#game input").nth(field).fill(value)
+    page.fill("#settings", "iterations=3000\nfinal_evaluation.games=0")
+    page.click("#start button[type=submit]")
+    expect(page).to_have_url(re.compile("/run#run=runs%2Fgrown"))
+    expect(page.locator("#facts")).to_contain_text("running")
+    expect(page.locator("#curves svg").first).to_be_visible()
+    first = page.locator("#latest").inner_text()
+    expect(page.locator("#latest")).not_to_have_text(first)
+    page.click("#stop")
+    expect(page.locator("#facts")).to_contain_text("stopped")
+    page.click("#resume")
+    expect(page.locator("#facts")).to_contain_text("running")
+    page.click("#stop")
+    expect(page.locator("#facts")).to_contain_text("stopped")
+    page.get_by_role("link", name="Compare it").click()
+    page.get_by_label(re.compile(RUN)).check()
+    expect(page.locator("#differences table")).to_contain_text("iterations")
+
+
+def test_a_mistake_in_the_form_is_said(page: Page) -> None:
+    page.goto("/runs")
+    page.fill("#name", "wrong")
+    page.fill("#settings", "learn.epoch=3")
+    page.click("#start button[type=submit]")
+    expect(page.locator("#start-error")).to_contain_text("learn.epoch")
+
+
+def test_studies_and_the_interface_are_described(page: Page) -> None:
+    page.goto("/studies")
+    page.get_by_role("link", name="warm-start, smoke").click()
+    expect(page.locator("#command")).to_have_text("zerolab study warm-start --scale smoke")
+    expect(page.locator("#parts tbody tr").first).to_be_visible()
+    page.goto("/api")
+    page.get_by_text("GET /api/v1/played/one").click()
+    expect(page.locator("details[open]")).to_contain_text("plies")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"replay#source={RUN}", "runs", f"run#run={RUN}", f"compare#run={RUN}", "tournaments",
+     f"tournament#tournament={TOURNAMENT}", "studies", "study#name=warm-start&scale=smoke", "api"],
+)  # fmt: skip
+def test_pages_fit_a_phone_and_have_no_serious_finding(phone: Page, path: str) -> None:
+    phone.goto(f"/{path}")
+    phone.wait_for_load_state("networkidle")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    found = Axe().run(phone).response["violations"]
+    serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+    assert serious == [], found
+
+
+def test_pages_say_what_to_do_where_there_is_nothing(page: Page) -> None:
+    page.route("**/api/v1/runs", lambda route: route.fulfill(json=[]))
+    page.route("**/api/v1/tournaments", lambda route: route.fulfill(json=[]))
+    for path, command in (
+        ("runs", "zerolab train"), ("replay", "zerolab train"), ("compare", "zerolab train"),
+        ("tournaments", "zerolab tournament"),
+    ):  # fmt: skip
+        page.goto(f"/{path}")
+        expect(page.locator("#nothing")).to_be_visible()
+        expect(page.locator("#nothing")).to_contain_text(command)
+
+
+def test_a_run_that_is_not_there_is_said(page: Page) -> None:
+    page.goto("/run#run=runs/none")
+    expect(page.locator("#error")).to_contain_text("is not a run")
+    page.goto(f"/tournament#tournament={RUN}")
+    expect(page.locator("#error")).to_contain_text("is not served")

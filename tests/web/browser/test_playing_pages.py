@@ -1,0 +1,223 @@
+"""Play, analysis and lessons in a real browser: by mouse, by keyboard, on a phone, to the end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from served import Server
+from tiny_laboratory import GAME, RUN
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, TimeoutError, expect
+
+MOVE = "#board .target[data-move]"
+
+
+def _play_to_the_end(page: Page) -> None:
+    """Click legal moves until the game is over."""
+    legal = '#board .target[aria-disabled="false"], #board button[data-move]:enabled'
+    for _ in range(300):
+        if re.search("won|drawn", page.locator("#status").inner_text()):
+            return
+        with suppress(TimeoutError):  # the other player may be thinking, or the board change
+            page.locator(legal).first.click(timeout=500)
+    pytest.fail("the game does not end")
+
+
+@pytest.mark.parametrize(
+    "game", [GAME, "othello:4x4", "gobang:3x3:3"], ids=["connect_four", "othello", "gobang"]
+)
+def test_a_whole_game_against_an_agent(page: Page, game: str) -> None:
+    agent = f"{RUN}?simulations=8" if game == GAME else "random"
+    page.goto(f"/play#game={game}&o={agent}")
+    _play_to_the_end(page)
+    moves = page.locator("#moves button").count() - 1
+    assert moves >= 4
+    page.reload()  # the address has the whole game
+    expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
+    assert page.locator("#moves button").count() - 1 == moves
+
+
+def test_two_agents_play_each_other(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&x=mcts:20&o=random")
+    expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
+
+
+def test_undo_redo_resign_and_a_new_game(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&o=person")
+    for column in (0, 1, 2):
+        page.locator(f'{MOVE}[data-move="{column}"]').first.click()
+        expect(page.locator("#moves button")).to_have_count(column + 2)
+    page.click("#undo")
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text("2. 1")
+    page.click("#redo")
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text("3. 2")
+    page.click("#resign")
+    expect(page.locator("#status")).to_contain_text("O has resigned")
+    page.select_option("#second select", "random")
+    page.fill("#plies", "2")
+    page.click("#new")
+    expect(page.locator("#moves button")).to_have_count(3)
+    expect(page.locator("#status")).to_contain_text("X is to move")
+
+
+def test_a_game_by_keyboard_alone(page: Page) -> None:
+    page.goto("/play#game=gobang:3x3:3&o=person")
+    page.wait_for_selector(MOVE)
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('target')"):
+            break
+    keys = ["Enter", "ArrowDown", " ", "ArrowUp", "ArrowRight", "Enter", "ArrowDown", "Enter"]
+    keys += ["ArrowUp", "ArrowRight", "Enter"]  # a1 a2, b1 b2, c1: a row for X
+    for key in keys:
+        count = page.locator("#moves button").count()
+        page.keyboard.press(key)
+        if key in ("Enter", " "):
+            expect(page.locator("#moves button")).to_have_count(count + 1)
+    expect(page.locator("#status")).to_contain_text("X has won")
+    expect(page.locator("#announcements")).to_contain_text("X has won")
+
+
+def test_moves_and_boards_are_read_aloud(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&o=person&moves=0")
+    expect(page.locator('.target[data-cell="12"]')).to_have_attribute(
+        "aria-label", "04 X, last move"
+    )
+    page.locator(f'{MOVE}[data-move="1"]').first.click()
+    expect(page.locator("#announcements")).to_contain_text("O plays 1. X is to move.")
+
+
+def test_an_agent_is_taken_away_and_brought_back(page: Page, place: Path, tmp_path: Path) -> None:
+    page.goto(f"/run#run={RUN}")
+    with page.expect_download() as download:
+        page.get_by_label("File of iteration 2").click()
+    path = tmp_path / "mine.zerolab"
+    download.value.save_as(path)
+    page.goto("/play#game=othello:4x4")
+    page.wait_for_selector(MOVE)
+    page.set_input_files("#bring input", path)
+    expect(page.locator("#second select")).to_have_value(re.compile(r"runs/agents/.*\.zerolab"))
+    page.click("#new")
+    page.locator(f'{MOVE}[data-move="1"]').first.click()
+    expect(page.locator("#moves button")).to_have_count(3)
+    (tmp_path / "other.txt").write_text("no agent")
+    page.set_input_files("#bring input", tmp_path / "other.txt")
+    expect(page.locator("#error")).to_contain_text("is no file of an agent")
+    shutil.rmtree(place / "runs" / "agents")
+
+
+def test_mistakes_in_the_form_are_explained(page: Page) -> None:
+    page.goto(f"/play#game={GAME}")
+    page.select_option("#second select", "")
+    page.fill("#second input", "mtcs:100")
+    page.click("#new")
+    expect(page.locator("#error")).to_contain_text('did you mean "mcts"')
+
+
+def test_an_analysis_shows_visits_truth_and_tree(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,3,1,3&agents={RUN}+mcts:50&simulations=1000")
+    expect(page.locator("#solution")).to_contain_text("Best: 2")
+    expect(page.locator("#thoughts table")).to_have_count(2)
+    expect(page.locator("#thoughts")).to_contain_text("wins")
+    expect(page.locator("#board .note").first).to_be_visible()
+    expect(page.locator("#tree li").first).to_contain_text("2 wins")
+    node = page.locator("#tree button:enabled").first
+    node.click()
+    expect(page.locator("#tree li li").first).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text("3. 1")
+    expect(page.locator("#values circle")).to_have_count(2)
+
+
+def test_positions_are_set_up_and_moves_pasted(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    page.click("summary")
+    page.fill("#pasted", "1. 0 3 2. 1 *")
+    page.click("#paste")
+    expect(page.locator("#moves button")).to_have_count(4)
+    page.click("#edit")
+    page.click("#clear")
+    page.locator('.target[data-cell="4"]').click()
+    expect(page.locator("#error")).to_contain_text("expected")  # one piece of X, X to move
+    page.select_option("#mover", "second")
+    page.locator('.target[data-cell="4"]').click()
+    page.locator('.target[data-cell="4"]').click()
+    page.locator('.target[data-cell="12"]').click()
+    page.click("#edit")
+    expect(page).to_have_url(re.compile("board="))
+    expect(page.locator("#status")).to_contain_text("O is to move")
+    expect(page.locator("#board .piece")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#board .piece")).to_have_count(1)
+
+
+def test_a_lesson_gives_hints_and_warns(page: Page) -> None:
+    page.goto(f"/learn#game={GAME}")
+    expect(page.locator("#opponent")).to_contain_text("random")
+    page.click("#hint")
+    expect(page.locator("#advice")).to_contain_text("Exact")
+    _play_to_the_end(page)
+    expect(page.locator("#record")).to_contain_text("1")
+
+
+def test_the_page_goes_on_when_the_server_is_started_again(browser: Browser, place: Path) -> None:
+    own = Server(place)
+    context = browser.new_context(base_url=own.address)
+    try:
+        page = context.new_page()
+        page.goto(f"/analyse#game={GAME}&agents=mcts:50")
+        expect(page.locator("#thoughts table")).to_have_count(1)
+        own.stop()
+        expect(page.locator("#connection")).to_be_visible()
+        own.start()
+        expect(page.locator("#connection")).to_be_hidden()
+        page.locator(f'{MOVE}[data-move="1"]').first.click()
+        expect(page.locator("#moves button")).to_have_count(2)
+        expect(page.locator("#thoughts table")).to_have_count(1)
+    finally:
+        context.close()
+        own.stop()
+
+
+def test_requests_that_do_not_arrive_are_given_up(
+    place: Path,
+) -> None:
+    code = "import zerolab.web.patience as p; p.HEAD_SECONDS = 0.5; "
+    own = Server(place, code=code)
+    try:
+        with socket.create_connection(("127.0.0.1", own.port)) as silent:
+            silent.sendall(b"GET / HTTP/1.1\r\nHost: local")
+            silent.settimeout(60)
+            assert silent.recv(100) == b""
+    finally:
+        own.stop()
+
+
+def test_two_tabs_do_not_disturb_each_other(browser: Browser, server: Server) -> None:
+    context = browser.new_context(base_url=server.address)
+    first, second = context.new_page(), context.new_page()
+    first.goto(f"/analyse#game={GAME}&agents=mcts:50&simulations=100000")
+    second.goto("/play#game=gobang:3x3:3&o=mcts:50")
+    _play_to_the_end(second)
+    expect(first.locator("#thoughts table")).to_have_count(1)
+    context.close()
+
+
+@pytest.mark.parametrize("path", ["play", "analyse", "learn"])
+def test_a_phone_shows_all_of_it(phone: Page, path: str) -> None:
+    phone.goto(f"/{path}#game={GAME}")
+    phone.wait_for_selector("#board .target")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    phone.locator(MOVE).first.tap()
+    phone.wait_for_selector("#board .piece")
+    found = Axe().run(phone).response["violations"]
+    serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+    assert serious == [], found

@@ -1,0 +1,57 @@
+"""Agents that pages suggest."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi", reason="pages need the extra web")
+
+from starlette.testclient import TestClient
+
+from zerolab.cli.main import main
+from zerolab.web.app import make_app
+from zerolab.web.folders import Folders
+from zerolab.web.laboratory import Laboratory
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A server of two runs, one of which is damaged, and of one of another game."""
+    folder = tmp_path_factory.mktemp("agents")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        smaller = ["--set", "iterations=2", "--set", "final_evaluation.games=0"]
+        train = ["train", "--preset", "smoke", *smaller]
+        assert main([*train, "--set", "gate.name=always", "--run", "runs/one"]) == 0
+        assert main(["train", "gobang:4x4:3", *train[1:], "--run", "runs/other"]) == 0
+        damaged = folder / "runs/damaged"
+        damaged.mkdir()
+        (damaged / "config.toml").write_text("not ours")
+        with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as client:
+            yield client
+
+
+def test_a_game_has_its_runs_best_networks_first_then_what_needs_no_network(client):
+    found = client.get("/api/v1/agents", params={"game": "gobang:3x3:3"}).json()
+    of_runs = [each for each in found if each["run"]]
+    assert [each["spec"] for each in of_runs] == [
+        "runs/one", "runs/one@2", "runs/one@1", "runs/one@0",
+    ]  # fmt: skip
+    assert [each["iteration"] for each in of_runs] == [2, 2, 1, 0]
+    assert {each["group"] for each in of_runs} == {"runs/one"}
+    assert of_runs[-1]["elo"] == 0
+    others = [each["spec"] for each in found if not each["run"]]
+    assert others == ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"]
+
+
+def test_every_suggestion_can_play(client):
+    for each in client.get("/api/v1/agents", params={"game": "gobang:4x4:3"}).json():
+        asked = {"agent": each["spec"], "game": "gobang:4x4:3"}
+        assert client.post("/api/v1/agent", json=asked).status_code == 200, each
+
+
+def test_no_game_is_an_error(client):
+    answer = client.get("/api/v1/agents", params={"game": "chess:8x8"})
+    assert answer.status_code == 400
+    assert "chess" in answer.json()["error"]
+    assert client.get("/api/v1/agents").status_code == 422

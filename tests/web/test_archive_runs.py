@@ -1,0 +1,237 @@
+"""Runs, tournaments and studies through the server, and news of runs over a websocket."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import accumulate
+
+import pytest
+
+pytest.importorskip("fastapi", reason="pages need the extra web")
+
+from starlette.testclient import TestClient
+
+from zerolab.cli.main import main
+from zerolab.play.report import TournamentReport
+from zerolab.play.tournament import Tournament
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.engine.study_work import StudyWork
+from zerolab.studies.interface import registered_studies
+from zerolab.studies.report.save import save
+from zerolab.training.history import read_records
+from zerolab.training.records import GateRecord, LearnRecord
+from zerolab.web.app import make_app
+from zerolab.web.folders import Folders
+from zerolab.web.laboratory import Laboratory
+
+API = "/api/v1"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("laboratory")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        train = ["train", "--preset", "smoke", "--set", "final_evaluation.games=2"]
+        assert main([*train, "--run", "runs/one"]) == 0
+        assert main([*train, "--run", "runs/two", "--set", "learn.epochs=1",
+                     "--set", "seed=3"]) == 0  # fmt: skip
+        players = ["random", "mcts:5", "runs/one", "--games", "4", "--openings", "1"]
+        assert main(["tournament", *players, "--folder", "tournaments/first"]) == 0
+        work = StudyWork.of(registered_studies()["warm-start"], "smoke", folder / "studies")
+        work.begin()
+        save(work.document(), work.folder.report)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as client:
+        yield client
+
+
+def get(client, path, **params):
+    answer = client.get(API + path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_runs_are_listed_as_the_command_lists_them(client, capsys):
+    assert main(["runs", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    found = get(client, "/runs")
+    assert [each["run"] for each in found] == ["runs/one", "runs/two"]
+    for shown, one in zip(found, listed, strict=True):
+        for key in ("game", "preset", "iteration", "iterations", "stage", "status", "elo"):
+            assert shown[key] == one[key]
+
+
+def test_a_run_in_detail(client, folder):
+    found = get(client, "/runs/one", run="runs/two")
+    run = RunFolder.open(folder / "runs/two")
+    assert found["settings"]["learn.epochs"] == 1
+    assert found["settings"]["search.simulations"] == run.config["search"]["simulations"]
+    assert [each["iteration"] for each in found["networks"]] == run.networks()
+    (best,) = [each for each in found["networks"] if each["is_best"]]
+    assert (best["iteration"], best["elo"]) == (run.progress.best, run.progress.elo)
+    assert found["games"] == run.games.count()
+    assert found["environments"][0]["iteration"] == 1
+    assert {each["wins"] + each["draws"] + each["losses"] for each in found["baselines"]} == {2}
+
+
+def test_curves_are_the_numbers_of_the_metrics(client, folder):
+    panels = {each["key"]: each for each in get(client, "/runs/curves", run="runs/one")["runs/one"]}
+    records = read_records(RunFolder.open(folder / "runs/one"))
+    learned = [each for each in records if isinstance(each, LearnRecord)]
+    for series in panels["loss"]["series"]:
+        expected = [[each.iteration, each.loss[series["name"]]] for each in learned]
+        assert series["points"] == expected
+    gates = [each for each in records if isinstance(each, GateRecord)]
+    best, candidate = panels["elo"]["series"]
+    assert best["points"] == [[each.iteration, each.elo] for each in gates]
+    assert candidate["band"][0] == [1, gates[0].candidate_elo_low, gates[0].candidate_elo_high]
+    seconds = {each["name"]: dict(each["points"]) for each in panels["seconds"]["series"]}
+    assert seconds["learn"][1] == pytest.approx(learned[0].wall_seconds)
+    memory = [y for _, y in panels["memory"]["series"][0]["points"]]
+    assert memory == sorted(memory)
+    assert memory[0] > 20  # MiB: an interpreter with torch
+    hours = get(client, "/runs/curves", run="runs/one", x="hours")["runs/one"]
+    ends = list(accumulate(each.wall_seconds / 3600 for each in records))
+    (loss,) = [each for each in hours if each["key"] == "loss"]
+    assert [x for x, _ in loss["series"][0]["points"]] == pytest.approx(
+        [x for x, each in zip(ends, records, strict=True) if isinstance(each, LearnRecord)]
+    )
+
+
+def test_differences_are_those_and_no_others(client):
+    found = get(client, "/runs/differences", run=["runs/one", "runs/two"])
+    assert {each["key"]: each["values"] for each in found} == {
+        "learn.epochs": [2, 1], "seed": [0, 3],
+    }  # fmt: skip
+    alone = client.get(f"{API}/runs/differences", params={"run": ["runs/one"]})
+    assert alone.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("run", "status"),
+    [("runs/none", 404), ("../x", 403), ("/", 403), ("tournaments/first", 403), ("runs/\0", 400)],
+)
+def test_what_is_no_run_of_the_folders_is_refused(client, run, status):
+    for path in ("/runs/one", "/runs/curves"):
+        answer = client.get(API + path, params={"run": run})
+        assert answer.status_code == status
+        assert len(answer.json()["error"].splitlines()) == 1
+
+
+def test_pages_are_told_when_a_run_goes_on(client, folder):
+    shutil.copytree(folder / "runs/one", folder / "runs/growing")
+    address = "ws://localhost/api/v1/runs/live?run=runs/growing&run=runs/two"
+    with client.websocket_connect(address) as socket:
+        first, second = socket.receive_json(), socket.receive_json()
+        assert [each["run"]["run"] for each in (first, second)] == ["runs/growing", "runs/two"]
+        assert first["run"]["status"] == "finished"
+        run = RunFolder.open(folder / "runs/growing")
+        with run.locked():
+            line = read_records(run)[-1].line()
+            run.commit(run.progress, [line])
+            news = socket.receive_json()
+        assert news["run"]["run"] == "runs/growing"
+        assert news["records"] == first["records"] + 1
+    shutil.rmtree(folder / "runs/growing")
+
+
+@pytest.mark.parametrize("query", ["", "?run=runs/none", "?run=../x", "?" + "run=a&" * 20])
+def test_a_websocket_for_nothing_says_so(client, query):
+    with client.websocket_connect(f"ws://localhost/api/v1/runs/live{query}") as socket:
+        assert "error" in socket.receive_json()
+
+
+def test_a_damaged_run_is_listed_with_its_problem(client, folder):
+    shutil.copytree(folder / "runs/one", folder / "runs/damaged")
+    (folder / "runs/damaged/state.json").write_text("{}")
+    (found,) = [each for each in get(client, "/runs") if each["run"] == "runs/damaged"]
+    assert found["status"] == "damaged"
+    assert "state.json" in found["problem"]
+    assert client.get(f"{API}/runs/one", params={"run": "runs/damaged"}).status_code == 400
+    shutil.rmtree(folder / "runs/damaged")
+
+
+def test_a_tournament_has_the_ratings_of_the_command(client, folder):
+    (listed,) = get(client, "/tournaments")
+    assert (listed["tournament"], listed["players"]) == ("tournaments/first", 3)
+    assert listed["games"] == listed["games_planned"] == 12
+    found = get(client, "/tournaments/one", tournament="tournaments/first")
+    tournament = Tournament.saved(folder / "tournaments/first")
+    assert tournament is not None
+    report = TournamentReport.of(tournament)
+    assert [each["player"] for each in found["ratings"]] == report.players
+    for shown, rating in zip(found["ratings"], report.ratings.players, strict=True):
+        assert (shown["elo"], shown["low"], shown["high"]) == (rating.elo, rating.low, rating.high)
+    for i, row in enumerate(found["table"]):
+        assert row[i] is None
+        for j, meeting in enumerate(row):
+            if meeting is not None:
+                assert meeting["points"] == pytest.approx(report.table[i, j])
+                assert meeting["points"] + found["table"][j][i]["points"] == pytest.approx(1)
+                assert meeting["low"] == pytest.approx(1 - found["table"][j][i]["high"])
+    other = client.get(f"{API}/tournaments/one", params={"tournament": "runs/one"})
+    assert other.status_code == 403
+
+
+def test_studies_are_listed_with_what_has_been_begun(client):
+    found = {each["name"]: each for each in get(client, "/studies")}
+    assert set(found) == set(registered_studies())
+    (begun,) = found["warm-start"]["begun"]
+    assert (begun["scale"], begun["running"]) == ("smoke", False)
+    assert begun["report"] == "/reports/warm-start-smoke/index.html"
+
+
+def test_progress_of_a_study_is_that_of_the_command(client, capsys):
+    assert main(["study", "warm-start", "--scale", "smoke", "--status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    found = get(client, "/studies/one", name="warm-start", scale="smoke")
+    assert [each["part"] for each in found["parts"]] == [each["part"] for each in status["parts"]]
+    assert found["whole"]["runs"] == status["runs"] > 0
+    assert found["whole"]["finished_runs"] == 0
+    assert found["command"] == "zerolab study warm-start --scale smoke"
+    assert {each["verdict"] for each in found["claims"]} == {"no data"}
+    missing = client.get(f"{API}/studies/one", params={"name": "warm", "scale": "mini"})
+    assert missing.status_code == 404
+    assert "warm-start" in missing.json()["error"]
+
+
+def test_a_report_is_served_and_may_do_nothing(client, folder):
+    answer = client.get("/reports/warm-start-smoke/index.html")
+    report = folder / "studies/warm-start-smoke/report"
+    assert answer.content == (report / "index.html").read_bytes()
+    policy = answer.headers["content-security-policy"]
+    assert "sandbox" in policy
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+    assert client.get("/reports/warm-start-smoke/claims.csv").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["warm-start-smoke/report.json", "warm-start-smoke/..%2fstudy.toml", "%2e%2e/index.html",
+     "runs/index.html", "warm-start-smoke/none.html", "warm-start-smoke/.html"],
+)  # fmt: skip
+def test_nothing_but_reports_is_served(client, path):
+    assert client.get(f"/reports/{path}").status_code in (403, 404)
+
+
+def test_a_link_out_of_a_report_is_not_followed(client, folder):
+    link = folder / "studies/warm-start-smoke/report/link.html"
+    (folder / "secret.html").write_text("secret")
+    link.symlink_to(folder / "secret.html")
+    assert client.get("/reports/warm-start-smoke/link.html").status_code == 403
+    link.unlink()
+
+
+def test_an_empty_laboratory_has_nothing(tmp_path):
+    folders = Folders((tmp_path / "runs",), tmp_path / "studies", tmp_path / "tournaments")
+    with TestClient(make_app(Laboratory(folders)), base_url="http://localhost") as client:
+        assert get(client, "/runs") == []
+        assert get(client, "/tournaments") == []
+        assert not any(each["begun"] for each in get(client, "/studies"))

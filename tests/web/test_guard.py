@@ -1,0 +1,205 @@
+"""What the server refuses: other hosts, other sites, other folders, programs, too much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from zerolab.web.app import make_app
+from zerolab.web.folders import Folders
+from zerolab.web.laboratory import Laboratory
+from zerolab.web.security import MOST_BODY
+
+POSITION = {"game": "connect_four:4x4:3"}
+
+
+@pytest.fixture
+def guarded(here: Path) -> Iterator[TestClient]:
+    """A client of a server that others can reach, and who does not know its token."""
+    app = make_app(Laboratory(Folders()), hosts=["lab.example"], token="secret-token")
+    with TestClient(app, base_url="http://lab.example") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("host", ["evil.example", "", "localhost.evil.example", "[::1", "a b"])
+def test_other_names_of_the_host_are_refused(client: TestClient, host: str) -> None:
+    assert client.get("/api/v1/games", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:9", "127.0.0.1", "[::1]:8765", "LOCALHOST"])
+def test_own_names_of_the_host_are_served(client: TestClient, host: str) -> None:
+    assert client.get("/api/v1/server", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "file://", "http://["]
+)
+def test_changes_from_other_sites_are_refused(client: TestClient, origin: str) -> None:
+    answer = client.post("/api/v1/position", json=POSITION, headers={"origin": origin})
+    assert answer.status_code == 403
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/api/v1/live", headers={"origin": origin, "host": "localhost"}),
+    ):
+        pass
+
+
+def test_own_pages_may_ask(client: TestClient) -> None:
+    own = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
+    assert client.post("/api/v1/position", json=POSITION, headers=own).status_code == 200
+    other = client.get("/api/v1/games", headers={"sec-fetch-site": "cross-site"})
+    assert other.status_code == 403
+
+
+def test_without_the_token_nothing_is_served(guarded: TestClient) -> None:
+    for path in ("/", "/play", "/static/style.css", "/api/v1/games", "/api/v1/openapi.json"):
+        assert guarded.get(path).status_code == 401
+    assert guarded.get("/?token=wrong").status_code == 401
+    assert guarded.get("/", headers={"cookie": "zerolab-token=wrong"}).status_code == 401
+    with pytest.raises(WebSocketDisconnect), guarded.websocket_connect("/api/v1/live"):
+        pass
+
+
+def test_the_address_with_the_token_opens_all_of_it(guarded: TestClient) -> None:
+    answer = guarded.get("/play?token=secret-token&a=1", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/play?a=1"
+    away = guarded.get(
+        "http://lab.example//evil.example/?token=secret-token", follow_redirects=False
+    )
+    assert away.headers["location"].startswith("/evil.example")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert guarded.get("/api/v1/games").status_code == 200
+    bearer = {"authorization": "Bearer secret-token"}
+    guarded.cookies.clear()
+    assert guarded.get("/api/v1/games", headers=bearer).status_code == 200
+
+
+def test_all_addresses_of_a_machine_lead_to_it_and_no_foreign_names(here: Path) -> None:
+    app = make_app(Laboratory(Folders()), hosts=["*", "lab.example"])
+    with TestClient(app, base_url="http://192.0.2.7:8765") as opened:
+        for host in ("192.0.2.7:8765", "[2001:db8::1]", "lab.example"):
+            assert opened.get("/api/v1/server", headers={"host": host}).status_code == 200
+        for host in ("evil.example", "*", "192.0.2.7.evil.example"):
+            assert opened.get("/api/v1/server", headers={"host": host}).status_code == 421
+
+
+def test_a_proxy_speaks_for_pages_by_its_name(here: Path) -> None:
+    app = make_app(Laboratory(Folders()), ["127.0.0.1", "own.example"], proxies=["lab.example"])
+    with TestClient(app, base_url="http://127.0.0.1:8765") as opened:
+        sites = ("https://lab.example", "https://evil.example", "http://own.example:9")
+        for origin, status in zip(sites, (200, 403, 403), strict=True):
+            answer = opened.post("/api/v1/position", json=POSITION, headers={"origin": origin})
+            assert answer.status_code == status
+
+
+def test_pages_may_load_nothing_from_elsewhere(client: TestClient) -> None:
+    for path in ("/", "/analyse", "/static/lib/api.js", "/api/v1/games", "/nowhere"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_pages_name_nothing_from_elsewhere(client: TestClient) -> None:
+    static = Path(make_app.__code__.co_filename).parent / "static"
+    for path in static.rglob("*"):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
+            assert "http://" not in text, path
+            assert "https://" not in text, path
+            assert "style=" not in text, path
+            assert "innerHTML" not in text, path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd",
+        "/static/lib/../../app.py", "/static/%252e%252e/app.py", "/static/..\\app.py",
+    ],
+)  # fmt: skip
+def test_files_beside_the_pages_are_not_served(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        'gtp:"touch /tmp/harm"', "gtp:ls", "/etc", "../other", "runs/../../elsewhere",
+        "run:/etc/passwd", "run:../x", "/root@3", "~/runs/demo", "runs/tiny/../../../x?seed=4",
+    ],
+)  # fmt: skip
+def test_agents_that_run_programs_or_lie_elsewhere_are_refused(
+    client: TestClient, agent: str
+) -> None:
+    for path in ("/api/v1/move", "/api/v1/analysis"):
+        answer = client.post(path, json={"position": POSITION, "agent": agent})
+        assert answer.status_code in (400, 403), agent
+    assert not Path("/tmp/harm").exists()
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(
+    client: TestClient, here: Path, tmp_path: Path
+) -> None:
+    link = here / "runs" / "link"
+    link.symlink_to(tmp_path)
+    try:
+        for agent in ("runs/link", "runs/link@0", "run:runs/link@0", "runs/link?simulations=4"):
+            answer = client.post("/api/v1/move", json={"position": POSITION, "agent": agent})
+            assert answer.status_code == 403
+            assert "is not served" in answer.json()["error"]
+        answer = client.get("/api/v1/agents/file", params={"network": "runs/link@0"})
+        assert answer.status_code == 403
+    finally:
+        link.unlink()
+
+
+def test_large_bodies_are_refused(client: TestClient) -> None:
+    long = client.post("/api/v1/position", content=b"x" * (MOST_BODY + 1))
+    assert long.status_code == 413
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(MOST_BODY // 1024 + 2):
+            yield b" " * 1024
+
+    answer = client.post("/api/v1/position", content=chunks())  # without a length
+    assert answer.status_code >= 400
+    for length in ("-1", "1e9", "99999999999999"):
+        answer = client.post("/api/v1/position", headers={"content-length": length}, content=b"")
+        assert answer.status_code == 413
+
+
+def test_two_thousand_malformed_requests_get_an_answer_each(client: TestClient) -> None:
+    chance = random.Random(7)
+    paths = ["position", "line", "opening", "move", "agent", "analysis", "solution"]
+    pieces = [
+        None, True, 0, -1, 1e308, "", "x" * 300, "othello:6x6", "a1", [], {}, [[]], {"game": {}},
+        {"game": "gobang:3x3:3", "moves": [7, None]}, "\ud800".encode("utf-8", "replace").decode(),
+        {"position": {"game": "othello:99x99"}, "agent": "random"}, {"plies": 10**30},
+    ]  # fmt: skip
+    for _ in range(2000):
+        path = f"/api/v1/{chance.choice(paths)}"
+        if chance.random() < 0.3:
+            answer = client.post(path, content=chance.randbytes(chance.randrange(60)))
+        else:
+            keys = ["game", "moves", "position", "agent", "set_up", "seconds", "plies", "x"]
+            body = {key: chance.choice(pieces) for key in chance.sample(keys, 3)}
+            answer = client.post(path, json=chance.choice([body, *pieces]))
+        assert 400 <= answer.status_code < 500, (path, answer.text)
+        assert set(answer.json()) == {"error"}
+
+
+def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zerolab.web.security._BURST", 20.0)
+    monkeypatch.setattr("zerolab.web.security._RATE", 0.001)
+    with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as opened:
+        codes = [opened.get("/api/v1/server").status_code for _ in range(25)]
+    assert codes == [200] * 20 + [429] * 5

@@ -1,0 +1,173 @@
+"""Moves of agents, analyses that grow, trees and exact values, through the interface of pages."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.testclient import WebSocketTestSession
+from tiny_laboratory import GAME, RUN
+
+from zerolab.agents.analysis import analyse
+from zerolab.agents.specs import parse_agent
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.web.laboratory import Laboratory
+
+WON = {"game": GAME, "moves": ["0", "3", "1", "3"]}  # X wins with 2
+
+
+def test_an_agent_moves_as_it_does_elsewhere(client: TestClient) -> None:
+    for agent in (f"{RUN}?simulations=40", "mcts:60", "random", "rhea:100", f"{RUN}?simulations=0"):
+        asked = {"position": {"game": GAME, "moves": ["1"]}, "agent": agent, "seed": 5}
+        answer = client.post("/api/v1/move", json=asked)
+        assert answer.status_code == 200, answer.text
+        expected = analyse(parse_agent(agent, parse_game(GAME)), Position.start(GAME).play("1"), 5)
+        assert answer.json()["move"] == expected.best.name
+        assert answer.json()["position"]["moves"] == ["1", expected.best.name]
+
+
+def test_a_search_finds_the_win(client: TestClient) -> None:
+    for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
+        answer = client.post("/api/v1/move", json={"position": WON, "agent": agent}).json()
+        assert answer["move"] == "2"
+        assert answer["position"]["outcome"] == "first"
+
+
+def test_simulations_and_seconds_are_what_was_asked_for(client: TestClient) -> None:
+    asked = {"position": {"game": GAME}, "agent": RUN}
+    counted = client.post("/api/v1/move", json={**asked, "simulations": 37}).json()
+    assert counted["analysis"]["simulations"] == 37
+    timed = client.post("/api/v1/move", json={**asked, "seconds": 0.2}).json()
+    assert timed["analysis"]["simulations"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("position", "agent", "reason"),
+    [
+        ({**WON, "moves": [*WON["moves"], "2"]}, "random", "the game is over"),
+        ({"game": "othello:6x6"}, RUN, "plays connect_four:4x4:3"),
+        ({"game": GAME}, "mtcs:100", 'did you mean "mcts"'),
+        ({"game": GAME}, "mcts:100?selection.c=-2", "selection.c = -2"),
+        ({"game": GAME}, "runs/none", "neither a run nor one of"),
+        ({"game": GAME}, "rhea:1000000", "expected at most 20,000"),
+        ({"game": GAME}, "mcts:9?leaf_evaluator.playouts=9999", "expected at most 1,000"),
+        ({"game": GAME}, "rhea:1000000 #2", "expected at most 20,000"),
+        ({"game": GAME}, "mcts:9?leaf_evaluator.playouts=1_000_000", "expected at most 1,000"),
+        ({"game": GAME}, f"{RUN}?cache=67108864", "expected at most 1,048,576"),
+        ({"game": "gobang:8x8"}, "mcts:1000000", "MiB"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_one_line(
+    client: TestClient, position: dict[str, object], agent: str, reason: str
+) -> None:
+    answer = client.post("/api/v1/move", json={"position": position, "agent": agent})
+    assert answer.status_code == 400
+    assert reason in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+def test_positions_that_were_set_up_can_be_searched(client: TestClient) -> None:
+    rows = ["....", "....", "...O", "XX.O"]
+    position = {"game": GAME, "set_up": {"board": rows, "first_to_move": True}}
+    for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
+        answer = client.post("/api/v1/analysis", json={"position": position, "agent": agent})
+        assert answer.json()["best"] == "2", answer.text
+
+
+def test_exact_values_are_those_of_the_solver(client: TestClient) -> None:
+    solution = client.post("/api/v1/solution", json={"position": WON, "seconds": 20}).json()
+    assert solution["best"] == ["2"]
+    assert solution["scores"]["2"] > 0
+    assert solution["reason"] == ""
+
+
+def test_what_is_not_solved_in_time_says_so(client: TestClient) -> None:
+    hard = {"position": {"game": "gobang:8x8:5"}, "seconds": 0.2}
+    solution = client.post("/api/v1/solution", json=hard).json()
+    assert solution["scores"] is None
+    assert solution["reason"].startswith("not solved within")
+
+
+def _until_done(socket: WebSocketTestSession, number: int) -> list[dict[str, object]]:
+    messages = []
+    while True:
+        message = socket.receive_json()
+        if message["id"] == number:
+            messages.append(message)
+            if message.get("done"):
+                return messages
+
+
+def test_an_analysis_grows_and_its_tree_can_be_walked(client: TestClient) -> None:
+    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+        agents = [f"{RUN}?simulations=9", "mcts:9"]
+        socket.send_json(
+            {"id": 1, "do": "analyse", "position": {"game": GAME}, "agents": agents,
+             "simulations": 300}
+        )  # fmt: skip
+        messages = _until_done(socket, 1)
+        for agent in agents:
+            counts = [
+                each["analysis"]["simulations"] for each in messages if each.get("agent") == agent
+            ]
+            assert counts[-1] == 300
+            assert counts == sorted(counts)
+        socket.send_json({"id": 2, "do": "look", "agent": agents[0], "path": []})
+        (root,) = _until_done(socket, 2)
+        children = root["node"]["children"]
+        assert sum(child["visits"] for child in children) == 300
+        assert sum(child["prior"] for child in children) == pytest.approx(1, abs=1e-4)
+        best = children[0]["name"]
+        socket.send_json({"id": 3, "do": "look", "agent": agents[0], "path": [best]})
+        (node,) = _until_done(socket, 3)
+        assert node["node"]["visits"] == children[0]["visits"]
+        assert node["node"]["value"] == pytest.approx(-children[0]["value"], abs=1e-4)
+        assert node["node"]["first_to_move"] is False
+
+
+def test_searches_that_nobody_waits_for_make_room(client: TestClient) -> None:
+    lab: Laboratory = client.app.state.laboratory  # type: ignore[attr-defined]
+    asked = {"do": "analyse", "position": {"game": GAME}, "simulations": 100_000}
+    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+        for number in range(20):
+            socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **asked})
+        while socket.receive_json()["id"] < 19:
+            pass
+        assert lab.searches.under_way <= 2
+    assert client.get("/api/v1/server").status_code == 200
+    for _ in range(100):
+        if lab.searches.under_way == 0:
+            break
+        client.get("/api/v1/server")
+    assert lab.searches.under_way == 0
+
+
+def test_mistakes_on_the_socket_get_one_line_and_leave_it_open(client: TestClient) -> None:
+    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+        for text in ("", "{", "[]", "7", '"do"', '{"do":"x"}', "[" * 5000, "nul", '{"id":-1}'):
+            socket.send_text(text)
+            assert socket.receive_json()["error"]
+        asked = {"id": 4, "do": "analyse", "position": {"game": GAME, "moves": ["9"]}}
+        socket.send_json({**asked, "agents": ["random"]})
+        assert socket.receive_json()["id"] == 4
+        socket.send_json({"id": 5, "do": "look", "agent": "random", "path": []})
+        assert "is not searching" in socket.receive_json()["error"]
+        socket.send_json({"id": 6, "do": "stop"})
+        assert socket.receive_json() == {"id": 6, "done": True}
+
+
+def test_two_thousand_random_frames_do_not_end_the_server(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zerolab.web.sockets._MOST_AT_ONCE", 10_000)
+    for connection in range(20):
+        with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+            for number in range(99):
+                size = (number * 7) % 50
+                frame = bytes(
+                    (number * 37 + index * 11 + connection) % 256 for index in range(size)
+                )
+                socket.send_text(frame.decode("latin-1"))
+                assert "error" in socket.receive_json()
+            socket.send_bytes(b"not text")
+    assert client.get("/api/v1/server").status_code == 200

@@ -1,0 +1,169 @@
+"""Who has the next turn, and searches in processes of their own: bounds, errors, death."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny_laboratory import GAME, RUN
+
+from zerolab.core.errors import UserError
+from zerolab.rules.position import Position
+from zerolab.web.errors import BusyError, ForbiddenError
+from zerolab.web.folders import Folders
+from zerolab.web.searches.live import Wanted
+from zerolab.web.searches.searches import MOST_OF_CLIENT, Searches
+from zerolab.web.searches.steps import StepQueue, Told
+
+START = Position.start(GAME)
+LONG = Wanted("mcts:100000", START, Folders())
+
+
+def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iterator[int]:
+    for number in range(count):
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:  # shares are of the processor's time
+            pass
+        seen.append(name)
+        yield number
+
+
+def _until_done(queue: StepQueue) -> list[Told]:
+    told = []
+    while len(queue):
+        told.append(queue.step())
+    return [each for each in told if each is not None]
+
+
+def test_the_last_result_is_told() -> None:
+    queue = StepQueue()
+    queue.add(7, "a", _steps(50, [], "a"))
+    told = _until_done(queue)
+    assert told[-1].is_done
+    assert [each.result for each in told if each.result is not None][-1] == 49
+    assert {each.number for each in told} == {7}
+
+
+def test_short_work_goes_before_long_work() -> None:
+    queue, seen = StepQueue(), []
+    for number in range(6):
+        queue.add(number, f"client {number}", _steps(40, seen, "long", 0.01))
+    for _ in range(6 * 30):  # each has had more than a moment
+        queue.step()
+    before = len(seen)
+    queue.add(9, "late", _steps(5, seen, "short", 0.005))
+    while "short" not in seen or seen.count("short") < 5:
+        queue.step()
+    assert len(seen) - before <= 5 + 2  # every fourth turn goes by clients alone
+
+
+def test_nobody_starves_beside_short_work() -> None:
+    queue, seen = StepQueue(), []
+    queue.add(0, "patient", _steps(1000, seen, "patient", 0.001), can_wait=True)
+    for number in range(1, 200):
+        queue.add(number, "busy", _steps(2, seen, "busy", 0.001))
+        queue.step()
+        queue.step()
+    assert seen.count("patient") >= 50
+
+
+def test_what_can_wait_does_so() -> None:
+    queue, seen = StepQueue(), []
+    for number in range(5):
+        queue.add(number, f"client {number}", _steps(20, seen, "patient"), can_wait=True)
+    queue.step()
+    queue.add(9, "late", _steps(10, seen, "urgent"))
+    while seen.count("urgent") < 10:
+        queue.step()
+    assert seen.count("patient") <= 1 + 4
+
+
+def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
+    queue, seen = StepQueue(), []
+    for number in range(8):
+        queue.add(number, "greedy", _steps(20, seen, "greedy", 0.002))
+    for _ in range(20):
+        queue.step()
+    queue.add(9, "modest", _steps(20, seen, "modest", 0.002))
+    before = len(seen)
+    while seen.count("modest") < 20:
+        queue.step()
+    assert abs(seen[before:].count("greedy") - 20) <= 4
+
+
+def test_errors_end_their_own_work_alone() -> None:
+    def wrong() -> Iterator[int]:
+        yield 1
+        raise UserError("not that")
+
+    queue = StepQueue()
+    queue.add(1, "a", wrong())
+    queue.add(2, "b", _steps(3, [], "b"))
+    told = {each.number: each for each in _until_done(queue) if each.is_done}
+    assert str(told[1].error) == "not that"
+    assert told[2].error is None
+
+
+def test_work_that_is_dropped_has_no_more_turns() -> None:
+    queue, seen = StepQueue(), []
+    queue.add(1, "a", _steps(10, seen, "a"))
+    queue.add(2, "a", _steps(10, seen, "b"))
+    queue.remove(1)
+    queue.remove(77)
+    _until_done(queue)
+    assert set(seen) == {"b"}
+
+
+@pytest.mark.usefixtures("here")
+def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None:
+    async def ask() -> None:
+        searches = Searches(1)
+        begun = [searches.begin("a", LONG) for _ in range(MOST_OF_CLIENT)]
+        with pytest.raises(BusyError, match="under way here"):
+            searches.begin("a", LONG)
+        assert (await searches.last("b", Wanted("mcts:9", START, Folders()))).best is not None
+        begun[0].drop()
+        assert (await searches.last("a", Wanted("random", START, Folders()))).best is not None
+        searches.close()
+
+    asyncio.run(asyncio.wait_for(ask(), 120))
+
+
+@pytest.mark.usefixtures("here")
+def test_mistakes_come_back_as_they_are() -> None:
+    async def ask(agent: str) -> None:
+        searches = Searches(1)
+        try:
+            await searches.last("a", Wanted(agent, START, Folders()))
+        finally:
+            searches.close()
+
+    with pytest.raises(ForbiddenError, match="is not served"):
+        asyncio.run(ask("/etc"))
+    with pytest.raises(UserError, match='did you mean "mcts"'):
+        asyncio.run(ask("mtcs:100"))
+
+
+@pytest.mark.usefixtures("here")
+def test_a_search_process_that_dies_is_started_again() -> None:
+    async def ask() -> str:
+        searches = Searches(1)
+        search = searches.begin("a", LONG)
+        async for _ in search.results():
+            break
+        process = searches._processes[0]._process
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(BusyError, match="ended too early"):
+            async for _ in search.results():
+                pass
+        search.drop()
+        found = await searches.last("a", Wanted(f"{RUN}?simulations=9", START, Folders()))
+        searches.close()
+        return found.agent
+
+    assert Path(asyncio.run(asyncio.wait_for(ask(), 120)).partition("@")[0]) == Path(RUN)
