@@ -168,5 +168,10 @@ def test_what_is_left_out_is_the_only_difference(scale):
 
 def test_nothing_is_learnt_from_the_games_that_training_is_measured_on():
     positions = Connect4Efficiency().design("mini").positions
-    assert {each.label: each.settings.seed for each in positions} == {"v1": 0, "v2": 0, "hard": 1}
+    assert {each.label: each.settings.seed for each in positions} == {
+        "v1": 0,
+        "v2": 0,
+        "hard": 1,
+        "easy": 1,
+    }
     assert min(each.count for each in positions if each.label != "hard") >= 200_000

@@ -10,6 +10,7 @@ from zerolab.league.players import pairs
 from zerolab.league.playing import player_name
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies.analyses.efficiency import diverse
 from zerolab.studies.analyses.efficiency.diverse import measured
 from zerolab.studies.analyses.efficiency.leagues import (
     LATE_NOVELTY_CLAIM,
@@ -110,6 +111,19 @@ def test_diversity_is_compared_in_both_halves_of_the_games(results):
     unknown = Missing("league by novelty is not studied at this scale")
     assert found(alone, measured(alone)) == dict.fromkeys(statistics, unknown)
     assert not list(blocks(results_of([])))
+
+
+def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp_path):
+    runs = [
+        made_up(tmp_path / f"{variant}-{seed}", variant, seed, PLAYED[:games])
+        for variant, games in (("extended", 1), ("retry", 2))
+        for seed in (1, 2)
+    ]
+    results = results_of(runs)
+    statistics = diverse.found(results, measured(results))
+    assert statistics[diverse.CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
+    unknown = Missing("big tree, c = 10 is not studied at this scale")
+    assert statistics[diverse.CLAIMS["big-tree"]] == unknown
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.studies.analyses.efficiency.document import document
+from zerolab.studies.analyses.efficiency.easy import easy_positions
 from zerolab.studies.analyses.efficiency.reference import planned_measurement
 from zerolab.studies.analyses.efficiency.variants import (
     BASELINE,
@@ -188,7 +189,11 @@ class Connect4Efficiency(Study):
     def design(self, scale: Scale) -> Design:
         """See `Study.design`."""
         trained = list(_trained(scale))
-        return Design([*trained, *_fitted(scale)], computations=[planned_measurement(trained)])
+        return Design(
+            [*trained, *_fitted(scale)],
+            computations=[planned_measurement(trained)],
+            solved=[easy_positions(_BOARD[scale], _MEASURED[scale])],
+        )
 
     def document(self, results: Results) -> Document:
         """See `Study.document`."""

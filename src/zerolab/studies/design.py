@@ -206,6 +206,8 @@ class Design:
     runs: Sequence[PlannedRun]
     tournaments: Sequence[PlannedTournament] = ()
     computations: Sequence[PlannedComputation] = ()
+    solved: Sequence[PlannedPositions] = ()
+    """Positions that the report measures networks on; each names the part that it belongs to."""
 
     def __post_init__(self) -> None:
         labels = [(run.part, run.label) for run in self.runs]
@@ -213,11 +215,11 @@ class Design:
 
     @cached_property
     def positions(self) -> list[PlannedPositions]:
-        """The positions that runs need, each file once, in the part that needs it first."""
+        """All positions that are needed, each file once, in the part that needs it first."""
+        of_runs = (replace(each, part=run.part) for run in self.runs for each in run.positions)
         distinct: dict[str, PlannedPositions] = {}
-        for run in self.runs:
-            for each in run.positions:
-                distinct.setdefault(each.key, replace(each, part=run.part))
+        for each in (*of_runs, *self.solved):
+            distinct.setdefault(each.key, each)
         return list(distinct.values())
 
     @property
@@ -248,6 +250,7 @@ class Design:
             [run for run in self.runs if run.part in parts or run.key in needed],
             [each for each in self.tournaments if each.part in parts],
             [each for each in self.computations if each.part in parts],
+            [each for each in self.solved if each.part in parts],
         )
 
     @cached_property

@@ -130,6 +130,8 @@ class Results:
     """By their keys."""
     computed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The results of computations by ``part: label``."""
+    solved: Mapping[str, Path] = field(default_factory=dict)
+    """The files of `Design.solved`, by ``part: positions label``."""
     damaged: Sequence[str] = ()
     """Messages on what cannot be read, and therefore does not count as finished."""
 
@@ -188,6 +190,11 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
         [run for _, run in runs],
         {planned.key: played for planned, played in tournaments},
         {planned.title: result for planned, result in computed},
+        {
+            each.title: folder.positions_path(each)
+            for each in design.solved
+            if folder.has_positions(each)
+        },
         damaged,
     )
 

@@ -9,16 +9,38 @@ import numpy as np
 
 from zerolab.evaluation.diversity import Diversity, run_diversity
 from zerolab.studies.analyses.efficiency.variants import EXTENDED, LEAGUE, TRAINING, TREES, VARIANTS
+from zerolab.studies.claims import Claim, Missing
 from zerolab.studies.panels.curves import Curve, draw_curves
 from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Block, Column, DataTable, Heading, Picture
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.statistics import Estimate, mean_of, paired_difference
 
 _POINTS = 40  # of a curve over games
 
 Found = Mapping[str, Mapping[Cell, Diversity]]
 """Of the runs of each way to play, by its name or title, and by seed."""
+
+_EXPECTED: Mapping[str, str] = {
+    "retry": "Games that go back to the loser's largest mistake meet more different positions per"
+    " game than plain self-play.",
+    "big-tree": "Games in one big tree meet more different positions per game than plain"
+    " self-play.",
+}
+
+CLAIMS: Mapping[str, Claim] = {
+    name: Claim(
+        f"{name}-is-more-diverse",
+        text,
+        "expected here; [Clausen2021, Fig. 9] compares them",
+        f"distinct positions per game of as many games as the shortest run of either has,"
+        f" {VARIANTS[name].title} less {VARIANTS[EXTENDED].title}, by seed",
+        0.0,
+        "above",
+    )
+    for name, text in _EXPECTED.items()
+}
+"""By variant, written down before the runs of the committed report were looked at."""
 
 _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
 """Which variants stand beside one another, by the endings of the figures' names."""
@@ -33,23 +55,39 @@ def measured(results: Results) -> dict[str, dict[Cell, Diversity]]:
     }
 
 
-def blocks(found: Found) -> Iterator[Block]:
+def found(results: Results, runs: Found) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim."""
+    if missing := results.missing(TRAINING):
+        return dict.fromkeys(CLAIMS.values(), Missing(missing))
+    return {claim: _difference(name, runs) for name, claim in CLAIMS.items()}
+
+
+def _difference(name: str, runs: Found) -> Estimate | Missing:
+    if not {name, EXTENDED} <= runs.keys():
+        return Missing(f"{VARIANTS[name].title} is not studied at this scale")
+    one, other = runs[name], runs[EXTENDED]
+    games = min(each.games for each in (*one.values(), *other.values()))
+    per_game = ([of[seed].within(games) / games for seed in one] for of in (one, other))
+    return paired_difference(*per_game)
+
+
+def blocks(runs: Found) -> Iterator[Block]:
     """Yield what is shown of the positions of self-play."""
-    if len(found) < 2:
+    if len(runs) < 2:
         return
     yield Heading("Different positions")
     for ending, names in _FIGURES.items():
-        shown = {VARIANTS[name].title: found[name] for name in names if name in found}
+        shown = {VARIANTS[name].title: runs[name] for name in names if name in runs}
         if len(shown) > 1:
             yield from _pictures(ending, shown)
-    yield _table({VARIANTS[name].title: runs for name, runs in found.items()})
+    yield _table({VARIANTS[name].title: each for name, each in runs.items()})
 
 
-def _pictures(ending: str, found: Found) -> Iterator[Picture]:
+def _pictures(ending: str, runs: Found) -> Iterator[Picture]:
     yield Picture(
         f"diversity{ending}",
         draw_curves(
-            {"": {title: _by_games([*each.values()]) for title, each in found.items()}},
+            {"": {title: _by_games([*each.values()]) for title, each in runs.items()}},
             "Different positions of self-play",
             "games",
             "distinct positions",
@@ -60,7 +98,7 @@ def _pictures(ending: str, found: Found) -> Iterator[Picture]:
     yield Picture(
         f"diversity-by-ply{ending}",
         draw_curves(
-            {"": {title: _by_ply([*each.values()]) for title, each in found.items()}},
+            {"": {title: _by_ply([*each.values()]) for title, each in runs.items()}},
             "Different positions of self-play by ply",
             "ply",
             "share of positions that are distinct",
@@ -87,10 +125,10 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
     return Curve(list(range(len(by_ply))), [list(run) for run in zip(*by_ply, strict=True)])
 
 
-def _table(found: Found) -> DataTable:
+def _table(shown: Found) -> DataTable:
     rows: list[list[Cell]] = []
-    least = min(run.games for runs in found.values() for run in runs.values())
-    for title, by_seed in found.items():
+    least = min(run.games for runs in shown.values() for run in runs.values())
+    for title, by_seed in shown.items():
         runs = list(by_seed.values())
         hours = [run.per_hour for run in runs if run.per_hour is not None]
         rows.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.studies.analyses.efficiency import diverse, leagues, supervised, training
+from zerolab.studies.analyses.efficiency import diverse, easy, leagues, supervised, training
 from zerolab.studies.claims import judge
 from zerolab.studies.limits import limits
 from zerolab.studies.report.document import Block, ClaimTable, Document, Heading
@@ -17,9 +17,12 @@ def document(results: Results) -> Document:
         " these runs do not reach"
     )
     runs, diversities = training.measured(results), diverse.measured(results)
+    easy_accuracies = easy.measured(results)
     statistics = {
         **supervised.found(results),
         **training.found(results, runs),
+        **easy.found(results, easy_accuracies),
+        **diverse.found(results, diversities),
         **leagues.found(results, diversities),
     }
     blocks: list[Block] = [
@@ -27,6 +30,7 @@ def document(results: Results) -> Document:
         ClaimTable(judge(statistics)),
         *supervised.blocks(results),
         *training.blocks(results, runs),
+        *easy.blocks(results, easy_accuracies),
         *leagues.blocks(results),
         *diverse.blocks(diversities),
     ]

@@ -1,0 +1,73 @@
+"""Networks on easy positions, for players whose accuracy is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zerolab.agents.specs import parse_agents
+from zerolab.evaluation.dataset import make_dataset
+from zerolab.evaluation.grading import expected_of_random
+from zerolab.evaluation.positions import read_positions
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.analyses.efficiency import easy
+from zerolab.studies.claims import Missing
+from zerolab.studies.design import Design, PlannedRun
+from zerolab.studies.report.document import DataTable
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.training.configure import resolve
+from zerolab.training.records import AccuracyRecord
+
+BOARD = "connect_four:4x4"
+PLAYERS = {"extended": "perfect", "baseline": "random"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    path = tmp_path_factory.mktemp("easy")
+    planned = easy.easy_positions(BOARD, 150)
+    make_dataset(parse_game(BOARD), planned.count, planned.settings, path / planned.file, 1)
+    hard = AccuracyRecord.model_construct(search_strong=0.25)
+    runs = []
+    for seed in range(2):
+        for variant in PLAYERS:
+            settings = resolve(BOARD, "smoke", [f"seed={seed}"])
+            folder = RunFolder.create(path / f"{variant}-{seed}", settings.model_dump())
+            run = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
+            runs.append(TrainedRun(run, folder.path, [hard]))
+    design = Design([run.planned for run in runs], solved=[planned])
+    return Results("mini", design, runs, {}, solved={planned.title: path / planned.file})
+
+
+@pytest.fixture
+def known_players(monkeypatch):
+    def agent(run, iteration):
+        variant = run.path.name.rpartition("-")[0]
+        return parse_agents([PLAYERS[variant]], parse_game(BOARD))[0]
+
+    monkeypatch.setattr(easy, "run_agent", agent)
+
+
+@pytest.mark.usefixtures("known_players")
+def test_networks_are_graded_by_the_strongest_moves_of_easy_positions(results):
+    accuracies = easy.measured(results)
+    assert set(accuracies["extended"].values()) == {1.0}
+    positions, _ = read_positions(next(iter(results.solved.values())))
+    chance = np.mean(expected_of_random(positions).strong)
+    for seed in range(2):
+        assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
+    claim = easy.found(results, accuracies)[easy.EASY_CLAIM]
+    assert claim.value == pytest.approx(1 - np.mean(list(accuracies["baseline"].values())))
+    (table,) = easy.blocks(results, accuracies)
+    assert isinstance(table, DataTable)
+    row = dict(zip(table.titles, table.rows[-1], strict=True))
+    assert (row["variant"], row["published easy"]) == ("extended", 0.953)
+    assert row["hard"].value == 0.25
+
+
+def test_without_the_positions_there_is_no_claim_and_no_table(results):
+    bare = Results("mini", results.design, results.runs, {})
+    assert easy.measured(bare) == {}
+    assert isinstance(easy.found(bare, {})[easy.EASY_CLAIM], Missing)
+    assert not list(easy.blocks(bare, {}))
