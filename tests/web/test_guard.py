@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from zerolab.web import security
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.security import MOST_BODY
 
 POSITION = {"game": "connect_four:4x4:3"}
+OWN = {"host": "localhost"}
 
 
 @pytest.fixture
@@ -203,3 +206,17 @@ def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPa
     with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as opened:
         codes = [opened.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
+
+
+def test_a_client_has_a_limited_number_of_websockets(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "_MOST_SOCKETS", 2)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(client.websocket_connect("/api/v1/live", headers=OWN))
+        with pytest.raises(WebSocketDisconnect):
+            stack.enter_context(client.websocket_connect("/api/v1/live", headers=OWN))
+    with client.websocket_connect("/api/v1/live", headers=OWN) as again:
+        again.send_json({"id": 1, "do": "stop"})
+        assert again.receive_json() == {"id": 1, "done": True}

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import ipaddress
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -45,6 +45,8 @@ _RATE = 400.0  # requests per second that a client may go on with
 _BURST = 2000.0
 _MOST_CLIENTS = 1000
 _BODY_SECONDS = 60.0
+_MOST_SOCKETS = 256
+"""Websockets that a client may have open; a page has one."""
 
 
 class Guard:
@@ -67,6 +69,8 @@ class Guard:
         self._hosts = {each.lower() for each in hosts} | self._proxies
         self._token = token
         self._rates = _Rates()
+        self._sockets: Counter[str] = Counter()
+        """Open websockets, by client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -81,10 +85,20 @@ class Guard:
             await _refuse(refusal, scope, receive, send)
             return
         if scope["type"] == "websocket":
-            await self._app(scope, receive, send)
+            await self._serve_socket(scope, receive, send)
             return
         most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
         await self._app(scope, _bounded(receive, most), _with_headers(send))
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = _client(scope)
+        self._sockets[client] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._sockets[client] -= 1
+            if not self._sockets[client]:
+                del self._sockets[client]
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """Return the answer to a request that is not served; None for one that is."""
@@ -102,10 +116,18 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > most:
             return _error(413, f"a request of {length[:12]} bytes: expected at most {most:,}")
-        client = scope["client"][0] if scope.get("client") else ""
-        if not self._rates.allow(client):
-            return _error(429, "too many requests: try again in a second")
+        if too_many := self._too_many(scope):
+            return _error(429, too_many)
         return None if self._token is None else self._token_refusal(scope, headers, self._token)
+
+    def _too_many(self, scope: Scope) -> str | None:
+        """Say of what a client has too many, if of anything."""
+        client = _client(scope)
+        if not self._rates.allow(client):
+            return "too many requests: try again in a second"
+        if scope["type"] == "websocket" and self._sockets[client] >= _MOST_SOCKETS:
+            return "too many websockets: close some pages"
+        return None
 
     def _is_own(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
@@ -151,6 +173,11 @@ class _Rates:
         if len(self._left) > _MOST_CLIENTS:
             self._left.popitem(last=False)
         return left >= 1
+
+
+def _client(scope: Scope) -> str:
+    """Return the address that a request comes from."""
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _name_of(host: str) -> str:

@@ -9,8 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from zerolab.core.errors import one_line
+from zerolab.web.positions import Asked
 
 _MOST_MESSAGE = 1 << 16
 _SEND_SECONDS = 10.0
@@ -19,6 +22,19 @@ _MOST_AT_ONCE = 100
 _MOST_PER_SECOND = 20.0
 _TRY_AGAIN = 1013
 _TOO_BIG = 1009
+
+
+class Message(Asked):
+    """What a page sends; the answers bear its number."""
+
+    id: int = Field(ge=0, lt=1 << 53)
+
+
+def first_mistake(error: ValidationError) -> str:
+    """Return one line on the first mistake of a message."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:]) or "the message"
+    return f"{place}: {one_line(first['msg'])}"
 
 
 class _Allowance:

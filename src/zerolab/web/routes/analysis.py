@@ -20,6 +20,7 @@ from zerolab.web.leaving import unless_left
 from zerolab.web.positions import Asked, AskedPosition
 from zerolab.web.routes.play import Spec
 from zerolab.web.searches.live import Wanted
+from zerolab.web.searches.players import MOST_SIMULATIONS
 from zerolab.web.searches.solving import MOST_SECONDS, Solvers
 
 router = APIRouter(tags=["analysis"])
@@ -32,7 +33,7 @@ class AskedAnalysis(Asked):
 
     position: AskedPosition
     agent: Spec
-    simulations: int | None = Field(default=None, ge=1, le=100_000)
+    simulations: int | None = Field(default=None, ge=1, le=MOST_SIMULATIONS)
 
 
 class AskedSolution(Asked):

@@ -25,7 +25,7 @@ class Server(BaseModel):
     """Whether pages may start, stop and resume runs."""
 
 
-class ShownGame(BaseModel):
+class KindOfGame(BaseModel):
     """A kind of game, with the bounds of its fields."""
 
     name: str
@@ -42,10 +42,10 @@ def server(lab: Lab) -> Server:
 
 
 @router.get("/games")
-def games() -> list[ShownGame]:
+def games() -> list[KindOfGame]:
     """List the games that can be played, those of plug-ins included."""
     return [
-        ShownGame(
+        KindOfGame(
             name=name,
             sizes=entry.sizes(),
             defaults=dict(entry.kind._field_defaults),

@@ -14,25 +14,23 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web.archive.judging import JudgedMove, Unsolved, judge_by_agent, judge_exactly
 from zerolab.web.errors import told
 from zerolab.web.laboratory import Lab, Laboratory, client_of
-from zerolab.web.positions import Asked, AskedPosition
+from zerolab.web.positions import AskedPosition
 from zerolab.web.searches.live import Wanted
+from zerolab.web.searches.players import MOST_SIMULATIONS
 from zerolab.web.searches.solving import MOST_SECONDS
-from zerolab.web.sockets import Socket
+from zerolab.web.sockets import Message, Socket, first_mistake
 
 router = APIRouter()
 
-_ID = Field(ge=0, lt=1 << 53)
 
-
-class Judge(Asked):
+class Judge(Message):
     """Find the mistakes among the moves of a position."""
 
-    id: int = _ID
     do: Literal["judge"]
     position: AskedPosition
     exactly: bool = True
@@ -41,14 +39,13 @@ class Judge(Asked):
     """How long each position may take to solve."""
     agent: str = Field(default="", max_length=400)
     """Who is asked, too; nobody if empty."""
-    simulations: int | None = Field(default=None, ge=1, le=100_000)
+    simulations: int | None = Field(default=None, ge=1, le=MOST_SIMULATIONS)
     """Of the agent, for each position, instead of those of its spec."""
 
 
-class StopJudging(Asked):
+class StopJudging(Message):
     """Cancel what is under way."""
 
-    id: int = _ID
     do: Literal["stop"]
 
 
@@ -68,7 +65,7 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
             try:
                 asked = _REQUEST.validate_python(message)
             except ValidationError as error:
-                await socket.send({"error": _mistake(error), "done": True})
+                await socket.send({"error": first_mistake(error), "done": True})
                 continue
             if task is not None:
                 task.cancel()
@@ -121,9 +118,3 @@ class _Work:
                 await self._socket.send({**self._about, key: each.model_dump(mode="json")})
         except Exception as error:  # whatever it is: the page is to know
             await self._socket.send({**self._about, "judge": judge, "error": told(error)})
-
-
-def _mistake(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:]) or "the message"
-    return f"{place}: {one_line(first['msg'])}"

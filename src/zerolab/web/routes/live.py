@@ -15,53 +15,49 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 
-from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.errors import UserError, quoted
 from zerolab.web.analyses import shown_analysis, shown_node
 from zerolab.web.errors import BusyError, told
 from zerolab.web.laboratory import Lab, Laboratory, client_of
-from zerolab.web.positions import Asked, AskedPosition, MoveName
+from zerolab.web.positions import AskedPosition, MoveName
 from zerolab.web.routes.analysis import AskedSolution, solve
 from zerolab.web.routes.play import Spec
 from zerolab.web.searches.live import Wanted
+from zerolab.web.searches.players import MOST_SIMULATIONS
 from zerolab.web.searches.searches import Search
-from zerolab.web.sockets import Socket
+from zerolab.web.sockets import Message, Socket, first_mistake
 
 router = APIRouter()
 
 _MOST_AGENTS = 4
-_ID = Field(ge=0, lt=1 << 53)
 
 
-class Analyse(Asked):
+class Analyse(Message):
     """Search a position with one agent or several, side by side."""
 
-    id: int = _ID
     do: Literal["analyse"]
     position: AskedPosition
     agents: list[Spec] = Field(min_length=1, max_length=_MOST_AGENTS)
-    simulations: int = Field(default=1000, ge=1, le=100_000)
+    simulations: int = Field(default=1000, ge=1, le=MOST_SIMULATIONS)
 
 
-class Look(Asked):
+class Look(Message):
     """Look at a node in the tree of an agent whose search has begun."""
 
-    id: int = _ID
     do: Literal["look"]
     agent: Spec
     path: list[MoveName] = Field(max_length=64)
 
 
-class Solve(AskedSolution):
+class Solve(AskedSolution, Message):
     """Find the exact value of every move."""
 
-    id: int = _ID
     do: Literal["solve"]
 
 
-class Stop(Asked):
+class Stop(Message):
     """Cancel whatever is under way."""
 
-    id: int = _ID
     do: Literal["stop"]
 
 
@@ -118,7 +114,7 @@ class _Session:
         try:
             asked = _REQUEST.validate_python(message)
         except ValidationError as error:
-            await self._refuse(_id_of(message), _mistakes(error))
+            await self._refuse(_id_of(message), first_mistake(error))
             return
         if isinstance(asked, Analyse):
             self._begin("analyse", asked.id, partial(self._analyse, asked))
@@ -187,10 +183,3 @@ class _Session:
 def _id_of(message: Any) -> int:
     number = message.get("id") if isinstance(message, dict) else None
     return number if isinstance(number, int) and 0 <= number < 1 << 53 else 0
-
-
-def _mistakes(error: ValidationError) -> str:
-    """Return one line on the first mistake of a message."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:]) or "the message"
-    return f"{place}: {one_line(first['msg'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,16 +59,21 @@ class LiveSearch:
         """Nothing happens before `grow` is iterated."""
         self._wanted = wanted
         self._player: SearchPlayer | None = None
+        self.tree_bytes = 0
+        """At most so many the tree takes; 0 before the search has begun."""
 
-    def grow(self, players: Players) -> Iterator[Analysis]:
+    def grow(self, players: Players, require_memory: Callable[[int], None]) -> Iterator[Analysis]:
         """Search, and yield what has been found by the end of each step.
 
-        Raises UserError for a finished game, or an agent that there is not or pages may not name.
+        `require_memory` raises an error where there are not so many bytes for another tree. Raises
+        UserError for a finished game, or an agent that there is not or pages may not name.
         """
         wanted = self._wanted
         if wanted.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
         agent = players.find(wanted.agent, wanted.position.game, wanted.folders, wanted.simulations)
+        require_memory(agent.slot_bytes)
+        self.tree_bytes = agent.slot_bytes
         yield from self._grow(agent)
 
     def _grow(self, agent: Agent) -> Iterator[Analysis]:

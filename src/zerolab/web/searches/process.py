@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.web.errors import BusyError
 from zerolab.web.searches.live import LiveSearch, Wanted
 from zerolab.web.searches.players import Players
 from zerolab.web.searches.steps import StepQueue, Told
@@ -22,7 +23,9 @@ SIGN_OF_LIFE = 0
 """The number under which nothing is told but that the process goes on."""
 _SIGN_SECONDS = 1.0
 _MOST_KEPT = 64
-"""Searches whose trees can still be looked at."""
+"""Searches that are over and whose trees can still be looked at."""
+_MOST_TREE_BYTES = 2 << 30
+"""Of all trees of a process."""
 
 
 class Begin(NamedTuple):
@@ -80,15 +83,29 @@ class _Searcher:
         if isinstance(message, Begin):
             search = LiveSearch(message.wanted)
             self._searches[message.number] = search
-            steps = search.grow(self._players)
+            steps = search.grow(self._players, self._require_memory)
             self._queue.add(message.number, message.client, steps, can_wait=message.can_wait)
             if len(self._searches) > _MOST_KEPT + len(self._queue):
-                self._searches.popitem(last=False)
+                self._forget_oldest()
         elif isinstance(message, Look):
             self._look(message)
         else:
             self._queue.remove(message.number)
             self._searches.pop(message.number, None)
+
+    def _forget_oldest(self) -> bool:
+        """Forget the tree of the oldest search that is over; return whether there was one."""
+        number = next((each for each in self._searches if each not in self._queue), None)
+        return number is not None and self._searches.pop(number) is not None
+
+    def _require_memory(self, tree_bytes: int) -> None:
+        """Make room for a tree; raise BusyError where searches under way need all there is."""
+        while self._tree_bytes() + tree_bytes > _MOST_TREE_BYTES:
+            if not self._forget_oldest():
+                raise BusyError("searches under way need all memory: try again in a moment")
+
+    def _tree_bytes(self) -> int:
+        return sum(each.tree_bytes for each in self._searches.values())
 
     def _look(self, message: Look) -> None:
         search = self._searches.get(message.search)

@@ -67,6 +67,9 @@ class StepQueue:
     def __len__(self) -> int:
         return len(self._work)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._work
+
     def add(
         self, number: int, client: str, steps: Iterator[Any], *, can_wait: bool = False
     ) -> None:

@@ -188,6 +188,7 @@ async function goTo(ply) {
 }
 
 async function show() {
+  Object.assign(state, { analysing: NaN, solving: 0 }); // answers on the way are about another position
   state.position = await post("/position", asked());
   setHashParams({
     game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,

@@ -1,0 +1,40 @@
+"""Websockets whose other end does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.websockets import WebSocketState
+
+from zerolab.web import sockets
+from zerolab.web.sockets import Socket
+
+
+class Unread:
+    """A connection that takes nothing more."""
+
+    application_state = WebSocketState.CONNECTED
+
+    def __init__(self) -> None:
+        self.closed_with: list[int] = []
+
+    async def send_text(self, text: str) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self, code: int) -> None:
+        self.closed_with.append(code)
+        self.application_state = WebSocketState.DISCONNECTED
+
+
+def test_who_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_SEND_SECONDS", 0.01)
+    unread: Any = Unread()
+
+    async def send_to_it() -> None:
+        socket = Socket(unread)
+        await asyncio.gather(*(socket.send({"id": number}) for number in range(3)))
+
+    asyncio.run(asyncio.wait_for(send_to_it(), 20))
+    assert unread.closed_with == [1013]
