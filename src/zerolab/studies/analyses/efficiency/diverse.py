@@ -101,7 +101,7 @@ def _pictures(ending: str, runs: Found) -> Iterator[Picture]:
             {"": {title: _by_ply([*each.values()]) for title, each in runs.items()}},
             "Different positions of self-play by ply",
             "ply",
-            "share of positions that are distinct",
+            "share of distinct positions",
         ),
         "Distinct positions of a ply in all games of a run, as a share of all positions of that"
         " ply: 1 where no position is repeated.",
