@@ -27,8 +27,8 @@ class FullyConvolutionalSettings(ResidualSettings):
 
     any_size: ClassVar[bool] = True
 
-    head_filters: int = Field(default=16, ge=1, le=4096)
-    """Filters of the heads' convolutions."""
+    head_filters: int = Field(default=8, ge=1, le=4096)
+    """Filters of the heads' convolutions; as many as those of ``resnet`` by default."""
 
     head_kernel: Literal[1, 3] = 1
     """Cells on a side of the heads' convolutions."""
