@@ -16,9 +16,9 @@ from zerolab.web.searches.process import Begin, Look
 START = Position.start(GAME)
 
 
-def begin(number: int, simulations: int) -> Begin:
+def begin(number: int, simulations: int, *, can_wait: bool = False) -> Begin:
     wanted = Wanted(f"mcts:{simulations}", START, Folders())
-    return Begin(number, "somebody", wanted, can_wait=False)
+    return Begin(number, "somebody", wanted, can_wait)
 
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
     for number in (1, 2):
         searcher.take(begin(number, 50))
         assert step_until_done(number) is None
-    searcher.take(begin(3, 20_000))
+    searcher.take(begin(3, 20_000, can_wait=True))  # what comes later goes first
     searcher.step()
     searcher.take(Look(4, 1, ()))
     searcher.take(Look(5, 2, ()))
