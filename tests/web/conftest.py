@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,8 @@ from zerolab.web.laboratory import Laboratory
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny run has been trained."""
     folder = tmp_path_factory.mktemp("laboratory")
-    former = Path.cwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         assert main(["train", GAME, "--preset", "smoke", "--run", RUN]) == 0
-    finally:
-        os.chdir(former)
     return folder
 
 
@@ -39,9 +35,17 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+@pytest.fixture(scope="session")
+def served(place: Path) -> Iterator[TestClient]:
+    """The page of one server for all tests: a server starts processes, which takes seconds."""
+    page = TestClient(make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost")
+    with ExitStack() as stack:
+        with chdir(place):
+            stack.enter_context(page)
+        yield page
+
+
 @pytest.fixture
-def client(here: Path) -> Iterator[TestClient]:
-    """A page of a server that serves the folder."""
-    app = make_app(Laboratory(Folders(), workers=1))
-    with TestClient(app, base_url="http://localhost") as opened:
-        yield opened
+def client(served: TestClient, here: Path) -> TestClient:
+    """A page of a server that serves the folder, which is the working directory."""
+    return served

@@ -27,7 +27,9 @@ def client(tmp_path_factory):
         damaged = folder / "runs/damaged"
         damaged.mkdir()
         (damaged / "config.toml").write_text("not ours")
-        with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as client:
+        with TestClient(
+            make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
+        ) as client:
             yield client
 
 

@@ -37,7 +37,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with TestClient(make_app(Laboratory(Folders())), base_url="http://localhost") as client:
+    with TestClient(
+        make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
+    ) as client:
         yield client
 
 
