@@ -27,7 +27,11 @@ from zerolab.rules.position import Position
 
 GAME = parse_game("gobang:3x3:3")
 ORACLE = exhaustive(GAME)
-SOLVED = collect_in_memory(GAME, 250, DatasetSettings(seed=1), ORACLE).positions
+
+
+@pytest.fixture(scope="module")
+def solved():
+    return collect_in_memory(GAME, 250, DatasetSettings(seed=1), ORACLE).positions
 
 
 def by_hand():
@@ -86,9 +90,9 @@ def agent(player):
     return Agent("x", player)
 
 
-def test_a_perfect_player_never_errs():
+def test_a_perfect_player_never_errs(solved):
     found = accuracy_report(
-        "x", SOLVED, player_choices(agent(lambda: PerfectPlayer(ORACLE)), SOLVED, 1)
+        "x", solved, player_choices(agent(lambda: PerfectPlayer(ORACLE)), solved, 1)
     )
     for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
         assert accuracy.strong.mean == accuracy.weak.mean == 1.0
@@ -96,16 +100,16 @@ def test_a_perfect_player_never_errs():
     assert found.value is None
 
 
-def test_a_random_player_is_as_good_as_expected():
-    expected = random_accuracy_report(SOLVED)
+def test_a_random_player_is_as_good_as_expected(solved):
+    expected = random_accuracy_report(solved)
     seeds = range(40)
     found = [
         accuracy_report(
-            "x", SOLVED, player_choices(agent(lambda: RandomPlayer(GAME)), SOLVED, seed)
+            "x", solved, player_choices(agent(lambda: RandomPlayer(GAME)), solved, seed)
         )
         for seed in seeds
     ]
-    count = len(SOLVED) * len(seeds)
+    count = len(solved) * len(seeds)
     for kind in ("strong", "weak"):
         exact = getattr(expected.all, kind).mean
         mean = np.mean([getattr(each.all, kind).mean for each in found])
@@ -114,18 +118,18 @@ def test_a_random_player_is_as_good_as_expected():
     assert lost == pytest.approx(expected.all.regret.mean, rel=0.05)
 
 
-def test_search_is_better_than_random_and_knows_who_wins():
+def test_search_is_better_than_random_and_knows_who_wins(solved):
     few, many = (
         accuracy_report(
             "x",
-            SOLVED,
+            solved,
             player_choices(
-                agent(lambda n=n: parse_agent(f"mcts:{n}", GAME).new_player()), SOLVED, 1
+                agent(lambda n=n: parse_agent(f"mcts:{n}", GAME).new_player()), solved, 1
             ),
         )
         for n in (5, 400)
     )
-    assert random_accuracy_report(SOLVED).all.weak.mean < few.all.weak.mean < many.all.weak.low
+    assert random_accuracy_report(solved).all.weak.mean < few.all.weak.mean < many.all.weak.low
     assert many.value.sign.mean > 0.9
     assert many.value.squared_error.mean < few.value.squared_error.mean
 
@@ -154,9 +158,9 @@ class Recorder:
 
 
 @pytest.mark.parametrize("most", [1 << 30, 7, 1])
-def test_players_hear_the_moves_however_few_games_they_hold(most):
-    chosen = player_choices(Agent("x", Recorder, max_games=most), SOLVED, 1)
-    highest = [np.flatnonzero(mask).max() for mask in SOLVED.legal]
+def test_players_hear_the_moves_however_few_games_they_hold(most, solved):
+    chosen = player_choices(Agent("x", Recorder, max_games=most), solved, 1)
+    highest = [np.flatnonzero(mask).max() for mask in solved.legal]
     assert chosen.actions.tolist() == highest
     assert chosen.values is None
 
@@ -169,19 +173,19 @@ class FirstLegal:
         return priors, np.full(len(states), 0.25, np.float32)
 
 
-def test_the_network_alone_plays_its_best_legal_move():
-    chosen = network_choices(FirstLegal(), SOLVED)
-    assert chosen.actions.tolist() == [np.flatnonzero(mask).min() for mask in SOLVED.legal]
+def test_the_network_alone_plays_its_best_legal_move(solved):
+    chosen = network_choices(FirstLegal(), solved)
+    assert chosen.actions.tolist() == [np.flatnonzero(mask).min() for mask in solved.legal]
     assert (chosen.values == 0.25).all()
 
 
-def test_a_player_that_fails_is_heard_of():
+def test_a_player_that_fails_is_heard_of(solved):
     class Broken(Recorder):
         def choose(self, slots, states, keys):
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        player_choices(agent(Broken), SOLVED, 1)
+        player_choices(agent(Broken), solved, 1)
 
 
 def test_no_positions_have_no_accuracy():
@@ -209,8 +213,8 @@ def test_every_ply_is_in_one_range(plies, most):
     assert all(any(first <= ply <= last for first, last in ranges) for ply in plies)
 
 
-def test_ranges_hold_the_positions_of_their_plies():
-    found = random_accuracy_report(SOLVED)
+def test_ranges_hold_the_positions_of_their_plies(solved):
+    found = random_accuracy_report(solved)
     for first, last, accuracy in found.by_ply_range:
         part = [each for ply, each in found.by_ply.items() if first <= ply <= last]
         assert accuracy.weak.samples == sum(each.weak.samples for each in part)
@@ -218,9 +222,9 @@ def test_ranges_hold_the_positions_of_their_plies():
         assert accuracy.weak.mean == pytest.approx(total / accuracy.weak.samples)
 
 
-def test_the_figure_shows_every_ply_with_enough_positions():
-    figure = draw_accuracy("title", [random_accuracy_report(SOLVED)])
+def test_the_figure_shows_every_ply_with_enough_positions(solved):
+    figure = draw_accuracy("title", [random_accuracy_report(solved)])
     for axes in figure.axes:
         line = axes.lines[0]
-        plies, counts = np.unique(SOLVED.plies, return_counts=True)
+        plies, counts = np.unique(solved.plies, return_counts=True)
         assert line.get_xdata().tolist() == plies[counts >= FEWEST].tolist() != []
