@@ -11,12 +11,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from fastapi.testclient import TestClient
-from tiny_laboratory import GAME, RUN
+from tiny_laboratory import GAME, RUN, new_page
 
 from zerolab.cli.main import main
-from zerolab.web.app import make_app
-from zerolab.web.folders import Folders
-from zerolab.web.laboratory import Laboratory
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +35,7 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def served(place: Path) -> Iterator[TestClient]:
     """The page of one server for all tests: a server starts processes, which takes seconds."""
-    page = TestClient(make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost")
+    page = new_page()
     with ExitStack() as stack:
         with chdir(place):
             stack.enter_context(page)

@@ -6,12 +6,9 @@ import pytest
 
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
-from starlette.testclient import TestClient
+from tiny_laboratory import new_page
 
 from zerolab.cli.main import main
-from zerolab.web.app import make_app
-from zerolab.web.folders import Folders
-from zerolab.web.laboratory import Laboratory
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +24,7 @@ def client(tmp_path_factory):
         damaged = folder / "runs/damaged"
         damaged.mkdir()
         (damaged / "config.toml").write_text("not ours")
-        with TestClient(
-            make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
-        ) as client:
+        with new_page() as client:
             yield client
 
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
-from starlette.testclient import TestClient
+from tiny_laboratory import new_page
 
 from zerolab.cli.main import main
 from zerolab.oracles.catalogue import oracle_for
@@ -14,10 +14,7 @@ from zerolab.play.records import read_pgn
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.app import make_app
 from zerolab.web.archive.judging import exact_verdict
-from zerolab.web.folders import Folders
-from zerolab.web.laboratory import Laboratory
 
 GAME = "gobang:3x3:3"
 PLAYED = "/api/v1/played"
@@ -37,9 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with TestClient(
-        make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
-    ) as client:
+    with new_page() as client:
         yield client
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
+import time
 from itertools import accumulate
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
 from starlette.testclient import TestClient
+from tiny_laboratory import new_page
 
 from zerolab.cli.main import main
 from zerolab.play.report import TournamentReport
@@ -22,8 +26,11 @@ from zerolab.studies.report.save import save
 from zerolab.training.history import read_records
 from zerolab.training.records import GateRecord, LearnRecord
 from zerolab.web.app import make_app
+from zerolab.web.archive.runs import newest_run
+from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.searches.searches import Searches
 
 API = "/api/v1"
 
@@ -47,9 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with TestClient(
-        make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
-    ) as client:
+    with new_page() as client:
         yield client
 
 
@@ -237,3 +242,23 @@ def test_an_empty_laboratory_has_nothing(tmp_path):
         assert get(client, "/runs") == []
         assert get(client, "/tournaments") == []
         assert not any(each["begun"] for each in get(client, "/studies"))
+
+
+def test_a_server_warms_up_with_the_run_that_has_got_on_last(folder, monkeypatch):
+    now = time.time()
+    for name, age in (("one", 10), ("two", 20)):
+        os.utime(folder / "runs" / name / "state.json", (now - age, now - age))
+    asked, has_asked = [], threading.Event()
+
+    async def warm_up(searches, wanted):
+        asked.append(wanted)
+        has_asked.set()
+        raise BusyError("it is no matter of pages whether this works")
+
+    monkeypatch.setattr(Searches, "warm_up", warm_up)
+    laboratory = Laboratory(Folders(), workers=1, warm_up=True)
+    with TestClient(make_app(laboratory), base_url="http://localhost") as client:
+        assert has_asked.wait(60)
+        assert get(client, "/runs")
+    assert [(each.agent, each.position.history) for each in asked] == [("runs/one", ())]
+    assert newest_run(Folders((folder / "nowhere",))) is None

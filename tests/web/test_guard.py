@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
+from tiny_laboratory import new_page
 
 from zerolab.web import security
 from zerolab.web.app import make_app
@@ -205,9 +206,7 @@ def test_two_thousand_malformed_requests_get_an_answer_each(client: TestClient) 
 def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zerolab.web.security._BURST", 20.0)
     monkeypatch.setattr("zerolab.web.security._RATE", 0.001)
-    with TestClient(
-        make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost"
-    ) as opened:
+    with new_page() as opened:
         codes = [opened.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
 

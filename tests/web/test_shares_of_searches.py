@@ -150,6 +150,21 @@ def test_mistakes_come_back_as_they_are() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_every_process_is_warmed_up() -> None:
+    async def ask() -> list[int]:
+        searches = Searches(2)
+        await searches.warm_up(Wanted(f"{RUN}?simulations=9", START, Folders()))
+        heard = [each._process.pid for each in searches._processes]
+        assert searches.under_way == 0
+        with pytest.raises(ForbiddenError):
+            await searches.warm_up(Wanted("/etc", START, Folders()))
+        searches.close()
+        return heard
+
+    assert len(set(asyncio.run(asyncio.wait_for(ask(), 120)))) == 2
+
+
+@pytest.mark.usefixtures("here")
 def test_a_search_process_that_dies_is_started_again() -> None:
     async def ask() -> str:
         searches = Searches(1)

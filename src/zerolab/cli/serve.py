@@ -57,7 +57,7 @@ def serve(
             f"pages need {error.name}: install the extra \"web\", as in pip install 'zerolab[web]'"
         ) from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
-    laboratory = Laboratory(folders, allow_training=allow_training, workers=workers)
+    laboratory = Laboratory(folders, allow_training=allow_training, workers=workers, warm_up=True)
 
     def announce(address: str, token: str | None) -> None:
         print(f"zerolab is at {address}")

@@ -61,7 +61,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        laboratory.searches.start()
+        laboratory.start()
         try:
             yield
         finally:

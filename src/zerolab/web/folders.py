@@ -53,3 +53,11 @@ class Folders:
             places = ", ".join(each.as_posix() for each in folders)
             raise ForbiddenError(f"{quoted(path)} is not served: expected something in {places}")
         return path
+
+
+def modified(path: Path) -> float:
+    """Return when a file or folder was changed last, as a time stamp; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -6,12 +6,18 @@ All that lasts is on disk or with the pages. So a server that is started again g
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.web.archive.runs import newest_run
 from zerolab.web.folders import Folders
+from zerolab.web.searches.live import Wanted
 from zerolab.web.searches.searches import Searches
 from zerolab.web.searches.solving import Solvers
 
@@ -22,16 +28,46 @@ _MOST_UPLOADS = 2
 class Laboratory:
     """Everything that answers to requests are made from; one for each server."""
 
-    def __init__(self, folders: Folders, *, allow_training: bool = False, workers: int = 2) -> None:
-        """Serve some folders; `workers` processes search at once."""
+    def __init__(
+        self,
+        folders: Folders,
+        *,
+        allow_training: bool = False,
+        workers: int = 2,
+        warm_up: bool = False,
+    ) -> None:
+        """Serve some folders; `workers` processes search at once.
+
+        With `warm_up`, they begin with a search of the newest run's network, which compiles what
+        the first move would wait for.
+        """
         self.folders = folders
         self.allow_training = allow_training
         self.searches = Searches(workers)
         self.solvers = Solvers()
         self.uploads = asyncio.Semaphore(_MOST_UPLOADS)
+        self._warms_up = warm_up
+        self._warming_up: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the processes that search; called in the event loop."""
+        self.searches.start()
+        if self._warms_up:
+            self._warming_up = asyncio.create_task(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        """Search with the newest run, if there is one that can play."""
+        newest = await asyncio.to_thread(newest_run, self.folders)
+        if newest is None:
+            return
+        with suppress(UserError):  # of a damaged run; who plays against it is told
+            start = Position.start(parse_game(newest.game))
+            await self.searches.warm_up(Wanted(newest.path, start, self.folders))
 
     def close(self) -> None:
         """End all searches."""
+        if self._warming_up is not None:
+            self._warming_up.cancel()
         self.searches.close()
         self.solvers.close()
 

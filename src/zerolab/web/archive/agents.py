@@ -17,7 +17,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.web.archive.remembered import Remembered
 from zerolab.web.archive.runs import kept_networks, list_runs
 from zerolab.web.archive.tournaments import list_tournaments, open_tournament, tournament_details
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, modified
 from zerolab.web.searches.players import find_player
 
 _WITHOUT_A_RUN = (
@@ -86,7 +86,7 @@ def rated_agents(folders: Folders, game: str) -> list[RatedAgent]:
     played = [each for each in list_tournaments(folders) if each.game == game_name(chosen)]
     if not played:
         return []
-    latest = max(played, key=lambda each: _modified(Path(each.tournament)))
+    latest = max(played, key=lambda each: modified(Path(each.tournament)))
     ratings = tournament_details(open_tournament(folders, latest.tournament)).ratings
     found = []
     for each in ratings:
@@ -94,13 +94,6 @@ def rated_agents(folders: Folders, game: str) -> list[RatedAgent]:
             find_player(each.player, chosen, folders)
             found.append(RatedAgent(spec=each.player, elo=each.elo))
     return found
-
-
-def _modified(folder: Path) -> float:
-    try:
-        return folder.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _agents_in_files(folders: Folders, game: str) -> Iterator[SuggestedAgent]:

@@ -16,7 +16,7 @@ from zerolab.training.history import read_records
 from zerolab.training.records import GateRecord, Record
 from zerolab.web.archive.remembered import Remembered
 from zerolab.web.errors import MissingError
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, modified
 
 RUNNING, STOPPED = "running", "stopped"
 
@@ -45,6 +45,12 @@ def list_runs(folders: Folders) -> list[RunSummary]:
     """Return what there is in the folders of runs; folders that are missing hold none."""
     present = [each for each in folders.runs if each.is_dir()]
     return [summary(path) for path in find_runs(present)]
+
+
+def newest_run(folders: Folders) -> RunSummary | None:
+    """Return the run that has got on last; None where there is none."""
+    found = list_runs(folders)
+    return max(found, key=lambda each: modified(Path(each.path) / "state.json"), default=None)
 
 
 def summary(path: Path) -> RunSummary:

@@ -71,16 +71,24 @@ class Searches:
         if self.under_way >= MOST:
             raise BusyError("the server is busy with searches: try again in a moment")
         process = min(self._processes, key=lambda each: each.load)
+        return self._begin_in(process, client, wanted, can_wait)
+
+    def _begin_in(self, process: _Process, client: str, wanted: Wanted, can_wait: bool) -> Search:
         search = Search(process, next(self._numbers), self._numbers, self._clients, client)
         process.send(Begin(search.number, client, wanted, can_wait))
         return search
 
+    async def warm_up(self, wanted: Wanted) -> None:
+        """Search once in every process, so that the next search finds all loaded and compiled.
+
+        Raises what the search raises.
+        """
+        begun = [self._begin_in(each, "", wanted, can_wait=True) for each in self._processes]
+        await asyncio.gather(*(_last(each) for each in begun))
+
     async def last(self, client: str, wanted: Wanted, *, can_wait: bool = False) -> Analysis:
         """Search to the end, and return what was found; see `begin`."""
-        async with self.begin(client, wanted, can_wait=can_wait) as search:
-            async for found in search.results():
-                latest = found
-        return latest
+        return await _last(self.begin(client, wanted, can_wait=can_wait))
 
 
 class Search:
@@ -148,6 +156,14 @@ class Search:
             self._clients[self._client] -= 1
             if not self._clients[self._client]:
                 del self._clients[self._client]
+
+
+async def _last(search: Search) -> Analysis:
+    """Return what was found by the end of a search, and leave it."""
+    async with search:
+        async for found in search.results():
+            latest = found
+    return latest
 
 
 class _Telling:
