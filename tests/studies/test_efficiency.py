@@ -157,13 +157,41 @@ def test_what_is_left_out_is_the_only_difference(scale):
     }
     whole = runs[EXTENDED].model_dump()
     for name, variant in VARIANTS.items():
-        if variant.is_ablation and name in runs:
+        if variant.is_ablation and name in runs and name != "no-short-iterations":
             other = runs[name].model_dump()
             groups = [key for key in whole if whole[key] != other[key]]
             assert groups in (["learn"], ["network"], ["selfplay"]), name
             (group,) = groups
             differing = [key for key in whole[group] if whole[group][key] != other[group][key]]
             assert len(differing) == 1, name
+
+
+@pytest.mark.parametrize("scale", ["mini", "small", "paper"])
+def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
+    short, long = (
+        next(
+            run.settings
+            for run in Connect4Efficiency().design(scale).runs
+            if run.factors.get("variant") == name
+        )
+        for name in (EXTENDED, "no-short-iterations")
+    )
+    ratio = long.selfplay.schedule.plies / short.selfplay.schedule.plies
+    assert ratio == pytest.approx(5 / 3, rel=1e-3)
+    ends = [
+        (each.learn.window.begin, each.learn.window.end, each.learn.schedule.anneal_iterations)
+        for each in (short, long)
+    ]
+    assert [5 * end / 3 for end in ends[1]] == list(ends[0])
+    if scale != "paper":  # where runs stop once they gain no more
+        assert long.iterations * 5 == short.iterations * 3
+    same = {"window": {"begin": 0, "end": 0}, "schedule": {"anneal_iterations": 0}}
+    parts = [each.learn.model_copy(update={
+        part: getattr(each.learn, part).model_copy(update=changes)
+        for part, changes in same.items()
+    }) for each in (short, long)]  # fmt: skip
+    assert parts[0] == parts[1]
+    assert (short.network, short.search) == (long.network, long.search)
 
 
 def test_nothing_is_learnt_from_the_games_that_training_is_measured_on():

@@ -79,7 +79,7 @@ def test_the_address_with_the_token_opens_all_of_it(guarded: TestClient) -> None
     assert away.headers["location"].startswith("/evil.example")
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
     assert guarded.get("/api/v1/games").status_code == 200
     bearer = {"authorization": "Bearer secret-token"}
     guarded.cookies.clear()
@@ -166,6 +166,19 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
         assert answer.status_code == 403
     finally:
         link.unlink()
+
+
+def test_names_that_no_file_can_have_are_refused(client: TestClient) -> None:
+    long = "b" * 300
+    asked = [
+        client.get("/api/v1/tournaments/one", params={"tournament": f"tournaments/{long}"}),
+        client.get("/api/v1/runs/one", params={"run": f"runs/{long}"}),
+        client.post("/api/v1/agent", json={"agent": long, "game": "gobang:3x3:3"}),
+        client.post("/api/v1/agent", json={"agent": f"runs/{long}@1", "game": "gobang:3x3:3"}),
+    ]
+    for answer in asked:
+        assert answer.status_code in (400, 404), answer.text
+        assert set(answer.json()) == {"error"}
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:

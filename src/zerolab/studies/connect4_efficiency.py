@@ -21,6 +21,7 @@ from zerolab.studies.analyses.efficiency.variants import (
     TRAINING,
     TREES,
     VARIANTS,
+    Lengths,
 )
 from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
 from zerolab.studies.interface import Scale, Study, register_study
@@ -155,12 +156,20 @@ _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
 }
 """Passes over the window by a network with new weights, where windows are small."""
 
-_PUBLISHED: Mapping[str, Any] = {
-    "learn.window": {"name": "positions", "size": 2_000_000},
-    "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
-    "selfplay.schedule": {"name": "continuous", "plies": 1172},
-}
-"""Of the baseline, what stands in for what is left out of the extended version."""
+_PUBLISHED = Lengths(
+    baseline={
+        "learn.window": {"name": "positions", "size": 2_000_000},
+        "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
+        "selfplay.schedule": {"name": "continuous", "plies": 1172},
+    },
+    extended={
+        "learn.window": {
+            "name": "slow", "first": 500_000, "final": 2_000_000, "begin": 5, "end": 15,
+        },
+        "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
+    },
+)  # fmt: skip
+"""As in the presets; variants are made of parts of both."""
 
 _LENGTHS: Mapping[Scale, _Length] = {
     "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
@@ -241,6 +250,7 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
     """Yield the runs that train by self-play."""
     hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     small: dict[int, PlannedRun] = {}
+    lengths = _lengths(scale)
     for name in _VARIANTS.get(scale, VARIANTS):
         variant = VARIANTS[name]
         for seed in range(_SEEDS[scale]):
@@ -251,8 +261,8 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
                 {"variant": name},
                 {
                     **_PLAYED[scale],
-                    **_shape(scale, variant.preset),
-                    **variant.changes(_shape(scale, BASELINE_PRESET)),
+                    **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
+                    **variant.changes(lengths),
                     **_size(scale, name),
                     "accuracy.every": 1,
                 },
@@ -278,28 +288,29 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
     return {}
 
 
-def _shape(scale: Scale, preset: str) -> dict[str, Any]:
-    """Return how long runs are, with windows and schedules that fit.
+def _lengths(scale: Scale) -> Lengths:
+    """Return how long runs are.
 
     The baseline plays 5 positions per iteration where the extended one plays 3 [Clausen2021], and
     gets as many iterations as make both play equally many.
     """
     if scale == "paper":
-        return {"stop": "no_gain", **(_PUBLISHED if preset == BASELINE_PRESET else {})}
+        return Lengths(*({"stop": "no_gain", **each} for each in _PUBLISHED))
     length = _LENGTHS[scale]
     unit = length.plies * _PLAYED[scale]["selfplay.parallel_games"]
-    if preset == BASELINE_PRESET:
-        return {
+    begin, end = length.window
+    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
+    return Lengths(
+        baseline={
             "iterations": length.iterations,
             "selfplay.schedule": {"name": "continuous", "plies": length.plies},
             "learn.window": {"name": "positions", "size": 20 * unit // 3},
             "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
-        }
-    begin, end = length.window
-    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
-    return {
-        "iterations": 5 * length.iterations // 3,
-        "selfplay.schedule": {"name": "continuous", "plies": 3 * length.plies // 5},
-        "learn.window": {"name": "slow", **window},
-        "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
-    }
+        },
+        extended={
+            "iterations": 5 * length.iterations // 3,
+            "selfplay.schedule": {"name": "continuous", "plies": 3 * length.plies // 5},
+            "learn.window": {"name": "slow", **window},
+            "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
+        },
+    )

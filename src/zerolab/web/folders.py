@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,8 @@ class Folders:
         folders = self.runs if among is None else among
         try:
             resolved = path.resolve()
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                resolved.stat()  # raises for names that no file can have, such as very long ones
             is_inside = any(resolved.is_relative_to(each.resolve()) for each in folders)
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"{quoted(path)} is not a path") from error

@@ -149,7 +149,8 @@ class Guard:
             rest = urlencode([(key, value) for key, value in query if key != "token"])
             path = "/" + scope["path"].lstrip("/\\")  # two of them would lead to another host
             answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-            answer.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            # Not strict: links to this address on other sites, such as in web mail, are to work.
+            answer.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         for known in (bearer, _cookie(headers), given):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from zerolab.core.errors import UserError
+from zerolab.store.agent_names import network_name
 from zerolab.store.environments import read_environments
 from zerolab.store.folder import flat
 from zerolab.store.listing import RunSummary
@@ -115,12 +116,12 @@ def shown_run(found: RunSummary) -> ShownRun:
 
 def run_details(run: RunFolder) -> RunDetails:
     """Return what a page about one run shows; raise UserError where it is damaged."""
-    name, records = run.path.as_posix(), records_of(run)
+    records = records_of(run)
     return RunDetails(
         summary=shown_run(summary(run.path)),
         settings=dict(flat(run.config)),
         networks=[
-            ShownNetwork(**each._asdict(), agent=f"{name}@{each.iteration}")
+            ShownNetwork(**each._asdict(), agent=network_name(run.path, each.iteration))
             for each in kept_networks(run)
         ],
         baselines=[

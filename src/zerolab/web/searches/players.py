@@ -99,7 +99,12 @@ def _assignments(options: str | None) -> list[tuple[list[str], Any]]:
 
 def _is_misspelt(path: str) -> bool:
     """Return whether a text is no path but meant to be the name of an agent, such as mtcs:100."""
-    return "/" not in path and not Path(path).exists()
+    if "/" in path:
+        return False
+    try:
+        return not Path(path).exists()
+    except OSError:  # no file can have such a name
+        return True
 
 
 def with_simulations(spec: str, simulations: int) -> str:

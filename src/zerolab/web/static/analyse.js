@@ -4,7 +4,7 @@ import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, GameChooser, agentsOf } from "./lib/choosers.js";
-import { announce, byId, el, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, hashParams, replaceContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
 import { moveList, movesIn } from "./lib/moves.js";
 import { acceptAgents } from "./lib/sharing.js";
@@ -17,12 +17,14 @@ const LOOK_PAUSE = 400; // milliseconds between two looks at the root of a growi
 const state = {
   game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
+  looking: 0, looks: [], // the path that has been asked for comes first, the others wait
 };
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const editor = new Editor(board, () => guarded(editorChanged));
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
 const tree = new Tree(byId("tree"), (path) => look(path));
+const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/live", { onMessage: receive, onOpen: () => ask() });
 
 async function begin() {
@@ -30,7 +32,8 @@ async function begin() {
   await chooser.load(given.game);
   state.game = given.game ?? chooser.value;
   state.line = given.moves ? given.moves.split(",") : [];
-  state.ply = given.ply ? Math.min(Number(given.ply), state.line.length) : state.line.length;
+  const ply = given.ply ? Math.round(Number(given.ply)) || 0 : state.line.length;
+  state.ply = Math.max(0, Math.min(ply, state.line.length));
   if (given.board) state.setUp = { board: given.board.split("/"), first_to_move: given.mover !== "second" };
   state.agents = given.agents ? given.agents.split(" ") : [];
   if (given.simulations) byId("simulations").value = given.simulations;
@@ -190,20 +193,25 @@ async function goTo(ply) {
 async function show() {
   Object.assign(state, { analysing: NaN, solving: 0 }); // answers on the way are about another position
   state.position = await post("/position", asked());
-  setHashParams({
-    game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,
-    board: state.setUp?.board.join("/") ?? "", mover: state.setUp?.first_to_move === false ? "second" : "",
-    agents: state.agents.join(" "), simulations: byId("simulations").value,
-  });
   const { last, note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
   ask();
 }
 
+/** Put what is shown into the address. */
+function remember() {
+  setHashParams({
+    game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,
+    board: state.setUp?.board.join("/") ?? "", mover: state.setUp?.first_to_move === false ? "second" : "",
+    agents: state.agents.join(" "), simulations: byId("simulations").value,
+  });
+}
+
 /** Ask for analyses and exact values of the position; answers to earlier questions are dropped. */
 function ask() {
   if (!state.position) return;
-  Object.assign(state, { analyses: {}, solution: null });
+  remember();
+  Object.assign(state, { analyses: {}, solution: null, looking: 0, looks: [] });
   tree.clear();
   state.request += 1;
   socket.send({ id: state.request, do: "stop" });
@@ -226,12 +234,13 @@ function ask() {
 }
 
 function receive(message) {
-  if (message.node) tree.show(message.node, state.game);
+  if (message.id === state.looking) noteLook(message);
   else if (message.id === state.solving && message.solution) state.solution = message.solution;
   else if (message.id === state.analysing && message.analysis) noteAnalysis(message);
   else if (message.error && message.id >= state.analysing) showError(byId("error"), message.error);
+  else if (message.id === state.analysing && message.done) lookAgain();
   else return;
-  draw();
+  drawSoon();
 }
 
 function noteAnalysis(message) {
@@ -242,6 +251,7 @@ function noteAnalysis(message) {
   if (value !== null && Math.abs(value) <= 1) {
     state.values.set(state.ply, state.position.first_to_move ? value : -value);
   }
+  if (message.analysis.simulations === null) return; // it does not search
   const now = performance.now();
   if (isFirstAnswer || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
     state.looked = now;
@@ -249,10 +259,29 @@ function noteAnalysis(message) {
   }
 }
 
-/** Ask for a node of the first agent's tree. */
+/** Look at all that is shown of the tree, which has grown to the end. */
+function lookAgain() {
+  if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) look(path);
+}
+
+/** Ask for a node of the first agent's tree, once those asked for before have come. */
 function look(path) {
+  state.looks.push(path);
+  if (state.looks.length === 1) sendLook();
+}
+
+function sendLook() {
   state.request += 1;
-  socket.send({ id: state.request, do: "look", agent: state.agents[0], path });
+  state.looking = state.request;
+  socket.send({ id: state.looking, do: "look", agent: state.agents[0], path: state.looks[0] });
+}
+
+function noteLook(message) {
+  if (message.node) tree.show(message.node, state.game);
+  else showError(byId("error"), message.error);
+  state.looks.shift();
+  state.looking = 0;
+  if (state.looks.length) sendLook();
 }
 
 function draw() {
@@ -273,7 +302,7 @@ function drawThoughts() {
   const found = state.agents.filter((spec) => spec in state.analyses);
   const tables = found.map((spec) => thoughtTable(state.analyses[spec], state.solution, play));
   const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
-  byId("thoughts").replaceChildren(...(tables.length ? tables : [el("p", { class: "soft" }, waiting)]));
+  replaceContent(byId("thoughts"), ...(tables.length ? tables : [el("p", { class: "soft" }, waiting)]));
 }
 
 function drawSolution() {

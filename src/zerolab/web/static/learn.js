@@ -14,7 +14,10 @@ const SIMULATIONS = [4, 25, 100, 400];
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
-const state = { game: "", moves: [], ladder: [], position: null, notes: {}, isBusy: false, seed: 0, isCounted: false };
+const state = {
+  game: "", moves: [], ladder: [], position: null, notes: {}, waiting: null, isBusy: false, request: 0, seed: 0,
+  isCounted: false,
+};
 
 async function begin() {
   const given = hashParams();
@@ -23,8 +26,8 @@ async function begin() {
 }
 
 async function change(game) {
-  state.game = game;
-  state.ladder = await ladderOf(game);
+  const ladder = await ladderOf(game);
+  Object.assign(state, { game, ladder });
   const strength = byId("strength");
   strength.max = state.ladder.length - 1;
   strength.value = records()[game]?.strength ?? 0;
@@ -71,60 +74,83 @@ const isMine = () => state.position.first_to_move !== byId("second").checked;
 
 async function start() {
   state.waiting?.abort();
-  Object.assign(state, { waiting: null, isBusy: false, moves: [], notes: {}, isCounted: false, seed: Math.floor(Math.random() * 2 ** 31) });
+  Object.assign(state, { waiting: null, isCounted: false, seed: Math.floor(Math.random() * 2 ** 31) });
   byId("advice").textContent = "";
   setHashParams({ game: state.game });
   board.isFlipped = byId("second").checked;
-  await show();
+  await show([]);
 }
 
 const asked = (moves = state.moves) => ({ game: state.game, moves });
 
-async function show() {
-  state.position = await post("/position", asked());
+/**
+ * Show the position after some moves, and let the opponent move if it is its turn.
+ *
+ * The game stays as it is where the server does not answer, and where something else is asked for
+ * meanwhile.
+ */
+async function show(moves = state.moves) {
+  const number = (state.request += 1);
+  state.isBusy = true;
   draw();
+  try {
+    const position = await post("/position", asked(moves));
+    if (number !== state.request) return;
+    Object.assign(state, { moves, position, notes: {} });
+  } finally {
+    if (number === state.request) state.isBusy = false;
+    draw();
+  }
   announce(`${state.position.last ? `Move ${state.position.last}. ` : ""}${status(state.position)} ${state.position.note}`);
   if (state.position.outcome !== null) count();
   else if (!isMine()) await letOpponentMove();
 }
 
 async function letOpponentMove() {
-  const waiting = new AbortController();
-  Object.assign(state, { waiting, isBusy: true });
+  const [waiting, number] = [new AbortController(), state.request];
+  state.waiting = waiting;
   draw();
+  let answer;
   try {
     const wanted = { position: asked(), agent: opponent().spec, seed: state.seed + state.moves.length };
-    const answer = await post("/move", wanted, waiting.signal);
-    if (waiting.signal.aborted) return;
-    state.moves = [...state.moves, answer.move];
+    answer = await post("/move", wanted, waiting.signal);
+  } catch (error) {
+    if (error.status !== 0) throw error;
+    showError(byId("error"), `${error.message} The game goes on when it does.`);
+    setTimeout(() => guarded(() => (number === state.request ? show() : null)), 2000);
+    return;
   } finally {
-    if (state.waiting === waiting) Object.assign(state, { waiting: null, isBusy: false });
+    if (state.waiting === waiting) state.waiting = null;
+    draw();
   }
-  await show();
+  if (number === state.request) await show([...state.moves, answer.move]);
 }
 
 async function play(move) {
-  if (state.isBusy || !isMine()) return;
+  if (state.isBusy || state.waiting || !isMine()) return;
   await guarded(async () => {
-    const before = state.moves;
+    const number = (state.request += 1);
     Object.assign(state, { notes: {}, isBusy: true });
     byId("advice").textContent = "";
     draw();
-    let verdict = "";
-    try {
-      if (byId("warn").checked) verdict = await judge(before, move);
-    } finally {
-      state.isBusy = false;
-    }
-    if (state.moves !== before) return; // another game has begun meanwhile
-    state.moves = [...before, move];
-    await show();
+    const verdict = byId("warn").checked ? await judge(state.moves, move) : "";
+    if (number !== state.request) return; // another game has begun meanwhile
+    await show([...state.moves, move]);
     if (verdict) byId("advice").textContent = verdict;
   });
 }
 
-/** Say that a move was a mistake, by the solver or else by a search; "" for one that was not. */
+/** Say that a move was a mistake; "" for one that was not, and where nobody can say it now. */
 async function judge(before, move) {
+  try {
+    return await verdictOn(before, move);
+  } catch {
+    return ""; // what is wrong with the server, the move itself will meet
+  }
+}
+
+/** The same by the solver, or else by a search. */
+async function verdictOn(before, move) {
   const { scores, best } = await post("/solution", { position: asked(before), seconds: SECONDS });
   if (scores) {
     const lost = Math.sign(scores[best[0]]) - Math.sign(scores[move]);
@@ -139,27 +165,34 @@ async function judge(before, move) {
 
 byId("hint").addEventListener("click", () =>
   guarded(async () => {
-    const solution = await post("/solution", { position: asked(), seconds: SECONDS });
-    if (solution.scores) {
-      state.notes = notesOf(null, solution);
-      state.notes.heat = Object.fromEntries(solution.best.map((move) => [move, 1]));
-      byId("advice").textContent = `Exact: ${solution.best.join(", ")} ${scoreText(solution.scores[solution.best[0]])}.`;
-    } else {
-      const thought = await post("/analysis", { position: asked(), agent: TEACHER });
-      state.notes = notesOf(thought);
-      byId("advice").textContent = `A search likes ${thought.best} best. It is not exact: ${solution.reason}.`;
-    }
+    const { request } = state;
+    const hint = await hintFor(state.moves);
+    if (request !== state.request) return; // it is about an earlier position
+    state.notes = hint.notes;
+    byId("advice").textContent = hint.advice;
     draw();
   }),
 );
+
+/** What the solver says of a position, or else a search: notes on the board, and a sentence. */
+async function hintFor(moves) {
+  const solution = await post("/solution", { position: asked(moves), seconds: SECONDS });
+  if (!solution.scores) {
+    const thought = await post("/analysis", { position: asked(moves), agent: TEACHER });
+    const advice = `A search likes ${thought.best} best. It is not exact: ${solution.reason}.`;
+    return { notes: notesOf(thought), advice };
+  }
+  const heat = Object.fromEntries(solution.best.map((move) => [move, 1]));
+  const advice = `Exact: ${solution.best.join(", ")} ${scoreText(solution.scores[solution.best[0]])}.`;
+  return { notes: { ...notesOf(null, solution), heat }, advice };
+}
+
 byId("undo").addEventListener("click", () =>
   guarded(async () => {
     const mine = byId("second").checked ? 1 : 0;
     let length = state.moves.length - 1;
     while (length > 0 && length % 2 !== mine) length -= 1;
-    state.moves = state.moves.slice(0, Math.max(0, length));
-    state.notes = {};
-    await show();
+    await show(state.moves.slice(0, Math.max(0, length)));
   }),
 );
 byId("again").addEventListener("click", () => guarded(start));
@@ -185,11 +218,12 @@ function count() {
 }
 
 function draw() {
-  const isActive = !state.isBusy && state.position.outcome === null && isMine();
+  if (!state.position) return;
+  const isActive = !state.isBusy && !state.waiting && state.position.outcome === null && isMine();
   board.show(state.position, { isActive, ...state.notes });
   byId("status").textContent = `${status(state.position)} ${state.position.note}${state.waiting ? " Your opponent is thinking …" : ""}`;
   byId("hint").disabled = !isActive;
-  byId("undo").disabled = state.isBusy || state.moves.length === 0;
+  byId("undo").disabled = state.isBusy || state.waiting !== null || state.moves.length === 0;
   drawOpponent();
   const own = { won: 0, drawn: 0, lost: 0, ...records()[state.game] };
   byId("record").textContent = `Won ${own.won}, drawn ${own.drawn}, lost ${own.lost}.`;

@@ -20,7 +20,7 @@ const sides = {
 /** The game on the board. `line` has the moves, those that were taken back included. */
 const state = {
   game: "", first: "person", second: "mcts:100", thinking: "", line: [], ply: 0, resigned: null,
-  seed: 0, position: null, thought: null, waiting: null,
+  seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false,
 };
 
 async function begin() {
@@ -54,13 +54,12 @@ byId("settings").addEventListener("submit", async (event) => {
     const seed = newSeed();
     const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
     stop();
-    Object.assign(state, {
+    board.isFlipped = first !== "person" && second === "person";
+    announce("A new game.");
+    await show({
       game, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
       ply: opening.ply, resigned: null, thought: null,
     });
-    board.isFlipped = first !== "person" && second === "person";
-    announce("A new game.");
-    await show();
   });
 });
 
@@ -108,26 +107,37 @@ function nextPly() {
 async function goTo(ply) {
   if (ply === state.ply && state.resigned === null) return;
   stop();
-  Object.assign(state, { ply, resigned: null, thought: null });
-  await guarded(show);
+  await guarded(() => show({ ply, resigned: null, thought: null }));
 }
 
 /** A person's move. */
 async function play(move) {
   if (!personMoves(state.ply) || isOver()) return;
-  await guarded(async () => {
-    state.line = [...state.line.slice(0, state.ply), move];
-    state.ply += 1;
-    state.thought = null;
-    await show();
-  });
+  await guarded(() => show({ ...withMove(move), thought: null }));
 }
 
-/** Show the position, and let an agent move if it is its turn. */
-async function show() {
-  state.position = await post("/position", { game: state.game, moves: state.line.slice(0, state.ply) });
-  remember();
+const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1 });
+
+/**
+ * Show the position after changes to the game, and let an agent move if it is its turn.
+ *
+ * The game stays as it is where the server refuses the position or does not answer, and where
+ * something else is asked for meanwhile.
+ */
+async function show(changes = {}) {
+  const { game, line, ply } = { ...state, ...changes };
+  const number = (state.request += 1);
+  state.isBusy = true;
   draw();
+  try {
+    const position = await post("/position", { game, moves: line.slice(0, ply) });
+    if (number !== state.request) return;
+    Object.assign(state, changes, { position });
+  } finally {
+    if (number === state.request) state.isBusy = false;
+    draw();
+  }
+  remember();
   const last = state.position.last;
   announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
   if (!isOver() && state.ply === state.line.length && !personMoves(state.ply)) await letAgentMove();
@@ -151,10 +161,7 @@ async function letAgentMove() {
     if (both) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
     if (waiting.signal.aborted) return;
     state.waiting = null;
-    state.line = [...state.line.slice(0, state.ply), answer.move];
-    state.ply += 1;
-    state.thought = answer.analysis;
-    await show();
+    await show({ ...withMove(answer.move), thought: answer.analysis });
   } catch (error) {
     if (error.name === "AbortError") return;
     state.waiting = null;
@@ -186,7 +193,7 @@ function resultLine() {
 
 function draw() {
   if (!state.position) return;
-  const isActive = !isOver() && state.waiting === null && personMoves(state.ply);
+  const isActive = !isOver() && !state.isBusy && state.waiting === null && personMoves(state.ply);
   board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
   const waiting = state.waiting ? " It is thinking …" : "";
   byId("status").textContent = `${resultLine()} ${state.position.note}${waiting}`;
@@ -207,4 +214,5 @@ function remember() {
   });
 }
 
+addEventListener("hashchange", () => location.reload());
 guarded(begin);

@@ -10,6 +10,7 @@ const run = hashParams().run ?? "";
 let isAllowed = false;
 let records = -1;
 let details = null;
+let offered = ""; // what the field for iterations holds unless somebody has edited it
 
 async function begin() {
   if (!run) {
@@ -135,8 +136,10 @@ async function showTraining() {
   byId("controls").hidden = false;
   byId("stop").hidden = !training.may_stop;
   byId("resume-part").hidden = training.at_work || !details;
-  if (details && document.activeElement !== byId("iterations") && !byId("iterations").value) {
-    byId("iterations").value = details.summary.iterations + (isFinished ? 10 : 0);
+  const field = byId("iterations");
+  if (details && document.activeElement !== field && [offered, ""].includes(field.value)) {
+    offered = String(details.summary.iterations + (isFinished ? 10 : 0));
+    field.value = offered;
   }
   byId("output-part").hidden = !training.output.length;
   const text = training.output.join("\n");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -26,16 +27,42 @@ class Published(NamedTuple):
     """The highest accuracy, in percent."""
 
 
+class Lengths(NamedTuple):
+    """How long runs are at a scale, with windows and schedules that fit."""
+
+    baseline: Changes
+    extended: Changes
+
+
 class Variant(NamedTuple):
     """A way to train."""
 
     title: str
     preset: str = _EXTENDED_PRESET
-    changes: Callable[[Changes], Changes] = lambda baseline: {}
-    """What differs from the preset, given how long the baseline's runs are at the scale."""
+    changes: Callable[[Lengths], Changes] = lambda lengths: {}
+    """What differs from the preset."""
     published: Published | None = None
     is_ablation: bool = False
     """Whether something is left out of the extended version."""
+
+
+def _longer_iterations(lengths: Lengths) -> Changes:
+    """Return the extended version in iterations as long as the baseline's, 3/5 as many.
+
+    Its window and its cycle change by iterations, and so after as many positions as before.
+    """
+    own = ("iterations", "selfplay.schedule")
+    window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
+    ends = {key: _fewer(window[key]) for key in ("begin", "end")}
+    return {
+        **{key: value for key, value in lengths.baseline.items() if key in own},
+        "learn.window": {**window, **ends},
+        "learn.schedule": {**cycle, "anneal_iterations": _fewer(cycle["anneal_iterations"])},
+    }
+
+
+def _fewer(iterations: int) -> int:
+    return math.ceil(3 * iterations / 5)
 
 
 BASELINE, EXTENDED = "baseline", "extended"
@@ -86,17 +113,17 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "no-cycle": Variant(
         "without cycle",
-        changes=lambda baseline: {"learn.schedule": _slower(baseline["learn.schedule"])},
+        changes=lambda lengths: {"learn.schedule": _slower(lengths.baseline["learn.schedule"])},
         is_ablation=True,
     ),
     "no-slow-window": Variant(
         "without slow window",
-        changes=lambda baseline: {"learn.window": baseline["learn.window"]},
+        changes=lambda lengths: {"learn.window": lengths.baseline["learn.window"]},
         is_ablation=True,
     ),
     "no-short-iterations": Variant(
         "without short iterations",
-        changes=lambda baseline: {"selfplay.schedule": baseline["selfplay.schedule"]},
+        changes=_longer_iterations,
         is_ablation=True,
     ),
     "no-reply": Variant(

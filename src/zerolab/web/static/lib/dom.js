@@ -27,6 +27,42 @@ function fill(element, attributes, children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Replace what is in an element; the focus stays on what has the same name there. */
+export function replaceContent(host, ...children) {
+  const focused = host.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  host.replaceChildren(...children);
+  if (focused === null) return;
+  const candidates = [...host.querySelectorAll("button, a, [tabindex]")];
+  candidates.find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+}
+
+const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;
+
+/**
+ * A function that draws soon: at most once in `pause` milliseconds, and never while a pointer is
+ * down, since a click is lost where the element is gone on which it began.
+ */
+export function drawsSoon(draw, pause = 150) {
+  let [isDown, isWanted, timer] = [false, false, null];
+  const drawOnce = () => {
+    timer = null;
+    if (!isWanted || isDown) return;
+    isWanted = false;
+    draw();
+    timer = setTimeout(drawOnce, pause);
+  };
+  const release = () => {
+    isDown = false;
+    timer ??= setTimeout(drawOnce); // after the click, which comes next
+  };
+  addEventListener("pointerdown", () => (isDown = true), true);
+  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, release, true);
+  return () => {
+    isWanted = true;
+    timer ??= setTimeout(drawOnce);
+  };
+}
+
 /** Say something to screen readers; an equal text is said again. */
 export function announce(text) {
   const place = byId("announcements");

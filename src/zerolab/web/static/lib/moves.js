@@ -1,12 +1,12 @@
 // The list of a game's moves, as buttons that lead to the positions after them.
 
-import { el } from "./dom.js";
+import { el, replaceContent } from "./dom.js";
 
 /** Show the moves; `current` is the ply of the position shown, `onPick(ply)` is called for another. */
 export function moveList(host, moves, current, onPick, marks = {}) {
   const start = button("start", 0, current, onPick);
   const buttons = moves.map((move, index) => button(move, index + 1, current, onPick, marks[index]));
-  host.replaceChildren(el("div", { class: "chips moves", role: "group", "aria-label": "Moves" }, start, buttons));
+  replaceContent(host, el("div", { class: "chips moves", role: "group", "aria-label": "Moves" }, start, buttons));
 }
 
 function button(text, ply, current, onPick, mark = "") {

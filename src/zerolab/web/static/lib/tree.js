@@ -23,6 +23,11 @@ export class Tree {
     return this.nodes.size > 0 && this.opened.size === 0;
   }
 
+  /** The paths of the root and of all nodes that are open. */
+  get paths() {
+    return [[], ...[...this.opened].map((key) => key.split(" "))];
+  }
+
   show(node) {
     this.nodes.set(node.path.join(" "), node);
     this.#draw();
