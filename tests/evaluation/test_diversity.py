@@ -50,6 +50,13 @@ def test_nothing_played_has_no_positions():
     assert (found.games, found.distinct, found.per_game) == (0, 0, 0.0)
 
 
+def test_a_run_without_self_play_is_one_line(tmp_path, capsys):
+    folder = tmp_path / "run"
+    made_run(folder, [])
+    assert main(["diversity", str(folder)]) == 2
+    assert "has no games of self-play" in capsys.readouterr().err
+
+
 def test_the_command_counts_finished_iterations_and_draws(tmp_path, capsys):
     folder = tmp_path / "run"
     run = made_run(folder, [])

@@ -13,10 +13,11 @@ from search.naive import DetailedHashEvaluator
 from zerolab.core import streams
 from zerolab.league.clock import ClockSettings
 from zerolab.league.league import LeagueState
-from zerolab.league.player import slip_probability
+from zerolab.league.player import LeaguePlayer, Seating, slip_probability
 from zerolab.league.players import first_players, pairs
 from zerolab.league.playing import play_games
 from zerolab.league.settings import LeagueSettings
+from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
@@ -100,6 +101,26 @@ def test_games_do_not_depend_on_how_they_are_laid_out():
     assert 0 < slips.mean() < 1
     likely = slip_probability(check, OPTIMUM)
     assert likely[slips].mean() > likely[~slips].mean()
+
+
+def test_who_slips_has_taken_one_simulation_off_the_clock():
+    opposite = (OPTIMUM + 0.5) % 1.0
+    chosen = settings(("threshold", "check"), optimum=OPTIMUM)
+    values = np.full((1, 2, 2), [-14.0, opposite])  # who never settles, and always slips
+    self_play = SelfPlaySettings(budget=chosen.clock)
+    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, Seating(0, values))
+    player.start(1)
+    slot, key = np.array([0]), np.array([[1, 2, 3, 4, 5]], np.uint64)
+    player.seat(slot, slot)
+    player.reset(slot)
+    state = host.start(GAME)
+    for ply in range(6):
+        action = player.choose(slot, state[None], key + np.uint64(ply))
+        player.advance(slot, action)
+        state = host.apply(GAME, state, int(action[0]))
+        assert player.budget.spent[ply % 2] == 1
+        left = CLOCK["start"] + (ply // 2 + 1) * CLOCK["increment"] - ply // 2
+        assert player.budget.left[ply % 2] == left
 
 
 class Policies:

@@ -17,7 +17,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.league.fitness import credits, new_positions, rate_novelty, rate_results
 from zerolab.league.player import slip_probability
-from zerolab.league.players import first_players, multiply, mutant, pairs
+from zerolab.league.players import first_players, multiply, mutant, pairs, ranking
 from zerolab.league.settings import LeagueSettings
 from zerolab.play.reached import Reached
 
@@ -79,6 +79,20 @@ def test_the_best_multiply_and_the_best_are_active():
     assert set(after.active[1]) == {*range(50, 80), *np.argsort(-players.ratings)[:20]}
     assert (np.diff(after.ratings[after.active[1]]) <= 0).all()
     assert set(after.newest()) == set(range(50, 80))
+
+
+def test_the_best_has_played_and_of_equal_ones_more_than_others():
+    players = multiply(first_players(SETTINGS), SETTINGS)
+    players.ratings[:] = 1600
+    players.games[:50] = np.arange(50)
+    ranked = ranking(players)
+    assert sorted(ranked) == sorted(players.active[-1])
+    games = players.games[ranked]
+    tried = games >= 20
+    assert tried[: tried.sum()].all()
+    assert (np.diff(games) <= 0).all()
+    players.ratings[79] = 1900  # a mutant that has not played yet
+    assert players.games[ranking(players)[0]] == games[0]
 
 
 def test_pairs_have_one_of_the_newest_and_depend_on_their_numbers_alone():
@@ -173,7 +187,7 @@ def test_novelty_is_rated_as_a_match_between_two_games():
         ({"search": {"fpu": "zero"}}, 'search.fpu = "zero" has nothing that parameters = fpu'),
         (
             {"search": {"root": "gumbel"}, "parameters": ["c", "threshold"]},
-            'search.root = "gumbel" plans the simulations of a move ahead',
+            'parameters = threshold: search.root = "gumbel" plans the simulations of a move ahead',
         ),
         (
             {

@@ -69,13 +69,15 @@ class Diversity(NamedTuple):
 def run_diversity(path: Path) -> Diversity:
     """Measure the self-play of a run, of all iterations that are finished by now.
 
-    Raises UserError where the folder is no run, or a damaged one.
+    Raises UserError where the folder is no run, or a damaged one, and where nothing was played.
     """
     run = RunFolder.open(path)
     config = run.config.get("game")
     if not isinstance(config, str):
         raise UserError(f"{path}: game = {quoted(config)}: expected the name of a game")
     lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY]
+    if not lines:
+        raise UserError(f"{path} has no games of self-play: expected a run that has played some")
     games = [run.games.games(int(line["iteration"]), SELF_PLAY) for line in lines]
     seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     return diversity(str(path), parse_game(config), games, seconds)

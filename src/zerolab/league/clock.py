@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from zerolab.core.errors import quoted
 from zerolab.search.budgets.interface import Allowance
 from zerolab.search.budgets.settle import Settle, SettleSettings
+from zerolab.search.interface import plans
 from zerolab.search.settings import SearchSettings
 
 
@@ -24,6 +26,15 @@ class ClockSettings(SettleSettings):
     increment: int = Field(default=50, ge=1, le=1_000_000)
     """Simulations that each turn of the player adds, so that every move gets some.
     [Clausen2021]: 50."""
+
+    def check(self, search: SearchSettings) -> None:
+        """See `BudgetSettings.check`."""
+        if plans(search.root.build()):
+            raise ValueError(
+                f"parameters = threshold: search.root = {quoted(search.root.name)} plans the"
+                " simulations of a move ahead; expected parameters without threshold, or another"
+                " search.root"
+            )
 
     def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Clock:
         """See `BudgetSettings.new_budget`."""

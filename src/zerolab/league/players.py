@@ -151,10 +151,14 @@ def _draw_pairs(keys, newest, active, drawn):
 
 
 def ranking(players: Players) -> NDArray[np.int64]:
-    """Return the active players int64[active], by rating, those with few games last."""
+    """Return the active players int64[active], by rating; those with few games last, or none.
+
+    Of equal ratings, which mutants inherit, that of more games comes first.
+    """
     active = players.active[-1]
-    untried = players.games[active] < _LEAST_GAMES
-    return active[np.lexsort((-active, -players.ratings[active], untried))]
+    games = players.games[active]
+    untried = np.where(games == 0, 2, games < _LEAST_GAMES)
+    return active[np.lexsort((-active, -games, -players.ratings[active], untried))]
 
 
 def _ranked(ratings: NDArray[np.float64]) -> NDArray[np.int64]:

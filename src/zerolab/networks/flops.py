@@ -42,9 +42,13 @@ def evaluation_flops(
 
 
 @cache
-def sample_flops(settings: NetworkSettings, game: Game) -> int:
-    """Return the operations in which a network learns one example: forward, backward, all heads."""
+def sample_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool = False) -> int:
+    """Return the operations in which a network learns one example: forward, backward, all heads.
+
+    Nothing goes back through a frozen trunk.
+    """
     network, planes = _shapes(settings, game)
+    network.trunk.requires_grad_(not is_trunk_frozen)
     counter = FlopCounterMode(display=False)
     with counter:
         outputs = network.train()(planes).values()

@@ -183,8 +183,9 @@ class SelfPlayer(SearchPlayer):
 
     def more(self, slots: Slots) -> NDArray[np.int32]:
         """See `SearchPlayer.more`."""
-        more = super().more(slots)
-        more[self._starts.are_at_random(slots)] = 0
+        more = np.zeros(len(slots), np.int32)
+        searched = ~self._starts.are_at_random(slots)
+        more[searched] = super().more(slots[searched])
         return more
 
     def decide(self, slots: Slots) -> Actions:

@@ -160,7 +160,8 @@ def _with_learning(
 ) -> IterationCost:
     from zerolab.networks.flops import sample_flops  # noqa: PLC0415  loads torch
 
-    each = sample_flops(settings.network_of(record.iteration), parse_game(settings.game))
+    network, is_frozen = settings.network_of(record.iteration), settings.learn.frozen == "trunk"
+    each = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
     return cost._replace(
         samples=cost.samples + record.samples,
         learn_flops=cost.learn_flops + record.samples * each,
