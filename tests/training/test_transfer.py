@@ -12,6 +12,7 @@ from test_averaging import KilledError, Killing
 from test_resume import contents
 
 from zerolab.cli.main import main
+from zerolab.cli.train import _starting
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.rules.catalogue import parse_game
@@ -20,6 +21,7 @@ from zerolab.studies.design import run_key
 from zerolab.training.configure import amend, resolve, saved_settings
 from zerolab.training.stages import learn
 from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.transfer.start import find_start
 from zerolab.training.transfer.weights import new_network, transferred
 
 NETWORK = "network={name='fully_convolutional', blocks=1, filters=4, head_filters=2, hidden=3}"
@@ -173,10 +175,10 @@ def test_planes_are_taken_by_their_names_and_unknown_ones_change_nothing():
     first, former = taken.weights["trunk.0.conv.weight"], there.weights["trunk.0.conv.weight"]
     np.testing.assert_array_equal(first[:, :1], former)
     assert not first[:, 1].any()
-    assert taken.new == ('plane "edges to join"',)
+    assert (taken.new, taken.left) == (('plane "edges to join"',), ())
     back = transferred("channels", with_weights(here, taken.weights), there)
     assert equal(back.weights, there.weights) == list(there.weights)
-    assert back.new == ()
+    assert (back.new, back.left) == ((), ('plane "edges to join"',))
 
 
 def with_weights(side, weights):
@@ -203,6 +205,30 @@ def test_actions_are_taken_where_they_lie_on_the_board_in_the_same_way(there, he
         np.testing.assert_array_equal(array, source.weights[name])
 
 
+@pytest.mark.parametrize(
+    ("former", "changes", "complaint"),
+    [
+        ({"blocks": 3}, {"blocks": 1}, r"expected network.blocks = 3"),
+        ({"blocks": 1}, {"blocks": 3}, r"expected network.blocks = 1"),
+        ({"blocks": 3}, {"blocks": 3, "stem_filters": 3}, "expected network.stem_filters = "),
+    ],
+)
+def test_channels_need_the_same_trunk(former, changes, complaint):
+    there, here = side("gobang", "3x3:3", 1, **former), side("hex", "3x3", **changes)
+    with pytest.raises(UserError, match=complaint):
+        transferred("channels", there, here)
+
+
+def test_heads_that_only_their_own_run_can_teach_are_left_behind():
+    found = {"name": "features", "source": "runs/small", "width": 3}
+    there = side("gobang", "3x3:3", 1, heads=("policy", "value", found))
+    here = side("gobang", "3x3:3", heads=("policy", "value"))
+    for transfer in ("all", "heads", "channels"):
+        taken = transferred(transfer, there, here)
+        assert taken.left == ("heads.features",)
+        assert equal(taken.weights, there.weights, "heads") == named(here.weights, "heads")
+
+
 def test_heads_that_the_source_lacks_are_new():
     there, here = side("gobang", "3x3:3", 1), side("gobang", "3x3:3", heads=("policy", "outcome"))
     assert transferred("channels", there, here).new == ("heads.outcome",)
@@ -215,6 +241,10 @@ def test_heads_that_the_source_lacks_are_new():
         ("connect_four:4x4", ["start.transfer=all"], "layer heads.policy.head.output.weight is"),
         ("hex:3x3", [], r"trunk.0.conv.weight is \[4, 1, 3, 3\] there and \[4, 2, 3, 3\] here: .*"
          "different planes; expected start.transfer = \"channels\""),
+        ("hex:4x4", ["network.heads=['policy', 'outcome']", "network.hidden=9"],
+         "layer trunk.0.conv.weight .* different planes"),
+        ("hex:4x4", ["network=resnet", "network.blocks=1", "network.filters=4"],
+         'different planes; expected network = "fully_convolutional" here and there, and'),
         ("gobang:4x4:3", ["network.filters=8"], "here: expected network.filters = 4"),
         ("gobang:4x4:3", ["network.blocks=2"],
          "layer trunk.3.first.conv.weight is missing there .* expected network.blocks = 1"),
@@ -226,6 +256,10 @@ def test_heads_that_the_source_lacks_are_new():
         ("gobang:4x4:3", ["start.source=nowhere"], 'source = "nowhere": nowhere is not a run'),
         ("gobang:4x4:3", ["start.transfer=trnk"], "start.transfer = \"trnk\""),
         ("gobang:4x4:3", ["learn.frozen=trunk", "network.heads.policy.weight=0",
+                          "network.heads.value.weight=0"], "leaves nothing to train"),
+        ("gobang:4x4:3", ["learn.frozen=trunk", "learn.loss=policy",
+                          "network.heads.policy.weight=0"], "leaves nothing to train"),
+        ("gobang:4x4:3", ["learn.frozen=trunk", "learn.loss=product",
                           "network.heads.value.weight=0"], "leaves nothing to train"),
         ("gobang:4x4:3", ["learn.frozen=trunk", "growth={name='net2net', after=[1]}"],
          'keeps what growth = "net2net" replaces'),
@@ -281,9 +315,22 @@ def test_the_command_line_says_it_in_short(here, capsys):
     arguments = ["train", "gobang:4x4:3", "--preset", "smoke", "--from", "source@2"]
     changes = [part for each in QUICK for part in ("--set", each)]
     main([*arguments, "--transfer", "frozen", *changes])
-    run = RunFolder.open(here / "runs" / "gobang-4x4-3-smoke-from-source@2")
+    run = RunFolder.open(here / "runs" / "gobang-4x4-3-smoke-from-source-2")
     settings = saved_settings(run)
     assert (settings.start.transfer, settings.learn.frozen) == ("trunk", "trunk")
     assert "starts from source@2 of gobang:3x3:3; new: heads" in capsys.readouterr().out
     assert main([*arguments[:4], "--transfer", "all"]) == 2
     assert "--transfer all needs a network to start from" in capsys.readouterr().err
+    frozen = ["--transfer", "frozen", "--set", "learn.frozen=none", "--run", "contradicted"]
+    assert main([*arguments, *frozen]) == 2
+    assert "and --transfer frozen contradict each other" in capsys.readouterr().err
+    assert main([*arguments[:-1], ""]) == 2
+    assert '--from "" names no network' in capsys.readouterr().err
+    assert not (here / "contradicted").exists()
+
+
+def test_a_source_may_have_any_name(here):
+    for name in ("7", "old@40"):
+        shutil.copytree("source", name)
+        start = find_start(started(*_starting(name, None)))
+        assert f"starts from {name}@{RunFolder.open(here / name).progress.best} of" in start.describe()

@@ -10,7 +10,7 @@ import tyro
 
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.usage import peak_memory
 from zerolab.training.presets import preset_name
 
@@ -72,6 +72,7 @@ def train(
         opened, settings = _resume(folder, game, preset, set)
     else:
         settings = resolve(game, preset or DEFAULT_PRESET, set)
+        _require_frozen(transfer, settings)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)
@@ -80,20 +81,33 @@ def train(
 
 def _starting(source: str | None, transfer: Transfer | None) -> list[str]:
     """Return the assignments that ``--from`` and ``--transfer`` are short for."""
+    from zerolab.core.config import assignment
+
     if source is None:
         if transfer is not None:
             raise UserError(f"--transfer {transfer} needs a network to start from: expected --from")
         return []
+    if not source:
+        raise UserError('--from "" names no network: expected a run such as runs/demo@12')
     frozen = ["learn.frozen=trunk"] if transfer == "frozen" else []
     taken = "trunk" if transfer in (None, "frozen") else transfer
-    return [f"start.source={source}", f"start.transfer={taken}", *frozen]
+    return [assignment("start.source", source), f"start.transfer={taken}", *frozen]
+
+
+def _require_frozen(transfer: Transfer | None, settings: TrainSettings) -> None:
+    """Raise UserError where settings contradict ``--transfer frozen``."""
+    if transfer == "frozen" and settings.learn.frozen != "trunk":
+        raise UserError(
+            f"learn.frozen = {quoted(settings.learn.frozen)} and --transfer frozen contradict each"
+            " other: expected one of them"
+        )
 
 
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
     from zerolab.training.configure import resolve
 
     settings = resolve(game, preset or DEFAULT_PRESET)
-    origin = "" if source is None else f"-from-{Path(source).name}"
+    origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 
 

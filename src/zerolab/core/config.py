@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -143,6 +144,11 @@ def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]
             )
         parsed.append((path, _parse_value(key.strip(), value.strip())))
     return parsed
+
+
+def assignment(key: str, text: str) -> str:
+    """Return an assignment that gives a key some text, even one that is TOML, such as ``7``."""
+    return f"{key}={json.dumps(text, ensure_ascii=False)}"
 
 
 def _parse_value(key: str, text: str) -> Any:

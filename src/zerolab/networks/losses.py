@@ -112,6 +112,17 @@ def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
     return [name for name in loss.uses if name != VALUE and name not in known]
 
 
+def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
+    """Return the heads that learn by a loss: those of whose errors it has a gradient."""
+    import torch
+
+    errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}
+    total = HeadErrors(loss, heads, errors).total()
+    gradients = torch.autograd.grad(total, list(errors.values()), allow_unused=True)
+    found = zip(errors, gradients, strict=True)
+    return [name for name, gradient in found if gradient is not None and gradient.item()]
+
+
 def _head_called(name: str, heads: Sequence[Head]) -> Head:
     """Return the head of a name; VALUE is the first that gives values, as for the search."""
     if name == VALUE:

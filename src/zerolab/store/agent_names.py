@@ -35,3 +35,8 @@ def inside_run(name: str, run: Path) -> str:
 def outside_run(name: str, run: Path) -> str:
     """Return an agent's name in a run's files as everybody else has it; see `inside_run`."""
     return canonical_folder(run) + name if name.startswith(_MARK) else name
+
+
+def started_from(source: str, iteration: int) -> str:
+    """Return the folder of a run that a setting names as RUN or RUN@N, of which N was found out."""
+    return source.removesuffix(f"{_MARK}{iteration}")

@@ -16,7 +16,7 @@ from zerolab.evaluation.baselines import BASELINES
 from zerolab.league.settings import Evolution
 from zerolab.networks.catalogue import GROWTHS, LOSSES, NETWORKS, NetworkSettings
 from zerolab.networks.heads.interface import TargetOptions
-from zerolab.networks.losses import missing_heads
+from zerolab.networks.losses import learnt_heads, missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
@@ -382,10 +382,10 @@ class TrainSettings(Settings):
                 f"learn.frozen = {quoted(self.learn.frozen)} keeps what growth ="
                 f" {quoted(self.growth.name)} replaces: expected one of them"
             )
-        if not any(head.weight for head in self.network.heads):
+        if not learnt_heads(self.learn.loss, self.network.heads):
             raise ValueError(
                 f"learn.frozen = {quoted(self.learn.frozen)} leaves nothing to train: expected a"
-                " head with a weight above 0"
+                f" head with a weight above 0 that learn.loss = {quoted(self.learn.loss.name)} uses"
             )
         return self
 

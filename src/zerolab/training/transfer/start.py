@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.agent_names import started_from
 from zerolab.store.arrays import Arrays
 from zerolab.store.checks import read_bytes
 from zerolab.store.networks import StoredNetwork, read_network, read_optimizer
@@ -36,15 +37,19 @@ class Start(NamedTuple):
     taken: Transferred
     optimizer: Arrays
     """The state of the optimiser, where learning goes on as if it had never stopped; else empty."""
+    is_trunk_frozen: bool = False
 
     def describe(self) -> str:
         """Return a line for people."""
-        new = f"; new: {', '.join(self.taken.new)}" if self.taken.new else ""
-        name = f"{self.settings.source.rpartition('@')[0] or self.settings.source}"
+        start, taken = self.settings, self.taken
+        assert start.iteration is not None  # found out by `find_start`
+        name = f"{started_from(start.source, start.iteration)}@{start.iteration}"
         optimizer = ", with the state of its optimiser" if self.optimizer else ""
-        return (
-            f"starts from {name}@{self.settings.iteration} of {self.settings.game}{optimizer}{new}"
-        )
+        new = f"; new: {', '.join(taken.new)}" if taken.new else ""
+        if self.is_trunk_frozen and any(part.startswith("plane ") for part in taken.new):
+            new += " (new planes stay without effect: the trunk is frozen)"
+        left = f"; left behind: {', '.join(taken.left)}" if taken.left else ""
+        return f"starts from {name} of {start.game}{optimizer}{new}{left}"
 
 
 def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start | None:
@@ -67,7 +72,8 @@ def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start |
         raise UserError(f"{START} = {quoted(start.source)}: {error}") from None
     optimizer = read_optimizer(files.optimizer, stored) if files.optimizer else {}
     found = {"digest": stored.digest, "iteration": stored.iteration, "game": stored.game}
-    return Start(start.model_copy(update=found), taken, optimizer)
+    is_frozen = settings.learn.frozen == "trunk"
+    return Start(start.model_copy(update=found), taken, optimizer, is_frozen)
 
 
 def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:

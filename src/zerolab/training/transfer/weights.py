@@ -25,6 +25,10 @@ _FIRST = "trunk.0.conv.weight"
 """The weights that read the planes, [filters, planes, size, size], of networks without a size."""
 
 
+_OF_HEADS = ("heads", "head_filters", "head_kernel", "hidden")
+"""Settings of networks that their trunks do not depend on."""
+
+
 class Side(NamedTuple):
     """A network, and the game that it plays."""
 
@@ -39,6 +43,8 @@ class Transferred(NamedTuple):
     weights: dict[str, NDArray[Any]]
     new: tuple[str, ...]
     """The parts of the network whose weights are new, such as "heads.policy"."""
+    left: tuple[str, ...] = ()
+    """The parts of the other network that this one does not have."""
 
 
 def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
@@ -49,9 +55,22 @@ def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
 def transferred(transfer: Transfer, there: Side, here: Side) -> Transferred:
     """Return the weights with which a network starts `here` from one `there`.
 
-    Raises UserError for layers that do not fit, naming the first one and both shapes.
+    Heads `there` that learn what was found out when their run began are left behind, unless they
+    are `here`, too. Raises UserError for layers that do not fit, naming the first one and both
+    shapes.
     """
-    return _WAYS[transfer](there, here)
+    taken = _WAYS[transfer](_without_found_heads(there, here), here)
+    layers = (name.rpartition(".")[0] for name in there.weights if name not in here.weights)
+    return taken._replace(left=(*taken.left, *_shortened(layers, here.weights)))
+
+
+def _without_found_heads(there: Side, here: Side) -> Side:
+    """Return a network without heads that only its own run can teach."""
+    known = {head.name for head in here.network.heads}
+    heads = tuple(head for head in there.network.heads if not head.found or head.name in known)
+    gone = tuple(f"{_HEADS}{head.name}." for head in there.network.heads if head not in heads)
+    weights = {name: array for name, array in there.weights.items() if not name.startswith(gone)}
+    return Side(there.game, there.network.model_copy(update={"heads": heads}), weights)
 
 
 def _part(prefix: str) -> Callable[[Side, Side], Transferred]:
@@ -82,34 +101,41 @@ def _by_meaning(there: Side, here: Side) -> Transferred:
                 ' expected "fully_convolutional", here and there'
             )
     weights = dict(there.weights)
-    weights[_FIRST], unknown = _planes_by_name(there, here)
+    weights[_FIRST], unknown, unused = _planes_by_name(there, here)
+    for name in dict.fromkeys((*weights, *here.weights)):
+        if name.startswith(_TRUNK):
+            _require_equal_shapes(name, there._replace(weights=weights), here)
     for name in _unlike_actions(there, here):
         weights.pop(name, None)
     known = {name: array for name, array in weights.items() if name in here.weights}
     for name in known:
-        _require_equal_shapes(name, Side(there.game, there.network, weights), here)
+        _require_equal_shapes(name, there._replace(weights=weights), here)
     taken = _joined(known, here)
-    return taken._replace(new=(*unknown, *taken.new))
+    return taken._replace(new=(*unknown, *taken.new), left=unused)
 
 
-def _planes_by_name(there: Side, here: Side) -> tuple[NDArray[Any], list[str]]:
-    """Return the first layer's weights for the planes here, and which of them are new, with 0."""
+def _planes_by_name(
+    there: Side, here: Side
+) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
+    """Return the first layer's weights for the planes here, 0 for planes that are not there.
+
+    Also returns which planes are new here, and which ones there are used no more.
+    """
     former = there.weights[_FIRST]
-    filters, _, *size = former.shape
-    count, names, known = (
-        encoding.planes(here.game),
-        plane_names(here.game),
-        plane_names(there.game),
-    )
-    first = np.zeros((filters, count, *size), former.dtype)
-    unknown = []
-    for number in range(count):
-        name = names[number] if number < len(names) else str(number)
+    names, known = _all_planes(here.game), _all_planes(there.game)
+    first = np.zeros((len(former), len(names), *former.shape[2:]), former.dtype)
+    for number, name in enumerate(names):
         if name in known:
             first[:, number] = former[:, known.index(name)]
-        else:
-            unknown.append(f"plane {quoted(name)}")
-    return first, unknown
+    unknown = tuple(f"plane {quoted(name)}" for name in names if name not in known)
+    unused = tuple(f"plane {quoted(name)}" for name in known if name not in names)
+    return first, unknown, unused
+
+
+def _all_planes(game: Game) -> list[str]:
+    """Return the names of a game's planes, numbers where it does not name them."""
+    names = plane_names(game)
+    return [*names, *(str(number) for number in range(len(names), encoding.planes(game)))]
 
 
 def _unlike_actions(there: Side, here: Side) -> list[str]:
@@ -139,32 +165,46 @@ def _require_equal_shapes(name: str, there: Side, here: Side) -> None:
         for side in (there, here)
     )
     if former != shape:
-        raise UserError(f"layer {name} is {former} there and {shape} here: {_reason(there, here)}")
+        reason = _reason(name, there, here)
+        raise UserError(f"layer {name} is {former} there and {shape} here: {reason}")
 
 
-def _reason(there: Side, here: Side) -> str:
-    """Return what is different about two networks, and what would fit."""
-    former, network = (_about(side.network) for side in (there, here))
+def _reason(layer: str, there: Side, here: Side) -> str:
+    """Return why a layer is different in two networks, and what would fit."""
+    games = f"{game_name(there.game)} and {game_name(here.game)}"
+    any_size = there.network.any_size and here.network.any_size
+    planes = [encoding.planes(side.game) for side in (there, here)]
+    if planes[0] != planes[1] and _read_planes(layer, there, here) == planes:
+        first = "" if any_size else 'network = "fully_convolutional" here and there, and '
+        return (
+            f"{games} have different planes; expected {first}start.transfer ="
+            ' "channels", which takes them by their names'
+        )
+    former, network = (_about(side.network, layer) for side in (there, here))
     differing = [key for key in {**former, **network} if network.get(key) != former.get(key)]
     if differing:
         settings = (f"network.{key} = {quoted(former.get(key))}" for key in differing)
         return f"expected {', '.join(settings)}"
-    if encoding.planes(there.game) != encoding.planes(here.game):
+    if any_size:
         return (
-            f"{game_name(there.game)} and {game_name(here.game)} have different planes; expected"
-            ' start.transfer = "channels", which takes them by their names'
-        )
-    if there.network.any_size:
-        return (
-            f"{game_name(there.game)} and {game_name(here.game)} have different actions; expected"
-            ' start.transfer = "trunk", or "channels", which takes those that mean the same'
+            f"{games} have different actions; expected start.transfer = "
+            '"trunk", or "channels", which takes those that mean the same'
         )
     return 'expected equal games, or network = "fully_convolutional" here and there'
 
 
-def _about(network: NetworkSettings) -> dict[str, Any]:
-    """Return the settings that shapes depend on."""
-    return {**network.model_dump(), "heads": [head.name for head in network.heads]}
+def _read_planes(layer: str, there: Side, here: Side) -> list[int]:
+    """Return how many planes a convolution reads there and here; empty for other layers."""
+    arrays = [side.weights.get(layer) for side in (there, here)]
+    return [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
+
+
+def _about(network: NetworkSettings, layer: str) -> dict[str, Any]:
+    """Return the settings that shapes of a layer may depend on: of a head's, or of the trunk's."""
+    about = {**network.model_dump(), "heads": [head.name for head in network.heads]}
+    if layer.startswith(_HEADS):
+        return about
+    return {key: value for key, value in about.items() if key not in _OF_HEADS}
 
 
 def _shortened(layers: Iterable[str], taken: Weights) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from zerolab.agents.specs import named_path
-from zerolab.core.config import parse_assignments
+from zerolab.core.config import assignment, parse_assignments
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
@@ -199,11 +199,11 @@ def _beginning(asked: AskedTraining) -> list[str]:
         return []
     frozen = ["learn.frozen=trunk"] if asked.transfer == "frozen" else []
     taken = "trunk" if asked.transfer == "frozen" else asked.transfer
-    return [f"start.source={asked.source}", f"start.transfer={taken}", *frozen]
+    return [assignment("start.source", asked.source), f"start.transfer={taken}", *frozen]
 
 
 def _options(assignments: list[str]) -> list[str]:
-    return [each for assignment in assignments for each in ("--set", assignment)]
+    return [each for setting in assignments for each in ("--set", setting)]
 
 
 def _require_inside(folders: Folders, assignments: list[str]) -> None:
