@@ -333,4 +333,6 @@ def test_a_source_may_have_any_name(here):
     for name in ("7", "old@40"):
         shutil.copytree("source", name)
         start = find_start(started(*_starting(name, None)))
-        assert f"starts from {name}@{RunFolder.open(here / name).progress.best} of" in start.describe()
+        assert (
+            f"starts from {name}@{RunFolder.open(here / name).progress.best} of" in start.describe()
+        )

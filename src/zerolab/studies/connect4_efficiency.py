@@ -111,7 +111,8 @@ class _Length(NamedTuple):
 
 
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
-"""Games per iteration of schedules that play whole games: about as many positions as the others."""
+"""Games per iteration of schedules that play whole games: about as many positions as the others;
+retries, which begin in the middle of games, search fewer."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {

@@ -35,4 +35,6 @@ def document(results: Results) -> Document:
         *diverse.blocks(diversities),
     ]
     title = "Efficiency on Connect Four"
-    return Document(title, limits(results.scale, seeds, what), blocks, provenance(results))
+    return Document(
+        title, limits(results.scale, seeds, what, symmetries=False), blocks, provenance(results)
+    )

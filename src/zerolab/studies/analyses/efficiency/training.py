@@ -58,7 +58,8 @@ def _claim(
 
 
 _PEAK_STATISTIC = (
-    "highest strong accuracy of search, smoothed over a fifth of the cost, {}, by seed"
+    "highest strong accuracy of search within what runs have spent, smoothed over a fifth of that,"
+    " {}, by seed"
 )
 
 EXTENDED_CLAIM = _claim(

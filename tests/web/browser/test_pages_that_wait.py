@@ -1,0 +1,105 @@
+"""What people do while a page waits for its server: it is neither lost nor mixed up."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tiny_laboratory import GAME
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Page, Route, expect
+
+MOVE = "#board .target[data-move]"
+
+
+def _is_active(page: Page) -> None:
+    expect(page.locator('#board .target[aria-disabled="false"]').first).to_be_visible()
+
+
+def test_a_double_click_is_one_move(page: Page) -> None:
+    page.goto("/play#game=gobang:3x3:3&o=person")
+    page.locator(MOVE).first.dblclick()
+    expect(page.locator("#moves button")).to_have_count(2)
+    _is_active(page)
+    expect(page.locator("#error")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#moves button")).to_have_count(2)
+
+
+def test_a_slow_click_counts_while_an_analysis_grows(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:100000&simulations=100000")
+    expect(page.locator("#thoughts table")).to_have_count(1)
+    for number in range(3):
+        page.locator(f'{MOVE}[data-move="{number}"]').first.hover()
+        page.mouse.down()
+        page.wait_for_timeout(300)
+        page.mouse.up()
+        expect(page.locator("#moves button")).to_have_count(number + 2)
+
+
+def test_the_focus_stays_where_it_is_while_an_analysis_grows(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:100000&simulations=100000")
+    expect(page.locator("#thoughts table")).to_have_count(1)
+    page.locator("#moves button").nth(1).focus()
+    page.wait_for_timeout(600)
+    expect(page.locator("#moves button").nth(1)).to_be_focused()
+
+
+@pytest.mark.parametrize("path", ["play", "learn"])
+def test_a_move_that_the_server_did_not_get_can_be_made_again(page: Page, path: str) -> None:
+    page.goto(f"/{path}#game={GAME}&o=person")
+    _is_active(page)
+    page.route("**/api/v1/*", lambda route: route.abort())
+    page.locator(MOVE).first.click()
+    expect(page.locator("#error")).to_contain_text("the server does not answer")
+    _is_active(page)
+    page.unroute("**/api/v1/*")
+    page.locator(MOVE).first.click()
+    expect(page.locator("#board .piece").first).to_be_visible()
+    expect(page.locator("#error")).to_be_hidden()
+
+
+def test_a_hint_for_an_earlier_position_is_not_shown(page: Page) -> None:
+    page.goto(f"/learn#game={GAME}")
+    page.uncheck("#warn")
+    held: list[Route] = []
+    page.route("**/api/v1/solution", held.append)
+    page.click("#hint")
+    while not held:
+        page.wait_for_timeout(10)
+    page.locator(MOVE).first.click()
+    expect(page.locator("#board .piece")).to_have_count(2)  # the opponent has answered
+    with page.expect_response("**/api/v1/solution"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    expect(page.locator("#advice")).to_have_text("")
+    expect(page.locator("#board .note")).to_have_count(0)
+
+
+def test_addresses_follow_what_is_shown(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20&ply=abc")
+    expect(page.locator("#thoughts table")).to_have_count(1)
+    page.click("#add")
+    expect(page).to_have_url(re.compile(r"agents=mcts%3A20\+"))
+    page.goto(f"/play#game={GAME}&o=person&moves=0,1")
+    expect(page.locator("#moves button")).to_have_count(3)
+    page.evaluate(f"location.hash = 'game={GAME}&o=person&moves=0,1,2'")
+    expect(page.locator("#moves button")).to_have_count(4)
+
+
+def test_agents_without_a_tree_have_none(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=random")
+    expect(page.locator("#thoughts table")).to_have_count(1)
+    page.wait_for_timeout(300)
+    expect(page.locator("#error")).to_be_hidden()
+    expect(page.locator("#tree")).to_contain_text("Nothing searched")
+
+
+def test_the_tree_ends_with_all_simulations(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:300&simulations=300")
+    expect(page.locator("#tree li").first).to_be_visible()
+    page.wait_for_timeout(500)
+    visits = page.locator("#tree li code").all_inner_texts()
+    assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) == 300
