@@ -65,7 +65,7 @@ def test_a_hint_for_an_earlier_position_is_not_shown(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.uncheck("#warn")
     held: list[Route] = []
-    page.route("**/api/v1/solution", held.append)
+    page.route("**/api/v1/solution", lambda route: held.append(route))
     page.click("#hint")
     while not held:
         page.wait_for_timeout(10)
@@ -98,8 +98,8 @@ def test_agents_without_a_tree_have_none(page: Page) -> None:
 
 
 def test_the_tree_ends_with_all_simulations(page: Page) -> None:
-    page.goto(f"/analyse#game={GAME}&agents=mcts:300&simulations=300")
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20&simulations=1000")
     expect(page.locator("#tree li").first).to_be_visible()
     page.wait_for_timeout(500)
     visits = page.locator("#tree li code").all_inner_texts()
-    assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) == 300
+    assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) in (999, 1000)

@@ -36,7 +36,8 @@ async function begin() {
   state.ply = Math.max(0, Math.min(ply, state.line.length));
   if (given.board) state.setUp = { board: given.board.split("/"), first_to_move: given.mover !== "second" };
   state.agents = given.agents ? given.agents.split(" ") : [];
-  if (given.simulations) byId("simulations").value = given.simulations;
+  const offered = [...byId("simulations").options].map((each) => each.value);
+  if (offered.includes(given.simulations)) byId("simulations").value = given.simulations;
   state.known = await agentsOf(state.game);
   if (!state.agents.length) state.agents = [firstAgent()];
   showAgents();
