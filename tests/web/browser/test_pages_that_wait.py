@@ -65,7 +65,11 @@ def test_a_hint_for_an_earlier_position_is_not_shown(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.uncheck("#warn")
     held: list[Route] = []
-    page.route("**/api/v1/solution", lambda route: held.append(route))
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/v1/solution", hold)
     page.click("#hint")
     while not held:
         page.wait_for_timeout(10)
