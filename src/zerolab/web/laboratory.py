@@ -24,6 +24,9 @@ from zerolab.web.searches.solving import Solvers
 _MOST_UPLOADS = 2
 """Files that pages bring at once: each is in memory until it is checked."""
 
+_FIRST_PAGE_SECONDS = 1.0
+"""In which a page is served that is opened at once, before processors are busy with warming up."""
+
 
 class Laboratory:
     """Everything that answers to requests are made from; one for each server."""
@@ -57,6 +60,7 @@ class Laboratory:
 
     async def _warm_up(self) -> None:
         """Search with the newest run, if there is one that can play."""
+        await asyncio.sleep(_FIRST_PAGE_SECONDS)
         newest = await asyncio.to_thread(newest_run, self.folders)
         if newest is None:
             return
