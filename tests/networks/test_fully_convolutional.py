@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +12,14 @@ from torch import nn
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.heads.interface import HEADS, Head
+from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.pooling import GlobalPool, PlacesLayer
 from zerolab.networks.weights import load_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS
 from zerolab.rules.layouts import ActionLayout
+from zerolab.testing.samples import ongoing_positions
 
 HEADS_OF_ALL = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
 
@@ -87,14 +91,26 @@ def test_what_is_pooled_is_mean_deviation_and_maximum():
     planes = torch.randn(5, 3, 4, 6).relu().contiguous(memory_format=torch.channels_last)
     board = planes.flatten(2).numpy()
     expected = np.concatenate([board.mean(2), board.std(2), board.max(2)], axis=1)
-    np.testing.assert_allclose(GlobalPool()(planes).numpy(), expected, atol=3e-3)
+    np.testing.assert_allclose(GlobalPool()(planes).numpy(), expected, atol=1e-5)
 
 
-def test_a_board_of_one_colour_has_a_finite_gradient():
-    planes = torch.ones(2, 3, 4, 4, requires_grad=True)
+@pytest.mark.parametrize("level", [0.0, 1.0, 12345.6])
+def test_a_board_of_one_colour_has_a_finite_gradient(level):
+    planes = torch.full((2, 3, 4, 4), level, requires_grad=True)
     GlobalPool()(planes).sum().backward()
     assert planes.grad is not None
     assert torch.isfinite(planes.grad).all()
+
+
+@pytest.mark.parametrize("name", ["connect_four:6x7", "othello:6x6"])
+def test_in_bfloat16_a_position_is_valued_alike_in_every_batch(name):
+    game = parse_game(name)
+    evaluator = NetworkEvaluator(used(name), game, torch.device("cpu"), torch.bfloat16)
+    states = np.stack([each.state for each in islice(ongoing_positions(game), 100)])
+    together = evaluator.evaluate(states)
+    for count in (1, 2, 3, 5, 7, 31, 33, 64, 99):
+        for fewer, all_of_them in zip(evaluator.evaluate(states[:count]), together, strict=True):
+            np.testing.assert_array_equal(fewer, all_of_them[:count])
 
 
 @pytest.mark.parametrize("over", ["cells", "columns", "rows"])

@@ -123,11 +123,17 @@ class ContinuousSelfPlay(SelfPlay):
     """One iteration after another of games that outlive them."""
 
     def __init__(
-        self, name: str, network: dict[str, Any], plies: int, search: SearchSettings
+        self,
+        name: str,
+        network: dict[str, Any],
+        plies: int,
+        search: SearchSettings,
+        *,
+        lanes: int = _LANES,
     ) -> None:
         super().__init__(name, network, 1, search, positions=True)
         self._settings = SelfPlaySettings(
-            schedule=Continuous(plies=plies), parallel_games=_LANES, threads=available_cores()
+            schedule=Continuous(plies=plies), parallel_games=lanes, threads=available_cores()
         )
         self._unfinished: Unfinished | None = None
 

@@ -4,9 +4,8 @@ What a head says about a place on the board it reads from that place, and what i
 whole position from the board's mean, deviation and maximum, as [Wu2019, Section 3.3] pools: there
 the mean is also scaled by the size of the board in place of the deviation.
 
-How each is computed was chosen by its time, forward and backward, where filters lie last in memory:
-`torch.var` takes fifty times as long as a mean, the gradient of `amax` three times as long as that
-of a pooling layer, and differences of bfloat16 five times as long as those of float32.
+How each is computed was chosen by its time, forward and backward, where filters lie last in memory
+(docs/decisions/0047).
 """
 
 from __future__ import annotations
@@ -32,8 +31,14 @@ class BoardReader(PlaneReader):
     """Turns the planes of a residual trunk into predictions; `head` takes planes, not features."""
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Apply the head to the reduced planes."""
-        return self.head(self.reduced(planes))  # type: ignore[no-any-return]
+        """Apply the head to the reduced planes.
+
+        The head is small: to compute in the precision of its weights takes less time than
+        autocast's conversions.
+        """
+        reduced = self.reduced(planes).to(self.reduce.conv.weight.dtype)
+        with torch.autocast(planes.device.type, enabled=False):
+            return self.head(reduced)  # type: ignore[no-any-return]
 
 
 class GlobalPool(nn.Module):
@@ -41,13 +46,13 @@ class GlobalPool(nn.Module):
 
     def forward(self, planes: Tensor) -> Tensor:
         """Return what is pooled, each of the three for all filters."""
-        cells = _cells(planes).float()
-        mean = cells.mean(dim=1, keepdim=True)
-        variance = (cells - mean).square().mean(dim=1)
-        deviation = torch.sqrt(variance + _LEAST_VARIANCE)
-        most = adaptive_max_pool2d(planes, 1).flatten(1)
-        moments = torch.cat((mean.squeeze(1), deviation), dim=1)
-        return torch.cat((moments.to(planes.dtype), most), dim=1)
+        precise = planes.float()
+        cells = _cells(precise)
+        mean = cells.mean(dim=1)
+        variance = torch.addcmul(cells.square().mean(dim=1), mean, mean, value=-1)
+        deviation = variance.clamp(min=_LEAST_VARIANCE).sqrt()
+        most = adaptive_max_pool2d(precise, 1).flatten(1)
+        return torch.cat((mean, deviation, most), dim=1).to(planes.dtype)
 
 
 class PlacesLayer(nn.Module):
@@ -79,19 +84,27 @@ def _cells(planes: Tensor) -> Tensor:
 
 def _columns(planes: Tensor) -> Tensor:
     """Return [N, columns, 2 * F]: mean and maximum."""
-    most = adaptive_max_pool2d(planes, (1, planes.shape[3]))
-    return torch.cat((_filters_last(planes).mean(dim=1), _filters_last(most).squeeze(1)), dim=2)
+    return _lines(planes, over=2)
 
 
 def _rows(planes: Tensor) -> Tensor:
     """Return [N, rows, 2 * F]: mean and maximum."""
-    most = adaptive_max_pool2d(planes, (planes.shape[2], 1))
-    return torch.cat((_filters_last(planes).mean(dim=2), _filters_last(most).squeeze(2)), dim=2)
+    return _lines(planes, over=3)
+
+
+def _lines(planes: Tensor, over: int) -> Tensor:
+    """Return mean and maximum over one dimension of the board, [N, lines, 2 * F]."""
+    precise = planes.float()
+    lines = [1 if side == over else planes.shape[side] for side in (2, 3)]
+    most = adaptive_max_pool2d(precise, lines).flatten(2).transpose(1, 2)
+    return torch.cat((_filters_last(precise).mean(dim=over - 1), most), dim=2).to(planes.dtype)
 
 
 def _board(planes: Tensor) -> Tensor:
-    """Return [N, 2 * F]: mean and maximum."""
-    return torch.cat((_cells(planes).mean(dim=1), adaptive_max_pool2d(planes, 1).flatten(1)), dim=1)
+    """Return mean and maximum of the board, [N, 2 * F]."""
+    precise = planes.float()
+    most = adaptive_max_pool2d(precise, 1).flatten(1)
+    return torch.cat((_cells(precise).mean(dim=1), most), dim=1).to(planes.dtype)
 
 
 def _filters_last(planes: Tensor) -> Tensor:
