@@ -12,7 +12,6 @@ from test_averaging import KilledError, Killing
 from test_resume import contents
 
 from zerolab.cli.main import main
-from zerolab.cli.train import _starting
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.rules.catalogue import parse_game
@@ -21,6 +20,7 @@ from zerolab.studies.design import run_key
 from zerolab.training.configure import amend, resolve, saved_settings
 from zerolab.training.stages import learn
 from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.transfer.settings import start_assignments
 from zerolab.training.transfer.start import find_start
 from zerolab.training.transfer.weights import new_network, transferred
 
@@ -309,6 +309,9 @@ def test_a_run_says_where_it_comes_from(here, capsys):
     assert run_key(saved_settings(run)) == run_key(settings)
     with pytest.raises(UserError, match="a run keeps its settings"):
         amend(run, ["start.transfer=heads"])
+    contradiction = ["--transfer", "frozen", "--set", "learn.frozen=none"]
+    assert main(["train", "--run", str(run.path), "--from", "source", *contradiction]) == 2
+    assert 'and transfer = "frozen" contradict each other' in capsys.readouterr().err
 
 
 def test_the_command_line_says_it_in_short(here, capsys):
@@ -323,7 +326,7 @@ def test_the_command_line_says_it_in_short(here, capsys):
     assert "--transfer all needs a network to start from" in capsys.readouterr().err
     frozen = ["--transfer", "frozen", "--set", "learn.frozen=none", "--run", "contradicted"]
     assert main([*arguments, *frozen]) == 2
-    assert "and --transfer frozen contradict each other" in capsys.readouterr().err
+    assert 'and transfer = "frozen" contradict each other' in capsys.readouterr().err
     assert main([*arguments[:-1], ""]) == 2
     assert '--from "" names no network' in capsys.readouterr().err
     assert not (here / "contradicted").exists()
@@ -332,7 +335,7 @@ def test_the_command_line_says_it_in_short(here, capsys):
 def test_a_source_may_have_any_name(here):
     for name in ("7", "old@40"):
         shutil.copytree("source", name)
-        start = find_start(started(*_starting(name, None)))
+        start = find_start(started(*start_assignments(name, "trunk")))
         assert (
             f"starts from {name}@{RunFolder.open(here / name).progress.best} of" in start.describe()
         )

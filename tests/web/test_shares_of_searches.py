@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_laboratory import GAME, RUN
@@ -16,6 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web.errors import BusyError, ForbiddenError
 from zerolab.web.folders import Folders
+from zerolab.web.searches import searches as searches_module
 from zerolab.web.searches.live import Wanted
 from zerolab.web.searches.searches import MOST_OF_CLIENT, Searches
 from zerolab.web.searches.steps import StepQueue, Told
@@ -150,18 +152,29 @@ def test_mistakes_come_back_as_they_are() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_every_process_is_warmed_up() -> None:
-    async def ask() -> list[int]:
+def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[int, list[int]] = {}  # simulations, by process
+
+    def hear(listeners: dict[int, Any], told: Told) -> None:
+        if told.result is not None:
+            found.setdefault(id(listeners), []).append(
+                sum(each.visits for each in told.result.moves)
+            )
+        put(listeners, told)
+
+    put = searches_module._put
+    monkeypatch.setattr(searches_module, "_put", hear)
+
+    async def ask() -> None:
         searches = Searches(2)
         await searches.warm_up(Wanted(f"{RUN}?simulations=9", START, Folders()))
-        heard = [each._process.pid for each in searches._processes]
         assert searches.under_way == 0
         with pytest.raises(ForbiddenError):
             await searches.warm_up(Wanted("/etc", START, Folders()))
         searches.close()
-        return heard
 
-    assert len(set(asyncio.run(asyncio.wait_for(ask(), 120)))) == 2
+    asyncio.run(asyncio.wait_for(ask(), 120))
+    assert [len(found), *(counts[-1] for counts in found.values())] == [2, 9, 9]
 
 
 @pytest.mark.usefixtures("here")

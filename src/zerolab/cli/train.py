@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError
 from zerolab.core.usage import peak_memory
 from zerolab.training.presets import preset_name
+from zerolab.training.transfer.settings import AskedTransfer, require_frozen, start_assignments
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "mini"
 
-Transfer = Literal["trunk", "frozen", "heads", "all", "channels"]
-
 
 def train(
     game: tyro.conf.Positional[str | None] = None,
@@ -30,7 +29,7 @@ def train(
     preset: str | None = None,
     run: Path | None = None,
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
-    transfer: Transfer | None = None,
+    transfer: AskedTransfer | None = None,
     set: Assignments = (),
 ) -> None:
     """Train an agent, or resume a run that was stopped.
@@ -70,37 +69,25 @@ def train(
     console = Console()
     if is_run(folder):
         opened, settings = _resume(folder, game, preset, set)
+        require_frozen(transfer, settings.learn.frozen)
     else:
         settings = resolve(game, preset or DEFAULT_PRESET, set)
-        _require_frozen(transfer, settings)
+        require_frozen(transfer, settings.learn.frozen)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)
     train_run(console, opened, settings)
 
 
-def _starting(source: str | None, transfer: Transfer | None) -> list[str]:
+def _starting(source: str | None, transfer: AskedTransfer | None) -> list[str]:
     """Return the assignments that ``--from`` and ``--transfer`` are short for."""
-    from zerolab.core.config import assignment
-
     if source is None:
         if transfer is not None:
             raise UserError(f"--transfer {transfer} needs a network to start from: expected --from")
         return []
     if not source:
         raise UserError('--from "" names no network: expected a run such as runs/demo@12')
-    frozen = ["learn.frozen=trunk"] if transfer == "frozen" else []
-    taken = "trunk" if transfer in (None, "frozen") else transfer
-    return [assignment("start.source", source), f"start.transfer={taken}", *frozen]
-
-
-def _require_frozen(transfer: Transfer | None, settings: TrainSettings) -> None:
-    """Raise UserError where settings contradict ``--transfer frozen``."""
-    if transfer == "frozen" and settings.learn.frozen != "trunk":
-        raise UserError(
-            f"learn.frozen = {quoted(settings.learn.frozen)} and --transfer frozen contradict each"
-            " other: expected one of them"
-        )
+    return start_assignments(source, transfer or "trunk")
 
 
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:

@@ -6,12 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from zerolab.core.config import Settings
+from zerolab.core.config import Settings, assignment
+from zerolab.core.errors import UserError, quoted
 
 START = "start.source"
 """The setting that names the network to start from."""
 
 Transfer = Literal["trunk", "heads", "all", "channels"]
+
+
+AskedTransfer = Literal["trunk", "frozen", "heads", "all", "channels"]
+"""What commands and pages offer: kinds of transfer, and a trunk that keeps its weights."""
 
 
 class StartSettings(Settings):
@@ -38,3 +43,19 @@ class StartSettings(Settings):
 
 FOUND = ("digest", "iteration", "game")
 """The settings of a start that are not chosen but found out when a run begins."""
+
+
+def start_assignments(source: str, transfer: AskedTransfer) -> list[str]:
+    """Return the assignments that a source and what is taken of it are short for."""
+    frozen = ["learn.frozen=trunk"] if transfer == "frozen" else []
+    taken: Transfer = "trunk" if transfer == "frozen" else transfer
+    return [assignment(START, source), f"start.transfer={taken}", *frozen]
+
+
+def require_frozen(transfer: AskedTransfer | None, frozen: str) -> None:
+    """Raise UserError where `learn.frozen` contradicts a transfer that was asked for."""
+    if transfer == "frozen" and frozen != "trunk":
+        raise UserError(
+            f'learn.frozen = {quoted(frozen)} and transfer = "frozen" contradict each other:'
+            " expected one of them"
+        )

@@ -12,17 +12,18 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from zerolab.agents.specs import named_path
-from zerolab.core.config import assignment, parse_assignments
+from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.trainer import check_inputs
+from zerolab.training.transfer.settings import AskedTransfer, require_frozen, start_assignments
 from zerolab.web.archive import processes
 from zerolab.web.archive.runs import is_at_work, list_runs, open_run
 from zerolab.web.errors import BusyError, ForbiddenError, MissingError
@@ -55,7 +56,7 @@ class AskedTraining(Asked):
     """Settings to change, such as search.simulations=50."""
     source: str = Field(default="", max_length=400)
     """A network to start from, such as runs/demo@12; empty for an untrained one."""
-    transfer: Literal["trunk", "frozen", "heads", "all", "channels"] = "trunk"
+    transfer: AskedTransfer = "trunk"
     """What is taken of it."""
 
 
@@ -115,9 +116,13 @@ def start(lab: Laboratory, asked: AskedTraining) -> Training:
             f"preset = {quoted(asked.preset)}: expected one of {', '.join(names)}"
             f"{nearest(asked.preset, names)}"
         )
-    assignments = [*_beginning(asked), *asked.settings]
+    transfer = asked.transfer if asked.source else None
+    source = start_assignments(asked.source, transfer) if transfer else []
+    assignments = [*source, *asked.settings]
     _require_inside(lab.folders, assignments)
-    check_inputs(resolve(asked.game, asked.preset, assignments))
+    settings = resolve(asked.game, asked.preset, assignments)
+    require_frozen(transfer, settings.learn.frozen)
+    check_inputs(settings)
     command = ["train", asked.game, "--preset", asked.preset, "--run", str(path)]
     _begin(lab.folders, path, [*command, *_options(assignments)])
     return training(lab.folders, path.as_posix())
@@ -191,15 +196,6 @@ def _new_folder(folders: Folders, name: str) -> Path:
     if path.exists():
         raise UserError(f"name = {quoted(name)}: {quoted(path)} is there already; choose another")
     return path
-
-
-def _beginning(asked: AskedTraining) -> list[str]:
-    """Return the settings of a run that starts from the network of another."""
-    if not asked.source:
-        return []
-    frozen = ["learn.frozen=trunk"] if asked.transfer == "frozen" else []
-    taken = "trunk" if asked.transfer == "frozen" else asked.transfer
-    return [assignment("start.source", asked.source), f"start.transfer={taken}", *frozen]
 
 
 def _options(assignments: list[str]) -> list[str]:
