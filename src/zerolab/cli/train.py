@@ -13,7 +13,7 @@ from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
 from zerolab.core.usage import peak_memory
 from zerolab.training.presets import preset_name
-from zerolab.training.transfer.settings import AskedTransfer, require_frozen, start_assignments
+from zerolab.training.transfer.kinds import AskedTransfer
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -63,6 +63,7 @@ def train(
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import resolve
     from zerolab.training.trainer import check_inputs
+    from zerolab.training.transfer.settings import require_frozen
 
     set = (*_starting(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
@@ -81,6 +82,8 @@ def train(
 
 def _starting(source: str | None, transfer: AskedTransfer | None) -> list[str]:
     """Return the assignments that ``--from`` and ``--transfer`` are short for."""
+    from zerolab.training.transfer.settings import start_assignments
+
     if source is None:
         if transfer is not None:
             raise UserError(f"--transfer {transfer} needs a network to start from: expected --from")

@@ -31,14 +31,16 @@ class BoardReader(PlaneReader):
     """Turns the planes of a residual trunk into predictions; `head` takes planes, not features."""
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Apply the head to the reduced planes.
+        """Apply the head to the reduced planes, in the precision of the weights.
 
-        The head is small: to compute in the precision of its weights takes less time than
-        autocast's conversions.
+        The head is small: that takes less time than autocast's conversions.
         """
-        reduced = self.reduced(planes).to(self.reduce.conv.weight.dtype)
-        with torch.autocast(planes.device.type, enabled=False):
+        reduced = self.reduced(planes)
+        precision = self.reduce.conv.weight.dtype
+        if reduced.dtype == precision:
             return self.head(reduced)  # type: ignore[no-any-return]
+        with torch.autocast(planes.device.type, enabled=False):
+            return self.head(reduced.to(precision))  # type: ignore[no-any-return]
 
 
 class GlobalPool(nn.Module):

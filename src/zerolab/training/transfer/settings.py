@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from zerolab.core.config import Settings, assignment
 from zerolab.core.errors import UserError, quoted
+from zerolab.training.transfer.kinds import AskedTransfer, Transfer
 
 START = "start.source"
 """The setting that names the network to start from."""
-
-Transfer = Literal["trunk", "heads", "all", "channels"]
-
-
-AskedTransfer = Literal["trunk", "frozen", "heads", "all", "channels"]
-"""What commands and pages offer: kinds of transfer, and a trunk that keeps its weights."""
 
 
 class StartSettings(Settings):

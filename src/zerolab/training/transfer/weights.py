@@ -16,7 +16,7 @@ from zerolab.rules import encoding
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import Game
 from zerolab.rules.layouts import action_layout, plane_names
-from zerolab.training.transfer.settings import Transfer
+from zerolab.training.transfer.kinds import Transfer
 
 Weights = Mapping[str, NDArray[Any]]
 

@@ -23,7 +23,8 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
 from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.trainer import check_inputs
-from zerolab.training.transfer.settings import AskedTransfer, require_frozen, start_assignments
+from zerolab.training.transfer.kinds import AskedTransfer
+from zerolab.training.transfer.settings import require_frozen, start_assignments
 from zerolab.web.archive import processes
 from zerolab.web.archive.runs import is_at_work, list_runs, open_run
 from zerolab.web.errors import BusyError, ForbiddenError, MissingError
