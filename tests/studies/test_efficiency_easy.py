@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -13,7 +16,9 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.analyses.efficiency import easy
 from zerolab.studies.claims import Missing
+from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.design import Design, PlannedRun
+from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.document import DataTable
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.configure import resolve
@@ -34,6 +39,7 @@ def results(tmp_path_factory):
         for variant in PLAYERS:
             settings = resolve(BOARD, "smoke", [f"seed={seed}"])
             folder = RunFolder.create(path / f"{variant}-{seed}", settings.model_dump())
+            folder.save_network(0, {"weight": np.full(1, len(runs), np.float32)}, {})
             run = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
             runs.append(TrainedRun(run, folder.path, [hard]))
     design = Design([run.planned for run in runs], solved=[planned])
@@ -64,6 +70,22 @@ def test_networks_are_graded_by_the_strongest_moves_of_easy_positions(results):
     row = dict(zip(table.titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
     assert row["hard"].value == 0.25
+
+
+@pytest.mark.usefixtures("known_players")
+def test_a_network_is_measured_once(results, tmp_path, monkeypatch):
+    folder = StudyFolder(tmp_path, Connect4Efficiency.name, "mini")
+    kept = replace(results, folder=folder)
+    first = easy.measured(kept)
+    assert first == easy.measured(results)
+    chosen = Mock(side_effect=easy.player_choices)
+    monkeypatch.setattr(easy, "player_choices", chosen)
+    assert easy.measured(kept) == first
+    chosen.assert_not_called()
+    damaged = next((tmp_path / "computed").iterdir())
+    damaged.write_text("{}")
+    assert easy.measured(kept) == easy.measured(kept) == first
+    chosen.assert_called_once()
 
 
 def test_without_the_positions_there_is_no_claim_and_no_table(results):

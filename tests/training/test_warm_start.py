@@ -110,7 +110,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     examples = {}
     for variant in PAPER:
         folder = tmp_path / variant
-        metrics = train(folder, "othello:4x4", f"warm_start.variant={variant}")
+        metrics = train(folder, "gobang:3x3:3", f"warm_start.variant={variant}")
         assert weights(metrics) == ([None, None] if variant == "baseline" else [1.0, 0.5])
         assert metrics[-1]["stage"] == "gate"
         examples[variant] = (folder / "examples" / "0001.npz").read_bytes()
@@ -121,7 +121,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     assert set(PAPER) == set(VARIANTS) - {"custom"}
 
 
-@pytest.mark.parametrize("game", ["connect_four:4x4", "gobang:3x3:3"])
+@pytest.mark.parametrize("game", ["connect_four:4x4", "othello:4x4"])
 def test_the_other_games_train_with_it_too(game, tmp_path):
     assert weights(train(tmp_path, game, "warm_start.variant=wrora")) == [1.0, 0.5]
 
@@ -141,7 +141,7 @@ def searches(monkeypatch):
 
 def test_after_the_warm_start_search_is_plain(tmp_path, searches):
     metrics = train(
-        tmp_path / "run", "othello:4x4", "iterations=3", "warm_start.variant=wro",
+        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=wro",
         "warm_start.schedule.iterations=1",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 0.0, 0.0]
@@ -151,7 +151,7 @@ def test_after_the_warm_start_search_is_plain(tmp_path, searches):
 
 def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
     metrics = train(
-        tmp_path / "run", "othello:4x4", "iterations=3", "warm_start.variant=rollout",
+        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=rollout",
         "warm_start.schedule=never",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 1.0, 1.0]
@@ -161,7 +161,7 @@ def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
 @pytest.mark.parametrize("variant", PAPER[1:])
 def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
     metrics = train(
-        tmp_path / "run", "othello:4x4", f"warm_start.variant={variant}",
+        tmp_path / "run", "gobang:3x3:3", f"warm_start.variant={variant}",
         "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
@@ -175,7 +175,7 @@ ADAPTIVE = ("iterations=4", "warm_start.variant=custom", "warm_start.schedule=ad
 def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
     """This "warm start" hardly searches at all; it loses the first match."""
     metrics = train(
-        tmp_path / "run", "othello:4x4", *ADAPTIVE, "warm_start.search.simulations=1",
+        tmp_path / "run", "gobang:3x3:3", *ADAPTIVE, "warm_start.search.simulations=1",
         "search.simulations=200",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
@@ -187,7 +187,7 @@ def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
 
 def test_an_adaptive_schedule_continues_while_the_warm_start_is_stronger(tmp_path):
     metrics = train(
-        tmp_path / "run", "othello:4x4", *ADAPTIVE, "warm_start.search.simulations=200",
+        tmp_path / "run", "gobang:3x3:3", *ADAPTIVE, "warm_start.search.simulations=200",
         "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
@@ -201,9 +201,9 @@ def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
         *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.min_los=0.6",
         "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
-    whole = train(tmp_path / "whole", "othello:4x4", "iterations=4", *options)
-    train(tmp_path / "grown", "othello:4x4", "iterations=2", *options)
-    grown = train(tmp_path / "grown", "othello:4x4", "iterations=4", *options)
+    whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
+    train(tmp_path / "grown", "gobang:3x3:3", "iterations=2", *options)
+    grown = train(tmp_path / "grown", "gobang:3x3:3", "iterations=4", *options)
 
     def settled(metrics):
         return [

@@ -7,6 +7,7 @@ whatever is there can be looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +23,13 @@ from zerolab.ratings.bayes import Rating, Ratings, rate
 from zerolab.store.environments import Environment, read_environments
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
+from zerolab.studies.design import (
+    Design,
+    Level,
+    PlannedComputation,
+    PlannedRun,
+    PlannedTournament,
+)
 from zerolab.studies.engine.layout import StudyFolder
 from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
 from zerolab.training.history import read_records
@@ -134,6 +141,8 @@ class Results:
     """The files of `Design.solved`, by ``part: positions label``."""
     damaged: Sequence[str] = ()
     """Messages on what cannot be read, and therefore does not count as finished."""
+    folder: StudyFolder | None = None
+    """Where reports keep what they measure; without it, they measure anew."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -172,6 +181,23 @@ class Results:
             parts.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(parts)
 
+    def once(
+        self, measurement: PlannedComputation, measure: Callable[[], Mapping[str, float]]
+    ) -> Mapping[str, float]:
+        """Return what is kept of a measurement of finished runs, or take it and keep it.
+
+        The arguments of `measurement` say all that the result depends on. What cannot be read is
+        measured again.
+        """
+        if self.folder is None:
+            return measure()
+        with suppress(UserError):
+            if (kept := self.folder.computed(measurement)) is not None:
+                return kept
+        found = measure()
+        self.folder.save_computed(measurement, found)
+        return found
+
     @property
     def seconds(self) -> float:
         """Seconds of training, of all distinct runs together."""
@@ -196,6 +222,7 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
             if folder.has_positions(each)
         },
         damaged,
+        folder,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError
@@ -14,7 +15,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.analyses.efficiency.variants import BASELINE, EXTENDED, TRAINING, VARIANTS
 from zerolab.studies.claims import Claim, Missing
-from zerolab.studies.design import PlannedPositions
+from zerolab.studies.design import PlannedComputation, PlannedPositions
 from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Block, Column, DataTable
 from zerolab.studies.results import Results, TrainedRun
@@ -51,23 +52,50 @@ def measured(results: Results) -> dict[str, dict[Cell, float]]:
     planned = next((each for each in results.design.solved if each.label == "easy"), None)
     if planned is None or planned.title not in results.solved:
         return {}
-    positions, _ = read_positions(results.solved[planned.title], parse_game(planned.game))
+    easy = _Easy(results, planned)
     return {
-        name: {run.factors["seed"]: _accuracy(run, positions) for run in runs}
+        name: {run.factors["seed"]: easy.accuracy(run) for run in runs}
         for name in _PUBLISHED
         if (runs := results.where(TRAINING, variant=name))
     }
 
 
-def _accuracy(run: TrainedRun, positions: Positions) -> float:
-    """Return the strong accuracy of the best network's search, as in training."""
-    opened = RunFolder.open(run.path)
-    agent = run_agent(opened, opened.progress.best)
-    choices = player_choices(agent, positions, run.planned.settings.seed)
-    strong = accuracy_report("search", positions, choices).all.strong
-    if strong is None:
-        raise UserError(f"{run.path}: there are no easy positions to measure it on")
-    return strong.mean
+class _Easy:
+    """The easy positions, which are read where a network has not been measured before."""
+
+    def __init__(self, results: Results, planned: PlannedPositions) -> None:
+        self._results = results
+        self._planned = planned
+
+    @cached_property
+    def _positions(self) -> Positions:
+        file = self._results.solved[self._planned.title]
+        return read_positions(file, parse_game(self._planned.game))[0]
+
+    def accuracy(self, run: TrainedRun) -> float:
+        """Return the strong accuracy of the best network's search, as in training.
+
+        It takes hours at scale `paper`, and is kept.
+        """
+        opened = RunFolder.open(run.path)
+        facts = {
+            "run": run.planned.key,
+            "weights": opened.weights_digest(opened.progress.best),
+            "positions": self._planned.key,
+        }
+        label = f"easy positions, {run.planned.label}"
+        measurement = PlannedComputation(TRAINING, label, f"{__name__}:measured", facts, 0.0)
+        return self._results.once(measurement, lambda: {"strong": self._strong(opened, run)})[
+            "strong"
+        ]
+
+    def _strong(self, opened: RunFolder, run: TrainedRun) -> float:
+        agent = run_agent(opened, opened.progress.best)
+        choices = player_choices(agent, self._positions, run.planned.settings.seed)
+        strong = accuracy_report("search", self._positions, choices).all.strong
+        if strong is None:
+            raise UserError(f"{run.path}: there are no easy positions to measure it on")
+        return strong.mean
 
 
 def found(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
