@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from test_resume import contents
+from tiny_training import train
 from torch import nn
 
-from zerolab.store.run_folder import RunFolder
 from zerolab.training.averaging import WeightAverage
 from zerolab.training.configure import resolve
 from zerolab.training.gates import WinRate
@@ -49,17 +49,6 @@ LEARNING = [
 ]
 
 
-def train(folder, reporter=None, assignments=LEARNING):
-    settings = resolve(None, "smoke", assignments)
-    if folder.exists():
-        run = RunFolder.open(folder)
-    else:
-        run = RunFolder.create(folder, settings.model_dump(mode="json"))
-    with run.locked():
-        Trainer(run, settings, reporter).train()
-    return run
-
-
 class KilledError(Exception):
     pass
 
@@ -94,18 +83,19 @@ def second_is_rejected(monkeypatch):
 
 
 def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_is_rejected):
+    settings = resolve(None, "smoke", LEARNING)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    train(undisturbed)
+    train(undisturbed, settings)
     for moment in ((1, "learn"), (2, "learn"), (2, "gate"), (3, "self-play"), (3, "learn")):
         with pytest.raises(KilledError):
-            train(killed, Killing(*moment))
-    run = train(killed)
+            train(killed, settings, Killing(*moment))
+    run = train(killed, settings)
     assert contents(killed) == contents(undisturbed)
     assert run.networks() == [0, 1, 3]
 
 
 def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights(tmp_path):
-    run = train(tmp_path / "run", assignments=[*LEARNING, "gate=always"])
+    run = train(tmp_path / "run", resolve(None, "smoke", [*LEARNING, "gate=always"]))
     weights, state = run.load_weights(3), run.load_optimizer(3)
     prefix = "average/latest/"
     latest = {k.removeprefix(prefix): x for k, x in state.items() if k.startswith(prefix)}
@@ -121,7 +111,7 @@ def learn_lines(run):
 
 def test_metrics_say_how_the_network_was_trained(tmp_path):
     settings = [*LEARNING, "learn.learning_rate=0.1", "learn.symmetries=all"]
-    run = train(tmp_path / "run", assignments=settings)
+    run = train(tmp_path / "run", resolve(None, "smoke", settings))
     for line in learn_lines(run):
         assert len(line["epoch_losses"]) == 2
         assert line["epoch_losses"][1] == line["loss"]
@@ -131,7 +121,7 @@ def test_metrics_say_how_the_network_was_trained(tmp_path):
 
 def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
     plain = ["selfplay.episodes=4", "iterations=1", "warm_start.schedule.iterations=1"]
-    run = train(tmp_path / "run", assignments=[*plain, "learn.epochs=1"])
+    run = train(tmp_path / "run", resolve(None, "smoke", [*plain, "learn.epochs=1"]))
     (line,) = learn_lines(run)
     assert set(line) == {
         "stage", "iteration", "wall_seconds", "wall_memory", "samples", "window", "loss",

@@ -9,6 +9,7 @@ import pytest
 import torch
 from test_averaging import KilledError, Killing, learn_lines
 from test_resume import contents
+from tiny_training import train
 
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
@@ -49,17 +50,6 @@ def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
     for module in (learn, features):
         monkeypatch.setattr(module, "available_cores", lambda: 1)
-
-
-def train(folder, settings, reporter=None):
-    run = (
-        RunFolder.open(folder)
-        if folder.exists()
-        else RunFolder.create(folder, settings.model_dump())
-    )
-    with run.locked():
-        Trainer(run, settings, reporter).train()
-    return RunFolder.open(folder)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_averaging import KilledError, Killing, learn_lines
 from test_resume import contents
+from tiny_training import train
 
 from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions
@@ -13,13 +14,11 @@ from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
 from zerolab.rules import host
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.studies.engine.estimate import run_bytes, run_seconds
 from zerolab.training.configure import resolve
 from zerolab.training.gates import WinRate
 from zerolab.training.stages import learn
-from zerolab.training.trainer import Trainer
 
 GAME = "gobang:3x3:3"
 SMALL = [
@@ -41,16 +40,6 @@ def one_core(monkeypatch):
 
 def chosen(growth, *assignments):
     return resolve(None, "smoke", [*SMALL, f"growth={growth}", *assignments])
-
-
-def train(folder, settings, reporter=None):
-    if folder.exists():
-        run = RunFolder.open(folder)
-    else:
-        run = RunFolder.create(folder, settings.model_dump(mode="json"))
-    with run.locked():
-        Trainer(run, settings, reporter).train()
-    return run
 
 
 def filters(run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tiny_training import made_window
 
 from replay.made import VISITS, made_facts
 from zerolab.core.errors import UserError
@@ -24,19 +25,6 @@ def made_learner(heads=("policy", "value"), changes=(), **settings):
     network = resolve(None, "smoke", changes).network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
-
-
-def made_window():
-    """Return four positions, each with one right move and a result."""
-    position = Position.start("gobang:3x3:3")
-    window = Window(position.game, Iterations())
-    states, policies = [], []
-    for action in (4, 0, 8, 2):
-        states.append(position.state)
-        policies.append(np.eye(9, dtype=np.float16)[action])
-        position = position.play(action)
-    window.add(np.array(states), made_facts(4, policies=policies, values=[1, -1, 1, -1]))
-    return window
 
 
 def test_learning_changes_weights_and_lowers_every_loss():

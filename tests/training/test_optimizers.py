@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 import torch
+from tiny_training import made_window
 
-from replay.made import VISITS, made_facts
+from replay.made import VISITS
 from zerolab.networks.catalogue import build_network
-from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.position import Position
 from zerolab.training.configure import resolve
 from zerolab.training.learner import Learner
 from zerolab.training.optimizers import OPTIMIZERS
@@ -26,20 +23,6 @@ def made_learner(**settings):
     network = resolve(None, "smoke").network
     chosen = LearnSettings(batch_size=2, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
-
-
-def made_window():
-    """Return four positions, each with one right move and a result."""
-    position = Position.start("gobang:3x3:3")
-    window = Window(position.game, Iterations())
-    states, policies = [], []
-    for action in (4, 0, 8, 2):
-        states.append(position.state)
-        policies.append(np.eye(9, dtype=np.float16)[action])
-        position = position.play(action)
-    values = np.array([1, -1, 1, -1], np.int8)
-    window.add(np.array(states), made_facts(len(states), policies=policies, values=values))
-    return window
 
 
 def steps_of(settings, gradients, start, rate, momenta=None):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from test_averaging import KilledError, Killing
 from test_resume import contents
+from tiny_training import train
 
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
@@ -33,17 +34,6 @@ FROM = "start.source=source"
 def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
     monkeypatch.setattr(learn, "available_cores", lambda: 1)
-
-
-def train(folder, settings, reporter=None):
-    run = (
-        RunFolder.open(folder)
-        if folder.exists()
-        else RunFolder.create(folder, settings.model_dump())
-    )
-    with run.locked():
-        Trainer(run, settings, reporter).train()
-    return RunFolder.open(folder)
 
 
 @pytest.fixture(scope="module")
