@@ -90,16 +90,33 @@ def test_columns_move_with_their_pieces():
 def test_what_is_pooled_is_mean_deviation_and_maximum():
     planes = torch.randn(5, 3, 4, 6).relu().contiguous(memory_format=torch.channels_last)
     board = planes.flatten(2).numpy()
-    expected = np.concatenate([board.mean(2), board.std(2), board.max(2)], axis=1)
+    deviation = np.sqrt(board.var(2) + 1e-5)
+    expected = np.concatenate([board.mean(2), deviation, board.max(2)], axis=1)
     np.testing.assert_allclose(GlobalPool()(planes).numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 12345.6])
+@pytest.mark.parametrize("level", [0.0, 1.0, 12345.6])  # the last one's variance is rounding
 def test_a_board_of_one_colour_has_a_finite_gradient(level):
     planes = torch.full((2, 3, 4, 4), level, requires_grad=True)
     GlobalPool()(planes).sum().backward()
     assert planes.grad is not None
     assert torch.isfinite(planes.grad).all()
+
+
+@pytest.mark.parametrize("name", ["connect_four:6x7", "othello:6x6", "gobang:6x6"])
+def test_heads_learn_in_float32_below_a_trunk_in_bfloat16(name):
+    network = used(name).train()
+    planes = torch.randn(8, 6, *parse_game(name)[:2])
+    for reader in network.heads.values():
+        with torch.autocast("cpu", torch.bfloat16):
+            answers = reader(planes)
+            reduced = reader.reduced(planes)
+        assert (reduced.dtype, answers.dtype) == (torch.bfloat16, torch.float32)
+        torch.testing.assert_close(answers, reader.head(reduced.float()), atol=1e-6, rtol=1e-5)
+        answers.square().sum().backward()
+        gradients = [parameter.grad for parameter in reader.parameters()]
+        assert all(gradient.dtype == torch.float32 for gradient in gradients)
+        assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", ["connect_four:6x7", "othello:6x6"])

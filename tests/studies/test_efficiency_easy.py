@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -82,10 +84,40 @@ def test_a_network_is_measured_once(results, tmp_path, monkeypatch):
     monkeypatch.setattr(easy, "player_choices", chosen)
     assert easy.measured(kept) == first
     chosen.assert_not_called()
-    damaged = next((tmp_path / "computed").iterdir())
-    damaged.write_text("{}")
-    assert easy.measured(kept) == easy.measured(kept) == first
+    for content in ("{}", '{"schema_version": 1, "result": {}}'):
+        next((tmp_path / "computed").iterdir()).write_text(content)
+        chosen.reset_mock()
+        assert easy.measured(kept) == easy.measured(kept) == first
+        chosen.assert_called_once()
+
+
+@pytest.mark.usefixtures("known_players")
+def test_other_weights_and_other_positions_are_measured_anew(results, tmp_path, monkeypatch):
+    solved = {title: Path(shutil.copy(file, tmp_path)) for title, file in results.solved.items()}
+    run = results.runs[0]
+    path = shutil.copytree(run.path, tmp_path / run.path.name)
+    folder = StudyFolder(tmp_path / "studies", Connect4Efficiency.name, "mini")
+    runs = [replace(run, path=path), *results.runs[1:]]
+    kept = replace(results, folder=folder, runs=runs, solved=solved)
+    easy.measured(kept)
+    chosen = Mock(side_effect=easy.player_choices)
+    monkeypatch.setattr(easy, "player_choices", chosen)
+    RunFolder.open(path).save_network(0, {"weight": np.full(1, -1, np.float32)}, {})
+    easy.measured(kept)
     chosen.assert_called_once()
+    chosen.reset_mock()
+    (title,) = solved
+    planned = easy.easy_positions(BOARD, 40)
+    make_dataset(parse_game(BOARD), 40, planned.settings, tmp_path / "other.parquet", 1)
+    easy.measured(replace(kept, solved={title: tmp_path / "other.parquet"}))
+    assert chosen.call_count == len(runs)
+
+
+@pytest.mark.usefixtures("known_players")
+def test_what_cannot_be_kept_is_reported_all_the_same(results, tmp_path):
+    (tmp_path / "computed").write_text("a file in the place of the folder")
+    folder = StudyFolder(tmp_path, Connect4Efficiency.name, "mini")
+    assert easy.measured(replace(results, folder=folder)) == easy.measured(results)
 
 
 def test_without_the_positions_there_is_no_claim_and_no_table(results):

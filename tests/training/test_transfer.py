@@ -301,7 +301,7 @@ def test_a_run_says_where_it_comes_from(here, capsys):
         amend(run, ["start.transfer=heads"])
     contradiction = ["--transfer", "frozen", "--set", "learn.frozen=none"]
     assert main(["train", "--run", str(run.path), "--from", "source", *contradiction]) == 2
-    assert 'and transfer = "frozen" contradict each other' in capsys.readouterr().err
+    assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err
 
 
 def test_the_command_line_says_it_in_short(here, capsys):
@@ -316,7 +316,7 @@ def test_the_command_line_says_it_in_short(here, capsys):
     assert "--transfer all needs a network to start from" in capsys.readouterr().err
     frozen = ["--transfer", "frozen", "--set", "learn.frozen=none", "--run", "contradicted"]
     assert main([*arguments, *frozen]) == 2
-    assert 'and transfer = "frozen" contradict each other' in capsys.readouterr().err
+    assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err
     assert main([*arguments[:-1], ""]) == 2
     assert '--from "" names no network' in capsys.readouterr().err
     assert not (here / "contradicted").exists()

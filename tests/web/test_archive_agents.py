@@ -24,7 +24,7 @@ def client(tmp_path_factory):
         damaged = folder / "runs/damaged"
         damaged.mkdir()
         (damaged / "config.toml").write_text("not ours")
-        with new_page() as client:
+        with new_page(workers=0) as client:
             yield client
 
 

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with new_page() as client:
+    with new_page(workers=0) as client:
         yield client
 
 
@@ -238,7 +238,8 @@ def test_a_link_out_of_a_report_is_not_followed(client, folder):
 
 def test_an_empty_laboratory_has_nothing(tmp_path):
     folders = Folders((tmp_path / "runs",), tmp_path / "studies", tmp_path / "tournaments")
-    with TestClient(make_app(Laboratory(folders)), base_url="http://localhost") as client:
+    app = make_app(Laboratory(folders, workers=0))
+    with TestClient(app, base_url="http://localhost") as client:
         assert get(client, "/runs") == []
         assert get(client, "/tournaments") == []
         assert not any(each["begun"] for each in get(client, "/studies"))

@@ -16,7 +16,11 @@ pytest.importorskip("fastapi", reason="pages need the extra web")
 from starlette.testclient import TestClient
 
 from zerolab.cli.main import main
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.weights import weights_to_arrays
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
 from zerolab.web.app import make_app
 from zerolab.web.archive import processes
 from zerolab.web.folders import Folders
@@ -29,7 +33,8 @@ LONG = ["iterations=4000", "final_evaluation.games=0", "warm_start.schedule.iter
 
 @contextmanager
 def server(allow_training=True, runs="runs"):
-    laboratory = Laboratory(Folders((Path(runs),)), allow_training=allow_training)
+    folders = Folders((Path(runs),))
+    laboratory = Laboratory(folders, allow_training=allow_training, workers=0)  # nobody searches
     with TestClient(make_app(laboratory), base_url="http://localhost") as client:
         yield client
 
@@ -136,6 +141,29 @@ def test_what_is_wrong_with_a_run_is_said_before_anything_begins(client, tmp_pat
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]
     assert not list((tmp_path / "runs").iterdir())
+
+
+def test_a_run_starts_from_another_with_its_trunk_frozen(client, tmp_path, monkeypatch):
+    settings = resolve(None, "smoke", ["game=gobang:3x3:3"])
+    network = build_network(settings.network, parse_game(settings.game), 0)
+    source = RunFolder.create(tmp_path / "runs/source", settings.model_dump())
+    source.save_network(0, weights_to_arrays(network), {})
+    begun, begin = [], processes.begin
+
+    def begin_another(command, *rest):
+        begun.append(command)
+        begin([sys.executable, "-c", "pass"], *rest)
+
+    monkeypatch.setattr(processes, "begin", begin_another)
+    asked = {**RUN, "source": "runs/source", "transfer": "frozen"}
+    refused = client.post(f"{TRAINING}/start", json={**asked, "settings": ["learn.frozen=none"]})
+    assert refused.status_code == 400
+    assert 'contradicts the transfer "frozen"' in refused.json()["error"]
+    assert not begun
+    assert client.post(f"{TRAINING}/start", json=asked).status_code == 200
+    (command,) = begun
+    for setting in ('start.source="runs/source"', "start.transfer=trunk", "learn.frozen=trunk"):
+        assert setting in command
 
 
 def test_a_name_is_taken_once(client, tmp_path):

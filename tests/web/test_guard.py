@@ -25,7 +25,7 @@ OWN = {"host": "localhost"}
 @pytest.fixture
 def guarded(here: Path) -> Iterator[TestClient]:
     """A client of a server that others can reach, and who does not know its token."""
-    app = make_app(Laboratory(Folders(), workers=1), hosts=["lab.example"], token="secret-token")
+    app = make_app(Laboratory(Folders(), workers=0), hosts=["lab.example"], token="secret-token")
     with TestClient(app, base_url="http://lab.example") as opened:
         yield opened
 
@@ -87,7 +87,7 @@ def test_the_address_with_the_token_opens_all_of_it(guarded: TestClient) -> None
 
 
 def test_all_addresses_of_a_machine_lead_to_it_and_no_foreign_names(here: Path) -> None:
-    app = make_app(Laboratory(Folders(), workers=1), hosts=["*", "lab.example"])
+    app = make_app(Laboratory(Folders(), workers=0), hosts=["*", "lab.example"])
     with TestClient(app, base_url="http://192.0.2.7:8765") as opened:
         for host in ("192.0.2.7:8765", "[2001:db8::1]", "lab.example"):
             assert opened.get("/api/v1/server", headers={"host": host}).status_code == 200
@@ -97,7 +97,7 @@ def test_all_addresses_of_a_machine_lead_to_it_and_no_foreign_names(here: Path) 
 
 def test_a_proxy_speaks_for_pages_by_its_name(here: Path) -> None:
     app = make_app(
-        Laboratory(Folders(), workers=1), ["127.0.0.1", "own.example"], proxies=["lab.example"]
+        Laboratory(Folders(), workers=0), ["127.0.0.1", "own.example"], proxies=["lab.example"]
     )
     with TestClient(app, base_url="http://127.0.0.1:8765") as opened:
         sites = ("https://lab.example", "https://evil.example", "http://own.example:9")
@@ -219,7 +219,7 @@ def test_two_thousand_malformed_requests_get_an_answer_each(client: TestClient) 
 def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zerolab.web.security._BURST", 20.0)
     monkeypatch.setattr("zerolab.web.security._RATE", 0.001)
-    with new_page() as opened:
+    with new_page(workers=0) as opened:
         codes = [opened.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
 

@@ -12,6 +12,9 @@ GAME = "connect_four:4x4:3"
 RUN = "runs/tiny"
 
 
-def new_page() -> TestClient:
-    """Return a page of a new server, which works once it is entered as a context."""
-    return TestClient(make_app(Laboratory(Folders(), workers=1)), base_url="http://localhost")
+def new_page(workers: int = 1) -> TestClient:
+    """Return a page of a new server, which works once it is entered as a context.
+
+    Without `workers`, nothing can be searched, and nothing slow is started.
+    """
+    return TestClient(make_app(Laboratory(Folders(), workers=workers)), base_url="http://localhost")

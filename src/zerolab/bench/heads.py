@@ -22,18 +22,18 @@ _TURNS = 8
 def measure_heads(rounds: int) -> Iterator[Measurement]:
     """Measure self-play and an epoch of learning with both kinds of heads.
 
-    Games outlive iterations, and nothing is looked up: both networks evaluate equally many
-    positions in equally large batches, however long their games are.
+    Games outlive iterations, so that all batches are large, however long the games of a network
+    are. Evaluations are counted: how many simulations end in a decided position differs, too.
     """
     for name in GAMES:
         players = (
-            ContinuousSelfPlay(name, network, _PLIES, _SEARCH, lanes=_LANES)
+            ContinuousSelfPlay(name, network, _PLIES, _SEARCH, lanes=_LANES, counting="evaluated")
             for network in (_HEADS, _LIMIT)
         )
         subject, limit = (player.play for player in players)
         rate, best = in_turns(subject, limit, _TURNS * rounds)
         label = f"heads/fully_convolutional4x32/{name}"
-        yield Measurement(f"{label}/selfplay", "positions/s", rate, best, "heads of resnet")
+        yield Measurement(f"{label}/selfplay", "evaluations/s", rate, best, "heads of resnet")
         learners = (Learning(name, network, _BATCH, _BATCHES) for network in (_HEADS, _LIMIT))
         subject, limit = (learner.learn for learner in learners)
         rate, best = in_turns(subject, limit, _TURNS * rounds)

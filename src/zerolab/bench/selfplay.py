@@ -58,7 +58,7 @@ def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
-        episodes = SelfPlay(name, settings, _LANES, search, positions=True)
+        episodes = SelfPlay(name, settings, _LANES, search, counting="positions")
         lanes = ContinuousSelfPlay(name, settings, episodes.plies_per_game(), search)
         rate, tailed = in_turns(lanes.play, episodes.play, rounds)
         yield Measurement(
@@ -84,24 +84,25 @@ class SelfPlay:
         games: int,
         search: SearchSettings,
         *,
-        positions: bool = False,
+        counting: str = "simulations",
     ) -> None:
-        """Count simulations, or `positions`."""
+        """Count simulations, "evaluated" positions of trees, or "positions" of games."""
         self._game = parse_game(name)
         self._evaluator = make_evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
         self._search = search
-        self._positions = positions
+        self._counting = counting
         self._iteration = 0
         self._seconds: dict[str, float] = {}
 
     def play(self) -> float:
-        """Play an iteration's games; return the number of simulations, or of positions."""
+        """Play an iteration's games; return the number of what is counted."""
         torch.set_num_threads(1)
         self._iteration += 1
         episodes = self._play()
         self._seconds = episodes.seconds
-        return float(episodes.moves if self._positions else episodes.counts["simulations"])
+        counts = {**episodes.counts, "positions": episodes.moves}
+        return float(counts[self._counting])
 
     def _play(self) -> Episodes:
         return play_episodes(
@@ -130,8 +131,9 @@ class ContinuousSelfPlay(SelfPlay):
         search: SearchSettings,
         *,
         lanes: int = _LANES,
+        counting: str = "positions",
     ) -> None:
-        super().__init__(name, network, 1, search, positions=True)
+        super().__init__(name, network, 1, search, counting=counting)
         self._settings = SelfPlaySettings(
             schedule=Continuous(plies=plies), parallel_games=lanes, threads=available_cores()
         )

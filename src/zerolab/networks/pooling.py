@@ -37,7 +37,7 @@ class BoardReader(PlaneReader):
         """
         reduced = self.reduced(planes)
         precision = self.reduce.conv.weight.dtype
-        if reduced.dtype == precision:
+        if reduced.dtype == precision:  # so on the meta device, which has no autocast
             return self.head(reduced)  # type: ignore[no-any-return]
         with torch.autocast(planes.device.type, enabled=False):
             return self.head(reduced.to(precision))  # type: ignore[no-any-return]
@@ -52,7 +52,7 @@ class GlobalPool(nn.Module):
         cells = _cells(precise)
         mean = cells.mean(dim=1)
         variance = torch.addcmul(cells.square().mean(dim=1), mean, mean, value=-1)
-        deviation = variance.clamp(min=_LEAST_VARIANCE).sqrt()
+        deviation = torch.sqrt(variance.clamp(min=0) + _LEAST_VARIANCE)
         most = adaptive_max_pool2d(precise, 1).flatten(1)
         return torch.cat((mean, deviation, most), dim=1).to(planes.dtype)
 
@@ -97,7 +97,7 @@ def _rows(planes: Tensor) -> Tensor:
 def _lines(planes: Tensor, over: int) -> Tensor:
     """Return mean and maximum over one dimension of the board, [N, lines, 2 * F]."""
     precise = planes.float()
-    lines = [1 if side == over else planes.shape[side] for side in (2, 3)]
+    lines = [1 if dimension == over else planes.shape[dimension] for dimension in (2, 3)]
     most = adaptive_max_pool2d(precise, lines).flatten(2).transpose(1, 2)
     return torch.cat((_filters_last(precise).mean(dim=over - 1), most), dim=2).to(planes.dtype)
 

@@ -182,20 +182,23 @@ class Results:
         return "; ".join(parts)
 
     def once(
-        self, measurement: PlannedComputation, measure: Callable[[], Mapping[str, float]]
+        self, name: str, facts: Mapping[str, Any], measure: Callable[[], Mapping[str, float]]
     ) -> Mapping[str, float]:
         """Return what is kept of a measurement of finished runs, or take it and keep it.
 
-        The arguments of `measurement` say all that the result depends on. What cannot be read is
-        measured again.
+        The result depends on `facts` alone, which JSON can hold, but for what may also differ
+        between runs: precision and version. What cannot be read is measured again, and a result
+        that cannot be kept is returned all the same.
         """
         if self.folder is None:
             return measure()
+        measurement = PlannedComputation("report", name, name, facts, 0.0)
         with suppress(UserError):
-            if (kept := self.folder.computed(measurement)) is not None:
+            if kept := self.folder.computed(measurement):
                 return kept
         found = measure()
-        self.folder.save_computed(measurement, found)
+        with suppress(UserError):
+            self.folder.save_computed(measurement, found)
         return found
 
     @property

@@ -41,7 +41,8 @@ SCHEMA = 1
 """Of the results of computations."""
 
 _LARGEST = 1 << 24
-_LARGEST_POSITIONS = 1 << 28
+LARGEST_POSITIONS = 1 << 28
+"""Bytes of a file of solved positions."""
 
 Failures = dict[str, list[str]]
 """The last lines of what failed, by the name of the task."""
@@ -136,7 +137,7 @@ class StudyFolder:
     def read_positions(self, run: PlannedRun) -> dict[str, bytes]:
         """Return the files of solved positions that a run needs, by name."""
         return {
-            each.file: read_bytes(self.positions_path(each), _LARGEST_POSITIONS)
+            each.file: read_bytes(self.positions_path(each), LARGEST_POSITIONS)
             for each in run.positions
         }
 

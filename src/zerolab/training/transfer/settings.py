@@ -49,6 +49,6 @@ def require_frozen(transfer: AskedTransfer | None, frozen: str) -> None:
     """Raise UserError where `learn.frozen` contradicts a transfer that was asked for."""
     if transfer == "frozen" and frozen != "trunk":
         raise UserError(
-            f'learn.frozen = {quoted(frozen)} and transfer = "frozen" contradict each other:'
-            " expected one of them"
+            f'learn.frozen = {quoted(frozen)} contradicts the transfer "frozen": expected'
+            ' learn.frozen = "trunk", or the transfer "trunk"'
         )

@@ -117,12 +117,12 @@ def start(lab: Laboratory, asked: AskedTraining) -> Training:
             f"preset = {quoted(asked.preset)}: expected one of {', '.join(names)}"
             f"{nearest(asked.preset, names)}"
         )
-    transfer = asked.transfer if asked.source else None
-    source = start_assignments(asked.source, transfer) if transfer else []
-    assignments = [*source, *asked.settings]
+    beginning = start_assignments(asked.source, asked.transfer) if asked.source else []
+    assignments = [*beginning, *asked.settings]
     _require_inside(lab.folders, assignments)
     settings = resolve(asked.game, asked.preset, assignments)
-    require_frozen(transfer, settings.learn.frozen)
+    if asked.source:
+        require_frozen(asked.transfer, settings.learn.frozen)
     check_inputs(settings)
     command = ["train", asked.game, "--preset", asked.preset, "--run", str(path)]
     _begin(lab.folders, path, [*command, *_options(assignments)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError
@@ -12,10 +13,12 @@ from zerolab.evaluation.choices import player_choices
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.checks import digest, read_bytes
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.analyses.efficiency.variants import BASELINE, EXTENDED, TRAINING, VARIANTS
 from zerolab.studies.claims import Claim, Missing
-from zerolab.studies.design import PlannedComputation, PlannedPositions
+from zerolab.studies.design import PlannedPositions
+from zerolab.studies.engine.layout import LARGEST_POSITIONS
 from zerolab.studies.report.cells import Cell
 from zerolab.studies.report.document import Block, Column, DataTable
 from zerolab.studies.results import Results, TrainedRun
@@ -52,7 +55,7 @@ def measured(results: Results) -> dict[str, dict[Cell, float]]:
     planned = next((each for each in results.design.solved if each.label == "easy"), None)
     if planned is None or planned.title not in results.solved:
         return {}
-    easy = _Easy(results, planned)
+    easy = _Easy(results, results.solved[planned.title], planned.game)
     return {
         name: {run.factors["seed"]: easy.accuracy(run) for run in runs}
         for name in _PUBLISHED
@@ -63,14 +66,15 @@ def measured(results: Results) -> dict[str, dict[Cell, float]]:
 class _Easy:
     """The easy positions, which are read where a network has not been measured before."""
 
-    def __init__(self, results: Results, planned: PlannedPositions) -> None:
+    def __init__(self, results: Results, file: Path, game: str) -> None:
         self._results = results
-        self._planned = planned
+        self._file = file
+        self._game = game
+        self._digest = digest(read_bytes(file, LARGEST_POSITIONS))
 
     @cached_property
     def _positions(self) -> Positions:
-        file = self._results.solved[self._planned.title]
-        return read_positions(file, parse_game(self._planned.game))[0]
+        return read_positions(self._file, parse_game(self._game))[0]
 
     def accuracy(self, run: TrainedRun) -> float:
         """Return the strong accuracy of the best network's search, as in training.
@@ -78,24 +82,18 @@ class _Easy:
         It takes hours at scale `paper`, and is kept.
         """
         opened = RunFolder.open(run.path)
-        facts = {
-            "run": run.planned.key,
-            "weights": opened.weights_digest(opened.progress.best),
-            "positions": self._planned.key,
-        }
-        label = f"easy positions, {run.planned.label}"
-        measurement = PlannedComputation(TRAINING, label, f"{__name__}:measured", facts, 0.0)
-        return self._results.once(measurement, lambda: {"strong": self._strong(opened, run)})[
-            "strong"
-        ]
+        weights = opened.weights_digest(opened.progress.best)
+        facts = {"run": run.planned.key, "weights": weights, "positions": self._digest}
+        found = self._results.once("easy positions", facts, lambda: self._measured(opened, run))
+        return found["strong"]
 
-    def _strong(self, opened: RunFolder, run: TrainedRun) -> float:
+    def _measured(self, opened: RunFolder, run: TrainedRun) -> dict[str, float]:
         agent = run_agent(opened, opened.progress.best)
         choices = player_choices(agent, self._positions, run.planned.settings.seed)
         strong = accuracy_report("search", self._positions, choices).all.strong
         if strong is None:
             raise UserError(f"{run.path}: there are no easy positions to measure it on")
-        return strong.mean
+        return {"strong": strong.mean}
 
 
 def found(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
