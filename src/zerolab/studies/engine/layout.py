@@ -3,7 +3,7 @@
 ::
 
     studies/runs/KEY/                      a run; all studies of the folder share them
-    studies/computed/KEY.json              the result of a computation; they are shared, too
+    studies/computed/KEY.json              what was computed, also for reports; shared, too
     studies/positions/KEY.parquet          solved positions, also shared
     studies/NAME-SCALE/study.toml          the study and the digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
