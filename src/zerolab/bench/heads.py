@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zerolab.bench.learning import Learning
 from zerolab.bench.measure import GAMES, Measurement, in_turns
 from zerolab.bench.selfplay import ContinuousSelfPlay
+from zerolab.rules import interface as rules
+from zerolab.search.interface import Evaluator, UniformEvaluator
 from zerolab.search.settings import SearchSettings
 
 _TRUNK = {"blocks": 4, "filters": 32}
@@ -20,21 +26,37 @@ _TURNS = 8
 
 
 def measure_heads(rounds: int) -> Iterator[Measurement]:
-    """Measure self-play and an epoch of learning with both kinds of heads.
-
-    Games outlive iterations, so that all batches are large, however long the games of a network
-    are. Evaluations are counted: how many simulations end in a decided position differs, too.
-    """
+    """Measure self-play and an epoch of learning with both kinds of heads."""
     for name in GAMES:
-        players = (
-            ContinuousSelfPlay(name, network, _PLIES, _SEARCH, lanes=_LANES, counting="evaluated")
-            for network in (_HEADS, _LIMIT)
-        )
+        players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)
         rate, best = in_turns(subject, limit, _TURNS * rounds)
         label = f"heads/fully_convolutional4x32/{name}"
-        yield Measurement(f"{label}/selfplay", "evaluations/s", rate, best, "heads of resnet")
+        yield Measurement(f"{label}/selfplay", "positions/s", rate, best, "heads of resnet")
         learners = (Learning(name, network, _BATCH, _BATCHES) for network in (_HEADS, _LIMIT))
         subject, limit = (learner.learn for learner in learners)
         rate, best = in_turns(subject, limit, _TURNS * rounds)
         yield Measurement(f"{label}/learn", "samples/s", rate, best, "heads of resnet")
+
+
+class _EqualSelfPlay(ContinuousSelfPlay):
+    """Games that are the same for all networks, so that all evaluate the same positions."""
+
+    def __init__(self, name: str, network: dict[str, Any]) -> None:
+        super().__init__(name, network, _PLIES, _SEARCH, lanes=_LANES)
+        self._evaluator = _Unheard(self._evaluator, rules.actions(self._game))
+
+
+class _Unheard:
+    """A network that is asked and not listened to: the search goes on with equal priors."""
+
+    def __init__(self, network: Evaluator, actions: int) -> None:
+        self._network = network
+        self._uniform = UniformEvaluator(actions)
+
+    def evaluate(
+        self, states: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """See `Evaluator.evaluate`."""
+        self._network.evaluate(states)
+        return self._uniform.evaluate(states)

@@ -18,7 +18,7 @@ from zerolab.play.selfplay import Episodes, play_episodes
 from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import UniformEvaluator
+from zerolab.search.interface import Evaluator, UniformEvaluator
 from zerolab.search.settings import SearchSettings
 from zerolab.store.unfinished import Unfinished
 
@@ -58,7 +58,7 @@ def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
-        episodes = SelfPlay(name, settings, _LANES, search, counting="positions")
+        episodes = SelfPlay(name, settings, _LANES, search, positions=True)
         lanes = ContinuousSelfPlay(name, settings, episodes.plies_per_game(), search)
         rate, tailed = in_turns(lanes.play, episodes.play, rounds)
         yield Measurement(
@@ -84,25 +84,24 @@ class SelfPlay:
         games: int,
         search: SearchSettings,
         *,
-        counting: str = "simulations",
+        positions: bool = False,
     ) -> None:
-        """Count simulations, "evaluated" positions of trees, or "positions" of games."""
+        """Count simulations, or `positions`."""
         self._game = parse_game(name)
-        self._evaluator = make_evaluator(name, network)
+        self._evaluator: Evaluator = make_evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
         self._search = search
-        self._counting = counting
+        self._positions = positions
         self._iteration = 0
         self._seconds: dict[str, float] = {}
 
     def play(self) -> float:
-        """Play an iteration's games; return the number of what is counted."""
+        """Play an iteration's games; return the number of simulations, or of positions."""
         torch.set_num_threads(1)
         self._iteration += 1
         episodes = self._play()
         self._seconds = episodes.seconds
-        counts = {**episodes.counts, "positions": episodes.moves}
-        return float(counts[self._counting])
+        return float(episodes.moves if self._positions else episodes.counts["simulations"])
 
     def _play(self) -> Episodes:
         return play_episodes(
@@ -131,9 +130,8 @@ class ContinuousSelfPlay(SelfPlay):
         search: SearchSettings,
         *,
         lanes: int = _LANES,
-        counting: str = "positions",
     ) -> None:
-        super().__init__(name, network, 1, search, counting=counting)
+        super().__init__(name, network, 1, search, positions=True)
         self._settings = SelfPlaySettings(
             schedule=Continuous(plies=plies), parallel_games=lanes, threads=available_cores()
         )

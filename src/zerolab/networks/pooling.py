@@ -49,9 +49,8 @@ class GlobalPool(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         """Return what is pooled, each of the three for all filters."""
         precise = planes.float()
-        cells = _cells(precise)
-        mean = cells.mean(dim=1)
-        variance = torch.addcmul(cells.square().mean(dim=1), mean, mean, value=-1)
+        mean = precise.mean(dim=(2, 3))
+        variance = torch.addcmul(precise.square().mean(dim=(2, 3)), mean, mean, value=-1)
         deviation = torch.sqrt(variance.clamp(min=0) + _LEAST_VARIANCE)
         most = adaptive_max_pool2d(precise, 1).flatten(1)
         return torch.cat((mean, deviation, most), dim=1).to(planes.dtype)
@@ -106,7 +105,7 @@ def _board(planes: Tensor) -> Tensor:
     """Return mean and maximum of the board, [N, 2 * F]."""
     precise = planes.float()
     most = adaptive_max_pool2d(precise, 1).flatten(1)
-    return torch.cat((_cells(precise).mean(dim=1), most), dim=1).to(planes.dtype)
+    return torch.cat((precise.mean(dim=(2, 3)), most), dim=1).to(planes.dtype)
 
 
 def _filters_last(planes: Tensor) -> Tensor:
