@@ -16,7 +16,7 @@ import numpy as np
 
 from zerolab.core.errors import UserError
 from zerolab.store.examples import Examples
-from zerolab.store.games import GameRecord
+from zerolab.store.games import GameRecord, GameStore
 from zerolab.store.run_folder import RunFolder, is_run
 
 CONFIG = {"game": "othello:4x4", "preset": "toy", "iterations": 2, "network": {"name": "conv"}}
@@ -150,8 +150,8 @@ def in_child(work: Callable[[], object]) -> str:
 _FILE_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}
 
 
-def killed_at(moment: int, work: Callable[[], object]) -> bool:
-    """Work in a forked process that is killed before its file operation number `moment`.
+def killed_at(moment: int, folder: Path) -> bool:
+    """Train in a forked process that is killed before its file operation number `moment`.
 
     Tells whether it came that far.
     """
@@ -169,10 +169,31 @@ def killed_at(moment: int, work: Callable[[], object]) -> bool:
         status = 1
         try:
             sys.addaudithook(count)
-            work()
+            train(folder)
             status = 0
         finally:
             os._exit(status)
     status = os.waitpid(child, 0)[1]
     assert status in (0, signal.SIGKILL)
     return status == signal.SIGKILL
+
+
+def killed_while_recording(path: Path, seconds: float) -> None:
+    """Record stages in a forked process that is killed some time after the first of them."""
+    store = GameStore(path)
+    stages = len(store.stages())
+    child = os.fork()
+    if child == 0:
+        try:
+            while True:
+                latest = len(store.stages())
+                store.record(latest, "selfplay", games(latest, 40))
+        finally:
+            os._exit(1)
+    try:
+        while len(store.stages()) == stages:
+            time.sleep(0.001)
+        time.sleep(seconds)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
