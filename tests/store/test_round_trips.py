@@ -28,7 +28,8 @@ _NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata
 _SHAPES = hnp.array_shapes(min_dims=0, min_side=0, max_side=4)
 _WORDS = st.text(string.printable, max_size=6)
 _NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.booleans()
-_LINES = st.lists(st.dictionaries(st.text(max_size=6), _NUMBERS | _WORDS, max_size=4), max_size=4)
+_FIELDS = st.text(max_size=6).filter(lambda name: name != "schema")
+_LINES = st.lists(st.dictionaries(_FIELDS, _NUMBERS | _WORDS, max_size=4), max_size=4)
 
 
 @given(arrays=st.dictionaries(_NAMES, hnp.arrays(_DTYPES, _SHAPES), max_size=4))
