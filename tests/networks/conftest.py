@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -41,7 +44,12 @@ def states(game: Game) -> NDArray[np.uint64]:
 @pytest.fixture(params=SMALL)
 def trained(request: pytest.FixtureRequest, game: Game) -> Network:
     """A network after some steps on noise, so that no layer is as it began."""
-    network = build_network(SMALL[request.param], game, seed=1)
+    return copy.deepcopy(_trained(request.param, game))
+
+
+@cache
+def _trained(architecture: str, game: Game) -> Network:
+    network = build_network(SMALL[architecture], game, seed=1)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
     torch.manual_seed(2)
     for _ in range(60):
