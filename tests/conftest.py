@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -16,6 +18,18 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 settings.register_profile("zerolab", deadline=None)  # a first call may compile
 settings.load_profile("zerolab")
+
+
+# What zerolab writes it flushes to the disk, so that it survives a crash; memory needs no flushing.
+_memory = Path("/dev/shm")
+if _memory.is_dir() and shutil.disk_usage(_memory).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector thousands of tests, which live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:
