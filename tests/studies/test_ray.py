@@ -73,8 +73,9 @@ def outcome(done):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head without CPUs, where the study is, and two nodes."""
-    options = {"num_cpus": 0, "_system_config": {"worker_niceness": 0}}
+    """A head without CPUs, where the study is, and two nodes, whose loss is noticed soon."""
+    config = {"worker_niceness": 0, "health_check_period_ms": 500}
+    options = {"num_cpus": 0, "_system_config": config}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=options)
     for _ in range(2):
         cluster.add_node(num_cpus=1)
