@@ -154,11 +154,11 @@ def test_players_of_one_network_share_it():
 
 
 def test_options_change_the_search():
-    agent = parse_agent("runs/demo?simulations=9&selection.c=2.5&fpu=fixed&cache=0")
+    agent = parse_agent("runs/demo?simulations=9&selection.c=2.5&fpu=parent&cache=0")
     player = agent.new_player()
     settings = player.search.settings
     assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
-    assert settings.fpu.name == "fixed"
+    assert settings.fpu.name == "parent"
     player.start(1)
     state = host.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))

@@ -14,6 +14,9 @@ from zerolab.training.stages import selfplay
 from zerolab.training.warm_start.schedules import Adaptive, Constant, Linear, Never
 from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, warm_start_search
 
+GAME = "othello:4x4"
+"""That of the smoke scale of the study of warm starts, so that machine code is shared with it."""
+
 PAPER = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
 
 TINY = ["selfplay.episodes=3", "search.simulations=16", "gate.games=2", "final_evaluation.games=0",
@@ -110,7 +113,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     examples = {}
     for variant in PAPER:
         folder = tmp_path / variant
-        metrics = train(folder, "gobang:3x3:3", f"warm_start.variant={variant}")
+        metrics = train(folder, GAME, f"warm_start.variant={variant}")
         assert weights(metrics) == ([None, None] if variant == "baseline" else [1.0, 0.5])
         assert metrics[-1]["stage"] == "gate"
         examples[variant] = (folder / "examples" / "0001.npz").read_bytes()
@@ -121,7 +124,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     assert set(PAPER) == set(VARIANTS) - {"custom"}
 
 
-@pytest.mark.parametrize("game", ["connect_four:4x4", "othello:4x4"])
+@pytest.mark.parametrize("game", ["connect_four:4x4", "gobang:3x3:3"])
 def test_the_other_games_train_with_it_too(game, tmp_path):
     assert weights(train(tmp_path, game, "warm_start.variant=wrora")) == [1.0, 0.5]
 
@@ -141,7 +144,7 @@ def searches(monkeypatch):
 
 def test_after_the_warm_start_search_is_plain(tmp_path, searches):
     metrics = train(
-        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=wro",
+        tmp_path / "run", GAME, "iterations=3", "warm_start.variant=wro",
         "warm_start.schedule.iterations=1",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 0.0, 0.0]
@@ -151,7 +154,7 @@ def test_after_the_warm_start_search_is_plain(tmp_path, searches):
 
 def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
     metrics = train(
-        tmp_path / "run", "gobang:3x3:3", "iterations=3", "warm_start.variant=rollout",
+        tmp_path / "run", GAME, "iterations=3", "warm_start.variant=rollout",
         "warm_start.schedule=never",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 1.0, 1.0]
@@ -161,7 +164,7 @@ def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
 @pytest.mark.parametrize("variant", PAPER[1:])
 def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
     metrics = train(
-        tmp_path / "run", "gobang:3x3:3", f"warm_start.variant={variant}",
+        tmp_path / "run", GAME, f"warm_start.variant={variant}",
         "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
