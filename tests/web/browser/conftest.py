@@ -48,13 +48,11 @@ def page(browser: playwright.Browser, server: Server) -> Iterator[playwright.Pag
     yield from _page(browser, server)
 
 
-@pytest.fixture(params=["light", "dark"])
-def phone(
-    browser: playwright.Browser, server: Server, request: pytest.FixtureRequest
-) -> Iterator[playwright.Page]:
-    """The same on a phone of 360 pixels, light and dark."""
+@pytest.fixture
+def phone(browser: playwright.Browser, server: Server) -> Iterator[playwright.Page]:
+    """The same on a phone of 360 pixels."""
     small = {"width": 360, "height": 740}
-    yield from _page(browser, server, viewport=small, color_scheme=request.param, has_touch=True)
+    yield from _page(browser, server, viewport=small, has_touch=True)
 
 
 def _page(

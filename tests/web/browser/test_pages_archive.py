@@ -11,7 +11,7 @@ from tiny_laboratory import RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from axe_playwright_python.sync_playwright import Axe
+from audits import serious_findings
 from playwright.sync_api import Page, expect
 
 from zerolab.cli.main import main
@@ -147,9 +147,7 @@ def test_pages_fit_a_phone_and_have_no_serious_finding(phone: Page, path: str) -
     phone.goto(f"/{path}")
     phone.wait_for_load_state("networkidle")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
-    found = Axe().run(phone).response["violations"]
-    serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
-    assert serious == [], found
+    assert serious_findings(phone) == []
 
 
 def test_pages_say_what_to_do_where_there_is_nothing(page: Page) -> None:

@@ -14,7 +14,7 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from axe_playwright_python.sync_playwright import Axe
+from audits import serious_findings
 from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 MOVE = "#board .target[data-move]"
@@ -218,6 +218,4 @@ def test_a_phone_shows_all_of_it(phone: Page, path: str) -> None:
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
     phone.locator(MOVE).first.tap()
     phone.wait_for_selector("#board .piece")
-    found = Axe().run(phone).response["violations"]
-    serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
-    assert serious == [], found
+    assert serious_findings(phone) == []
