@@ -6,7 +6,9 @@ loads nothing else of training, so that help can list them at once.
 
 from __future__ import annotations
 
+import copy
 import tomllib
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -48,5 +50,10 @@ def read_preset(preset: str) -> dict[str, Any]:
             f"unknown preset {quoted(preset)}: expected one of {known}, or a file such as"
             f" my.toml{nearest(preset, names)}"
         )
-    text = (_FOLDER / f"{preset}{_ENDING}").read_text("utf-8")
-    return {**tomllib.loads(text), "preset": preset}
+    return {**copy.deepcopy(_packaged(preset)), "preset": preset}
+
+
+@cache
+def _packaged(name: str) -> dict[str, Any]:
+    """Return a preset of the package; a study resolves the settings of hundreds of runs."""
+    return tomllib.loads((_FOLDER / f"{name}{_ENDING}").read_text("utf-8"))
