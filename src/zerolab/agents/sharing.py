@@ -32,7 +32,7 @@ from zerolab.store.agent_files import (
     encode_agent,
     require_finite,
 )
-from zerolab.store.agent_names import started_from
+from zerolab.store.agent_names import source_folder
 from zerolab.store.arrays import Arrays, file_digest
 from zerolab.store.checks import digest
 from zerolab.store.environments import read_environments
@@ -173,7 +173,7 @@ def _source(start: Any) -> Source | None:
     """Return the network that a run began with, by what its settings say."""
     if not isinstance(start, Mapping):
         return None
-    folder = started_from(str(start["source"]), start["iteration"])
+    folder = source_folder(str(start["source"]), start["iteration"])
     facts = {name: start[name] for name in ("iteration", "game", "digest", "transfer")}
     return Source(run=_last_name(Path(folder)), **facts)
 

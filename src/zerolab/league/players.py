@@ -151,9 +151,10 @@ def _draw_pairs(keys, newest, active, drawn):
 
 
 def ranking(players: Players) -> NDArray[np.int64]:
-    """Return the active players int64[active], by rating; those with few games last, or none.
+    """Return the active players int64[active], by rating.
 
-    Of equal ratings, which mutants inherit, that of more games comes first.
+    Those with few games come after all others, and those with none at the end. Of equal ratings,
+    which mutants inherit, that of more games comes first.
     """
     active = players.active[-1]
     games = players.games[active]

@@ -37,6 +37,6 @@ def outside_run(name: str, run: Path) -> str:
     return canonical_folder(run) + name if name.startswith(_MARK) else name
 
 
-def started_from(source: str, iteration: int) -> str:
-    """Return the folder of a run that a setting names as RUN or RUN@N, of which N was found out."""
+def source_folder(source: str, iteration: int) -> str:
+    """Return the folder of a source that is given as RUN, or as RUN@N with N = `iteration`."""
     return source.removesuffix(f"{_MARK}{iteration}")

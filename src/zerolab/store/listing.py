@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.store.agent_names import started_from
+from zerolab.store.agent_names import source_folder
 from zerolab.store.checks import reading
 from zerolab.store.run_folder import RunFolder, is_run
 
@@ -62,4 +62,4 @@ def _source(start: Any) -> str:
     if not isinstance(start, Mapping):
         return ""
     source, iteration = str(start.get("source", "")), start.get("iteration")
-    return source if iteration is None else f"{started_from(source, iteration)}@{iteration}"
+    return source if iteration is None else f"{source_folder(source, iteration)}@{iteration}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.agent_names import started_from
+from zerolab.store.agent_names import source_folder
 from zerolab.store.arrays import Arrays
 from zerolab.store.checks import read_bytes
 from zerolab.store.networks import StoredNetwork, read_network, read_optimizer
@@ -43,7 +43,7 @@ class Start(NamedTuple):
         """Return a line for people."""
         start, taken = self.settings, self.taken
         assert start.iteration is not None  # found out by `find_start`
-        name = f"{started_from(start.source, start.iteration)}@{start.iteration}"
+        name = f"{source_folder(start.source, start.iteration)}@{start.iteration}"
         optimizer = ", with the state of its optimiser" if self.optimizer else ""
         new = f"; new: {', '.join(taken.new)}" if taken.new else ""
         if self.is_trunk_frozen and any(part.startswith("plane ") for part in taken.new):
