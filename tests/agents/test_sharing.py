@@ -5,6 +5,7 @@ They are one file, since all of them look at the same runs, which are trained on
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import pickle
@@ -165,6 +166,7 @@ def test_another_agent_under_the_same_name_is_not_taken_for_the_former_one(work)
     assert former.identity != later.identity
     with pytest.raises(UserError, match="it is another agent by now"):
         parse_agent(former.name)
+    gc.collect()  # what an earlier test has loaded would be used again
     with pytest.raises(UserError, match="it is another agent by now"):
         former.evaluator()
 
