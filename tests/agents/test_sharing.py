@@ -44,16 +44,8 @@ def work(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["train", "gobang:3x3:3", "--run", "runs/demo", *SMALL]) == 0
-        further = [
-            "--from",
-            "runs/demo@0",
-            "--transfer",
-            "all",
-            "--set",
-            "seed=5",
-            "--set",
-            "gate.threshold=0",
-        ]
+        further = ["--from", "runs/demo@0", "--transfer", "all", "--set=seed=5"]
+        further += ["--set=gate.threshold=0"]
         assert main(["train", "gobang:3x3:3", "--run", "runs/next", *further, *SMALL]) == 0
         Path("agent.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/demo")), 1))
         yield folder
