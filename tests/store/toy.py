@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -182,18 +183,20 @@ def killed_while_recording(path: Path, seconds: float) -> None:
     """Record stages in a forked process that is killed some time after the first of them."""
     store = GameStore(path)
     stages = len(store.stages())
-    child = os.fork()
-    if child == 0:
-        try:
-            while True:
-                latest = len(store.stages())
-                store.record(latest, "selfplay", games(latest, 40))
-        finally:
-            os._exit(1)
+    recorder = multiprocessing.get_context("fork").Process(target=_record_on_and_on, args=(path,))
+    recorder.start()
     try:
         while len(store.stages()) == stages:
+            assert recorder.is_alive()
             time.sleep(0.001)
         time.sleep(seconds)
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        recorder.kill()
+        recorder.join()
+
+
+def _record_on_and_on(path: Path) -> None:
+    store = GameStore(path)
+    while True:
+        latest = len(store.stages())
+        store.record(latest, "selfplay", games(latest, 40))
