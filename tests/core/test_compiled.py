@@ -1,22 +1,14 @@
-"""The compiled pattern: dispatch by type, compiled and plain, and a cache that notices edits."""
+"""The compiled pattern: dispatch by type, compiled and plain."""
 
 from __future__ import annotations
 
 import gc
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
-import zerolab
-from zerolab.core import compiled
 from zerolab.core.compiled import CompiledInterface, inlined, kernel
 from zerolab.core.memory import copy_row
 
@@ -97,6 +89,18 @@ def test_dispatching_functions_keep_their_names_and_docstrings() -> None:
     assert area.__doc__ == "Return the area of a shape."
 
 
+def test_equal_fields_do_not_make_values_of_different_types_equal() -> None:
+    class Cube(NamedTuple):
+        side: float
+
+    SHAPES.implement(Cube, SquareArea)
+    square, cube, same = Square(3.0), Cube(3.0), Square(3.0)
+    assert (square == cube, square != cube) == (False, True)
+    assert (square == same, square != same) == (True, False)
+    assert {Square(3.0): "square", Cube(3.0): "cube"}[Cube(3.0)] == "cube"
+    assert (Square(3.0), 1) != (Cube(3.0), 1), "also within what contains them"
+
+
 @inlined
 def _tripled(word: Any) -> Any:
     return np.uint64(3) * word
@@ -136,147 +140,3 @@ def test_a_row_is_copied_into_another_array() -> None:
     out = np.zeros((3, 2), np.uint64)
     copy_row(numbers[1], out[:, 1])
     assert out.tolist() == [[0, 3], [0, 4], [0, 5]]
-
-
-def _run(program: str, folder: Path) -> str:
-    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "NUMBA_CACHE_DIR": str(folder / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def test_a_type_that_is_gone_spoils_no_machine_code_but_its_own(tmp_path: Path) -> None:
-    (tmp_path / "doubling.py").write_text(
-        "from zerolab.core.compiled import kernel\n"
-        "@kernel\n"
-        "def double(value):\n"
-        "    return 2 * value[0]\n"
-    )
-    (tmp_path / "leaving.py").write_text(
-        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: int\n    other: int\n"
-    )
-    both = "from doubling import double; from leaving import Pair; double((1,)); double(Pair(1, 2))"
-    _run(both, tmp_path)
-    (tmp_path / "leaving.py").unlink()
-    again = "print(double((3,)), *double.stats.cache_hits.values())"
-    assert _run(f"from doubling import double; {again}", tmp_path) == "6 1"
-
-
-def _cache_folder(package: Path, cache: str, **more: str) -> str:
-    """Return where a process that imports this copy of the package keeps its kernels."""
-    program = "import zerolab.core.compiled, numba; print(numba.config.CACHE_DIR)"
-    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-    paths = [str(package), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={
-            **environment,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "XDG_CACHE_HOME": cache,
-            **more,
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A folder with a copy of the package's kernels."""
-    source = Path(zerolab.__file__).parent
-    for part in ("__init__.py", "core", "rules"):
-        target = tmp_path / "copy" / "zerolab" / part
-        if (source / part).is_dir():
-            shutil.copytree(source / part, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            target.parent.mkdir(parents=True)
-            shutil.copy(source / part, target)
-    return tmp_path / "copy"
-
-
-@pytest.mark.parametrize("edited", ["rules/boards.py", "rules/notes.py", "agents/kinds/mine.py"])
-def test_an_edit_of_kernel_code_starts_a_new_cache(
-    package: Path, tmp_path: Path, edited: str
-) -> None:
-    """Whatever a kernel may call: all of some packages, elsewhere modules that define kernels."""
-    cache = str(tmp_path / "cache")
-    before = _cache_folder(package, cache)
-    assert before.startswith(cache)
-    source = package / "zerolab" / edited
-    source.parent.mkdir(parents=True, exist_ok=True)
-    with open(source, "a") as file:
-        file.write("from zerolab.core.compiled import kernel  # edited\n")
-    assert _cache_folder(package, cache) != before
-
-
-def test_an_edit_of_other_code_keeps_the_cache(package: Path, tmp_path: Path) -> None:
-    cache = str(tmp_path / "cache")
-    before = _cache_folder(package, cache)
-    (package / "zerolab" / "cli").mkdir()
-    (package / "zerolab" / "cli" / "words.py").write_text("GREETING = 'hello'\n")
-    assert _cache_folder(package, cache) == before
-
-
-def test_every_module_that_defines_a_kernel_is_hashed() -> None:
-    hashed = {name for name, _ in compiled._kernel_sources()}
-    package = Path(zerolab.__file__).parent
-    defining = {
-        file.relative_to(package).as_posix()
-        for file in package.rglob("*.py")
-        if re.search(
-            r"^@(kernel|inlined|overload|intrinsic)\b|(kernel|inlined)\(", file.read_text(), re.M
-        )
-    }
-    assert len(defining) > 20
-    assert defining <= hashed
-    assert {"games/gobang.py", "search/selections/puct.py"} <= hashed, "interfaces' types"
-    assert not any(name.startswith(("cli/", "training/")) for name in hashed)
-
-
-def test_an_edit_of_another_packages_game_starts_one_too(package: Path, tmp_path: Path) -> None:
-    cache = str(tmp_path / "cache")
-    before = _cache_folder(package, cache)
-    announcement = package / "third_party-1.dist-info" / "entry_points.txt"
-    announcement.parent.mkdir()
-    announcement.write_text("[zerolab.games]\nthird = third_party\n")
-    (package / "third_party.py").write_text("side = 3\n")
-    registered = _cache_folder(package, cache)
-    (package / "third_party.py").write_text("side = 4\n")
-    edited = _cache_folder(package, cache)
-    assert len({before, registered, edited}) == 3
-
-
-def test_a_cache_that_cannot_be_written_is_replaced(package: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    folder = _cache_folder(package, str(tmp_path / "file"), TMPDIR=str(tmp_path))
-    assert Path(folder).parent == tmp_path
-    assert not Path(folder).exists(), "the replacement goes when the process ends"
-
-
-def test_the_users_own_cache_folder_is_respected(package: Path, tmp_path: Path) -> None:
-    own = str(tmp_path / "own")
-    assert _cache_folder(package, str(tmp_path), NUMBA_CACHE_DIR=own) == own
-
-
-def test_old_kernel_caches_are_dropped(package: Path, tmp_path: Path) -> None:
-    root = tmp_path / "cache" / "zerolab"
-    old, recent, foreign = root / "kernels-old", root / "kernels-recent", root / "other"
-    for folder in (old, recent, foreign):
-        folder.mkdir(parents=True)
-    os.utime(old, (0, 0))
-    os.utime(foreign, (0, 0))
-    current = _cache_folder(package, str(tmp_path / "cache"))
-    assert {each.name for each in root.iterdir()} == {
-        Path(current).name, "kernels-recent", "other",
-    }  # fmt: skip

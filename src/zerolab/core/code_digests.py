@@ -1,0 +1,202 @@
+"""Digests of code: equal only where numba would make the same machine code of it.
+
+A compiled kernel contains the functions that it calls and the values of the globals that they
+name, whatever module these come from. So a digest covers the bytecode of functions, their
+closures and defaults, and those globals, all as they are in memory: an edit of a file that this
+process has not imported again is not in its machine code either. The sources of the modules are
+covered, too, for what no name leads to, such as a function's ``numba.extending.overload``.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import inspect
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.core import types as numba_types
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic as Intrinsic
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
+_INSTALLED = tuple(
+    os.path.join(sysconfig.get_path(name), "")  # noqa: PTH118 (a prefix, separator included)
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_SHARED = ("numpy", "numba", "llvmlite", "math", "builtins")
+"""Packages whose versions the cache knows, and what is part of Python."""
+
+
+class CodeDigest:
+    """Takes in functions, classes and values; `hexdigest` stands for all of them."""
+
+    def __init__(
+        self,
+        implementations: Callable[[type], Iterable[type]],
+        is_covered: Callable[[str], bool],
+    ) -> None:
+        """Follow a type to its `implementations`, and no name into modules that are covered."""
+        self._implementations = implementations
+        self._is_covered = is_covered
+        self._hash = hashlib.sha256()
+        self._seen: dict[int, object] = {}  # by id; held, so that no id is used twice
+        self._owners: set[str] = set()
+
+    def add_type(self, kind: type) -> None:
+        """Take in what a NamedTuple brings into kernels: its fields and its implementations."""
+        if not self._is_covered(kind.__module__):
+            self._owners.add(_package(kind.__module__))
+        for implementation in self._implementations(kind):
+            if not self._is_covered(implementation.__module__):
+                self._owners.add(_package(implementation.__module__))
+        self._add(kind)
+
+    def add_function(self, function: Callable[..., Any]) -> None:
+        """Take in a function, and what its code refers to unless its module is covered."""
+        assert isinstance(function, types.FunctionType)
+        self._note(function.__module__, function.__qualname__, function.__code__.co_firstlineno)
+        if self._is_covered(function.__module__):
+            self._add_closure(function)
+        else:
+            self._owners.add(_package(function.__module__))
+            self._add(function)
+
+    def hexdigest(self) -> str:
+        """Return the digest of everything that was taken in, in this order."""
+        return self._hash.hexdigest()
+
+    def _note(self, *words: object) -> None:
+        self._hash.update(repr(words).encode())
+
+    def _add(self, value: object) -> None:
+        if isinstance(value, _PLAIN):
+            self._note(type(value).__name__, repr(value))
+            return
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        self._add_object(value)
+
+    def _add_object(self, value: object) -> None:
+        function = _function_of(value)
+        if function is not None:
+            self._add_code_of(function)
+        elif isinstance(value, type):
+            self._add_class(value)
+        elif isinstance(value, types.ModuleType):
+            self._add_module(value)
+        elif isinstance(value, np.ndarray):
+            self._note("array", value.dtype.str, value.shape, value.tobytes())
+        elif isinstance(value, tuple | list):
+            self._note(type(value).__qualname__, len(value))
+            for each in value:
+                self._add(each)
+        elif isinstance(value, frozenset):
+            self._note("set", sorted(map(repr, value)))
+        elif isinstance(value, enum.Enum | numba_types.Type):
+            self._note(type(value).__qualname__, repr(value))
+        else:  # nothing that numba makes a constant of
+            self._note("object", type(value).__module__, type(value).__qualname__)
+
+    def _add_code_of(self, function: types.FunctionType) -> None:
+        if self._is_followed(function.__module__, function.__qualname__):
+            self._add_code(function.__code__, function.__globals__)
+            self._add_closure(function)
+            self._add(function.__defaults__)
+            self._add(tuple(sorted((function.__kwdefaults__ or {}).items())))
+
+    def _add_closure(self, function: types.FunctionType) -> None:
+        for cell in function.__closure__ or ():
+            try:
+                self._add(cell.cell_contents)
+            except ValueError:  # empty yet
+                self._note("empty")
+
+    def _add_code(self, code: types.CodeType, names: Mapping[str, object]) -> None:
+        self._note(code.co_code, code.co_names, code.co_varnames)
+        for name in code.co_names:
+            if isinstance(names.get(name), types.ModuleType):
+                self._add_attributes(names[name], code.co_names)
+            elif name in names:
+                self._add(names[name])
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._add_code(constant, names)
+            else:
+                self._add(constant)
+
+    def _add_attributes(self, module: object, names: Iterable[str]) -> None:
+        """Take in what code may use of a module: attributes with names that occur in it."""
+        assert isinstance(module, types.ModuleType)
+        self._add(module)
+        if self._is_followed(module.__name__, ""):
+            for name in names:
+                value = vars(module).get(name)
+                if isinstance(value, types.ModuleType) and value is not module:
+                    self._add_attributes(value, [each for each in names if each != name])
+                elif value is not None:
+                    self._add(value)
+
+    def _add_class(self, kind: type) -> None:
+        if self._is_followed(kind.__module__, kind.__qualname__):
+            if issubclass(kind, tuple):  # of a NamedTuple, kernels know the fields
+                self._note(getattr(kind, "_fields", ()))
+                self._add(tuple(sorted(getattr(kind, "_field_defaults", {}).items())))
+            else:
+                for base in inspect.getmro(kind)[1:]:
+                    self._add(base)
+                for name, value in vars(kind).items():
+                    if not name.startswith("__"):
+                        self._note(name)
+                        self._add(value)
+        for implementation in self._implementations(kind):
+            self._add(implementation)
+
+    def _add_module(self, module: types.ModuleType) -> None:
+        if self._is_followed(module.__name__, "") and (path := _source(module.__name__)):
+            self._note("source", path.read_bytes())
+
+    def _is_followed(self, module: str, name: str) -> bool:
+        """Note where something comes from; return whether its code is to be taken in, too.
+
+        Of other installed packages, size and time of the file stand for the code.
+        """
+        self._note(module, name)
+        if self._is_covered(module) or _package(module) in _SHARED:
+            return False
+        path = _source(module)
+        if path and str(path).startswith(_INSTALLED) and _package(module) not in self._owners:
+            facts = path.stat()
+            self._note(facts.st_size, facts.st_mtime_ns)
+            return False
+        if module in sys.modules:
+            self._add(sys.modules[module])
+        return True
+
+
+def _function_of(value: object) -> types.FunctionType | None:
+    """Return the function behind a static method, a compiled function or an intrinsic of numba."""
+    if isinstance(value, Dispatcher):
+        value = value.py_func
+    elif isinstance(value, Intrinsic):
+        value = value._defn
+    elif isinstance(value, staticmethod | classmethod | types.MethodType):
+        value = value.__func__
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _source(module: str) -> Path | None:
+    """Return the file of a module that is loaded; None if it has none, as in a notebook."""
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return Path(path) if path and os.path.isfile(path) else None  # noqa: PTH113

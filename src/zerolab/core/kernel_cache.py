@@ -1,0 +1,255 @@
+"""Machine code of kernels, kept on disk from one process to the next.
+
+numba's own cache notices edits in a kernel's own file alone, and one index per kernel is spoilt by
+a type that another process does not know. Here every combination of kernel and types is a file of
+its own, named by a digest of all that its machine code depends on
+(docs/decisions/0001-compiled-pattern.md). Whatever cannot be read is compiled again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import os
+import pickle
+import re
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import NumbaPickler
+from numba.core.sigutils import normalize_signature
+
+from zerolab.core.code_digests import CodeDigest
+from zerolab.core.errors import UserError
+from zerolab.core.files import read_limited, write_bytes
+
+_KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
+"""Packages of zerolab whose code, constants included, can become part of any kernel."""
+
+_KERNEL_IMPORT = b"core.compiled"
+"""What a module elsewhere contains if it defines kernels."""
+
+_SUFFIX = ".kernel"
+_DIGEST_BYTES = 32
+_MOST_BYTES_OF_ENTRY = 1 << 28
+MOST_BYTES = 1 << 30
+"""What all entries together may take; the least recently used go first."""
+UNUSED_SECONDS = 30 * 24 * 3600.0
+"""After which an entry goes in any case."""
+
+
+class KernelCache(_Cache):  # type: ignore[misc]
+    """The entries of one kernel, as numba asks for them."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        implementations: Callable[[type], Iterable[type]],
+    ) -> None:
+        """Keep the machine code of `function`, which may call the `implementations` of a type."""
+        self._function = function
+        self._implementations = implementations
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder of all kernels; None if there is no place for one."""
+        folder = cache_folder()
+        return None if folder is None else str(folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the machine code for these types of arguments; None if there is none to be had."""
+        target_context.refresh()
+        arguments, _ = normalize_signature(sig)
+        path = self._path(arguments, target_context.codegen())
+        if path is None:
+            return None
+        try:
+            content = read_limited(path, _MOST_BYTES_OF_ENTRY)
+            digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+            if hashlib.sha256(payload).digest() != digest:
+                return None
+            parts = _Unpickler(io.BytesIO(payload), _classes(arguments)).load()
+            loaded = CompileResult._rebuild(target_context, *parts)
+            with suppress(OSError):
+                os.utime(path)
+        except Exception:  # whatever is wrong with it, or with where it lies
+            return None
+        return loaded if tuple(loaded.signature.args) == tuple(arguments) else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep new machine code, where there is room and permission to do so."""
+        arguments, _ = normalize_signature(sig)
+        path = self._path(arguments, data.codegen)
+        if path is None or not self._is_lasting(data):
+            return
+        file = io.BytesIO()
+        _Pickler(file, _classes(arguments)).dump(data._reduce())
+        payload = file.getvalue()
+        with suppress(OSError, UserError):  # no room, no permission: it can do without
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, hashlib.sha256(payload).digest() + payload)
+            _tidy_once(path.parents[1])
+
+    def flush(self) -> None:
+        """Remove the machine code of this kernel."""
+        folder = cache_folder()
+        for path in folder.glob(f"{self._name()}-*{_SUFFIX}") if folder else ():
+            path.unlink(missing_ok=True)
+
+    def enable(self) -> None:
+        """Do nothing: it is always in use."""
+
+    def disable(self) -> None:
+        """Do nothing: see `enable`."""
+
+    def _name(self) -> str:
+        module = self._function.__module__.rpartition(".")[2]
+        return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
+
+    def _path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
+        folder = cache_folder()
+        if folder is None:
+            return None
+        digest = CodeDigest(self._implementations, _is_hashed)
+        digest.add_function(self._function)
+        for kind in _classes(arguments):
+            digest.add_type(kind)
+        facts = digest.hexdigest(), str(arguments), codegen.magic_tuple()
+        key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+        return folder / f"{self._name()}-{key}{_SUFFIX}"
+
+    def _is_lasting(self, data: Any) -> bool:
+        """Return whether another process can use this machine code.
+
+        It has addresses of this process where it reads large global arrays. A class that no module
+        has would be made anew there, and what the kernel returns be no instance of the known one.
+        """
+        returned = _classes([data.signature.return_type])
+        is_found = all(
+            each.__module__ != "__main__" and "<locals>" not in each.__qualname__
+            for each in returned
+        )
+        return is_found and not data.library.has_dynamic_globals
+
+
+class _Pickler(NumbaPickler):  # type: ignore[misc]
+    """Writes the classes of arguments as their places among them.
+
+    A class that a script or notebook defines would otherwise be copied, and machine code for the
+    copy is not for the class.
+    """
+
+    def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
+        super().__init__(file, protocol=4)
+        self._classes = classes
+
+    def persistent_id(self, value: Any) -> int | None:
+        if isinstance(value, type) and value in self._classes:
+            return self._classes.index(value)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what `_Pickler` has written, with the classes of the arguments that are there now."""
+
+    def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
+        super().__init__(file)
+        self._classes = classes
+
+    def persistent_load(self, place: Any) -> Any:
+        return self._classes[place]
+
+
+def _classes(kinds: Iterable[Any]) -> list[type]:
+    """Return the classes of all NamedTuples in some types, each once, in order."""
+    return list(dict.fromkeys(each for kind in kinds for each in _classes_in(kind)))
+
+
+def _classes_in(kind: Any) -> Iterator[type]:
+    if hasattr(kind, "instance_class"):
+        yield kind.instance_class
+    parts = [*getattr(kind, "types", ()), *getattr(kind, "field_dict", {}).values()]
+    for part in [*parts, getattr(kind, "dtype", None)]:
+        if part is not None and part is not kind:
+            yield from _classes_in(part)
+
+
+def kernel_sources() -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file of zerolab whose code can become part of a kernel."""
+    package = Path(__file__).parents[1]
+    for file in sorted(package.rglob("*.py")):
+        name, content = file.relative_to(package), file.read_bytes()
+        if name.parts[0] in _KERNEL_PACKAGES or _KERNEL_IMPORT in content:
+            yield name.as_posix(), content
+
+
+@functools.cache
+def _hashed_modules() -> tuple[frozenset[str], str]:
+    """Return the modules that `kernel_sources` yields, and a digest of them and what runs them."""
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
+    modules = set()
+    for name, content in kernel_sources():
+        digest.update(f"{name} {len(content)} ".encode() + content)
+        module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        modules.add(f"{__name__.partition('.')[0]}.{module}")
+    return frozenset(modules), digest.hexdigest()[:16]
+
+
+def _is_hashed(module: str) -> bool:
+    return module in _hashed_modules()[0]
+
+
+@functools.cache
+def _root() -> Path | None:
+    """Return the folder of all caches; None where nothing names one and there is no home."""
+    if own := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(own)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "zerolab")
+    except RuntimeError:
+        return None
+
+
+def cache_folder() -> Path | None:
+    """Return the folder for kernels of this state of zerolab's sources; it may not exist yet.
+
+    None where neither an environment variable names a place nor there is a home directory.
+    """
+    root = _root()
+    return None if root is None else root / f"kernels-{_hashed_modules()[1]}"
+
+
+@functools.cache
+def _tidy_once(root: Path) -> None:
+    """Remove entries that nobody has used for long, and the oldest ones while there are too many.
+
+    Loading an entry renews its time.
+    """
+    found = []
+    for path in root.glob("kernels-*/**/*"):
+        with suppress(OSError):
+            facts = path.lstat()
+            if not stat.S_ISDIR(facts.st_mode):
+                found.append((facts.st_mtime, facts.st_size, path))
+    total, oldest = 0, time.time() - UNUSED_SECONDS
+    for used, size, path in sorted(found, reverse=True):
+        total += size
+        if used < oldest or total > MOST_BYTES:
+            with suppress(OSError):
+                path.unlink()
+    for folder in sorted(root.glob("kernels-*/**/"), reverse=True):
+        with suppress(OSError):  # those in use are not empty
+            folder.rmdir()
+
+
+_hashed_modules()  # now: a later edit is not in the code that this process imports

@@ -1,0 +1,231 @@
+"""The cache of machine code: it is never stale, and nothing that is wrong with it is an error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zerolab
+from zerolab.core import kernel_cache
+from zerolab.core.compiled import kernel
+
+DOUBLING = """
+from zerolab.core.compiled import CompiledInterface, kernel
+PAIRS = CompiledInterface("pair")
+@PAIRS.function
+def total(pair): ...
+@kernel
+def double(pair):
+    return 2 * total(pair)
+"""
+SCRIPT = """
+from typing import NamedTuple
+from doubling import PAIRS, double
+from constants import BONUS
+class Pair(NamedTuple):
+    one: int
+    other: int
+class Total:
+    @staticmethod
+    def total(pair):
+        return pair.one + pair.other + BONUS
+PAIRS.implement(Pair, Total)
+print(double(Pair(1, 2)), len(double.stats.cache_hits))
+"""
+
+
+def _run(program: str, folder: Path, **more: str) -> str:
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, program] if program.endswith(".py") else [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONDONTWRITEBYTECODE": "1",  # two edits within a second look alike to it
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+            **more,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    return done.stdout.strip()
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted((folder / "cache").rglob("*.kernel"))
+
+
+def test_a_script_that_registers_a_type_is_compiled_once_and_again_after_an_edit(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "doubling.py").write_text(DOUBLING)
+    (tmp_path / "constants.py").write_text("BONUS = 0\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    assert _run("script.py", tmp_path) == "6 0"
+    (entry,) = _entries(tmp_path)
+    assert re.fullmatch(r"kernels-[0-9a-f]+", entry.parent.name)
+    assert entry.parent.parent == tmp_path / "cache"
+    assert _run("script.py", tmp_path) == "6 1"
+    assert _entries(tmp_path) == [entry]
+    (tmp_path / "constants.py").write_text("BONUS = 10\n")
+    assert _run("script.py", tmp_path) == "26 0", "what it imports counts"
+
+
+def _cache_folder(package: Path, **more: str) -> str:
+    """Return where a process that imports this copy of the package keeps its kernels."""
+    program = "from zerolab.core.kernel_cache import cache_folder; print(cache_folder())"
+    return _run(program, package, **more)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder with a copy of the package's kernels."""
+    source = Path(zerolab.__file__).parent
+    for part in ("__init__.py", "core", "rules"):
+        target = tmp_path / "copy" / "zerolab" / part
+        if (source / part).is_dir():
+            shutil.copytree(source / part, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.parent.mkdir(parents=True)
+            shutil.copy(source / part, target)
+    return tmp_path / "copy"
+
+
+def test_edits_of_kernel_code_alone_start_a_new_cache(package: Path) -> None:
+    """Whatever a kernel may call: all of some packages, elsewhere modules that define kernels."""
+    folders = {_cache_folder(package)}
+    for edited in ("rules/boards.py", "rules/notes.py", "agents/kinds/mine.py"):
+        source = package / "zerolab" / edited
+        source.parent.mkdir(parents=True, exist_ok=True)
+        with open(source, "a") as file:
+            file.write("from zerolab.core.compiled import kernel  # edited\n")
+        folders.add(_cache_folder(package))
+    assert len(folders) == 4
+    (package / "zerolab" / "cli").mkdir()
+    (package / "zerolab" / "cli" / "words.py").write_text("GREETING = 'hello'\n")
+    assert _cache_folder(package) in folders
+
+
+def test_every_module_that_defines_a_kernel_is_hashed() -> None:
+    hashed = {name for name, _ in kernel_cache.kernel_sources()}
+    package = Path(zerolab.__file__).parent
+    defining = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if re.search(
+            r"^@(kernel|inlined|overload|intrinsic)\b|(kernel|inlined)\(", file.read_text(), re.M
+        )
+    }
+    assert len(defining) > 20
+    assert defining <= hashed
+    assert {"games/gobang.py", "search/selections/puct.py"} <= hashed, "interfaces' types"
+    assert not any(name.startswith(("cli/", "training/")) for name in hashed)
+
+
+@kernel
+def _successor(number: Any) -> Any:
+    return number + 1
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this process, empty and of this test alone."""
+    monkeypatch.setattr(kernel_cache, "_root", lambda: tmp_path / "cache")
+    kernel_cache._tidy_once.cache_clear()
+    return tmp_path
+
+
+def _hits() -> int:
+    """Compile a kernel as a new process would; return whether it was in the cache."""
+    fresh = kernel(_successor.py_func)
+    assert fresh(1) == 2
+    return sum(fresh.stats.cache_hits.values())
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", without_home)
+    monkeypatch.setattr(os, "environ", {})
+    assert kernel_cache._root.__wrapped__() is None
+    monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": "/somewhere"})
+    assert kernel_cache._root.__wrapped__() == Path("/somewhere/zerolab")
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _cut,
+        _replace_by_folder,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+        lambda path: (path.unlink(), os.mkfifo(path)),
+    ],
+)
+def test_what_is_damaged_is_compiled_again(own_cache: Path, damage: Any) -> None:
+    assert _hits() == 0
+    assert _hits() == 1
+    (entry,) = _entries(own_cache)
+    damage(entry)
+    assert _hits() == 0
+    if entry.is_file():
+        assert _hits() == 1, "and replaced, unless it is a folder"
+
+
+def test_without_a_place_for_it_kernels_are_compiled_every_time(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_cache / "cache").write_text("a file")
+    assert _hits() == _hits() == 0
+    monkeypatch.setattr(kernel_cache, "_root", lambda: None)
+    assert _hits() == _hits() == 0
+
+
+def test_entries_that_nobody_uses_go_first(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _hits() == 0
+    (entry,) = _entries(own_cache)
+    unused = entry.with_name("unused.kernel")
+    of_other_sources = own_cache / "cache" / "kernels-other" / "inner" / "one.nbc"
+    foreign = own_cache / "cache" / "other" / "file"
+    for path in (unused, of_other_sources, foreign):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(100))
+        os.utime(path, (0, 0))
+    os.utime(entry, (0, 0))
+    assert _hits() == 1, "which renews its time"
+    kernel_cache._tidy_once.cache_clear()
+    kernel_cache._tidy_once(own_cache / "cache")
+    assert entry.exists()
+    assert foreign.exists()
+    assert not unused.exists()
+    assert not (own_cache / "cache" / "kernels-other").exists()
+
+    older = entry.with_name("older.kernel")
+    older.write_bytes(bytes(100))
+    os.utime(older, (entry.stat().st_mtime - 10,) * 2)
+    monkeypatch.setattr(kernel_cache, "MOST_BYTES", entry.stat().st_size + 99)
+    kernel_cache._tidy_once.cache_clear()
+    kernel_cache._tidy_once(own_cache / "cache")
+    assert _entries(own_cache) == [entry]
