@@ -6,7 +6,7 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS
-from zerolab.networks.flops import evaluation_flops, sample_flops
+from zerolab.networks.flops import count_parameters, evaluation_flops, sample_flops
 from zerolab.rules import encoding
 from zerolab.rules.catalogue import parse_game
 
@@ -33,6 +33,18 @@ def test_a_convolutional_network():
     assert evaluation_flops(settings, GAME) == forward
     # Backward: as much for the gradients of weights, and again for those of inputs but the planes.
     assert sample_flops(settings, GAME) == 3 * forward - first
+
+
+def test_games_of_equal_sizes_have_numbers_of_their_own():
+    settings = NETWORKS["conv"](channels=4, hidden=(8, 8))
+    games = parse_game("connect_four:6x7:4"), parse_game("gobang:6x7:4")
+    more_actions = 6 * 7 - ACTIONS
+    for numbers, expected in (
+        ([count_parameters(settings, game) for game in games], (8 + 1) * more_actions),
+        ([evaluation_flops(settings, game) for game in games], linear(8, more_actions)),
+        ([sample_flops(settings, game) for game in games], 3 * linear(8, more_actions)),
+    ):
+        assert numbers[1] - numbers[0] == expected
 
 
 def test_a_residual_network_and_the_heads_that_a_search_reads():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from search.test_search import run
 from zerolab.core.config import validate
 from zerolab.rules.position import Position
@@ -17,6 +15,7 @@ from zerolab.search.interface import (
 )
 from zerolab.search.search import Search
 from zerolab.search.selections.puct import PuctRule
+from zerolab.search.selections.uct import Uct
 from zerolab.search.settings import SearchSettings
 
 
@@ -47,9 +46,9 @@ class CountingRule(PuctRule):
 
     @staticmethod
     def update(rule, tree, b, leaf, signal, moves):
-        tree.statistics[b, 0, 0] += np.float32(1)
+        tree.statistics[b, 0, 0] += 1.0
         if moves[0] == 1:
-            tree.statistics[b, 0, 1] += np.float32(moves[1])
+            tree.statistics[b, 0, 1] += moves[1]
 
 
 def test_own_rules_run_in_the_kernels():
@@ -69,7 +68,7 @@ def test_own_rules_run_in_the_kernels():
 
 def test_rules_of_this_package_are_found_by_their_names():
     settings = validate(SearchSettings, {"selection": {"name": "uct", "c": 0.5}})
-    assert settings.selection.build() == (0.5,)
+    assert settings.selection.build() == Uct(0.5)
 
 
 class _Built:

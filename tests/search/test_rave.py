@@ -237,6 +237,14 @@ def test_what_a_state_counts_is_the_sum_of_its_actions():
     assert tree.statistics[0, 3, :2].tolist() == [2, pytest.approx(0.25)]
 
 
+def test_counts_do_not_stop_where_float32_has_no_next_integer():
+    tree = drawn_tree()
+    tree.statistics[0, :, [0, 2]] = 2.0**24
+    learn(Rave(equivalence=1.0), tree, 9, np.float32(0.5), playout_of())
+    assert tree.statistics[0, 1, 0] == 2**24 + 1
+    assert tree.statistics[0, 0, 2] == 2**24 + 2
+
+
 @pytest.mark.parametrize(("name", "leaf"), [*WITH_NETWORK, (GAMES[1], "playout")])
 def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
     positions = some_positions(name, 3)

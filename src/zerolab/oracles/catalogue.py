@@ -26,7 +26,7 @@ def oracle_for(
     few times per second; an oracle that is faster needs none of them. Where the extra of a faster
     one is missing a MissingExtraWarning says so, and the built-in solver takes its place.
     """
-    if not generic and type(game) is type(BITBULLY_GAME) and game == BITBULLY_GAME:
+    if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:

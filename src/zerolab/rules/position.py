@@ -176,9 +176,7 @@ class Position:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Position):
             return NotImplemented
-        # Games are tuples: those of two types with equal fields are equal to Python.
-        same_game = type(self.game) is type(other.game) and self.game == other.game
-        return same_game and bool((self.state == other.state).all())
+        return self.game == other.game and bool((self.state == other.state).all())
 
     def __hash__(self) -> int:
-        return hash((type(self.game), self.game, self.state.tobytes()))
+        return hash((self.game, self.state.tobytes()))

@@ -46,11 +46,11 @@ def _add(tree, b, node, action, value):
     while child >= first and tree.action[b, child] > action:
         child -= 1
     if child >= first and tree.action[b, child] == action:
-        count = tree.statistics[b, child, _COUNT] + np.float32(1)
+        count = tree.statistics[b, child, _COUNT] + 1.0
         tree.statistics[b, child, _COUNT] = count
         mean = tree.statistics[b, child, _MEAN]
         tree.statistics[b, child, _MEAN] = mean + (value - mean) / count
-        tree.statistics[b, node, _TOTAL] += np.float32(1)
+        tree.statistics[b, node, _TOTAL] += 1.0
 
 
 @inlined
@@ -109,9 +109,9 @@ class RaveRule(Selection):
         value = action_value(tree.utility, tree, b, child)
         value = value if visits > 0 else unvisited
         puct = value + exploration * prior / np.float32(1 + visits)
-        count = tree.statistics[b, child, _COUNT]
+        count = np.float32(tree.statistics[b, child, _COUNT])
         mean = tree.statistics[b, child, _MEAN]
-        mean = mean if count > 0 else unvisited
+        mean = np.float32(mean if count > 0 else unvisited)
         later = mean + rave * prior / (np.float32(1) + count)
         return (np.float32(1) - beta) * puct + beta * later
 
