@@ -86,7 +86,6 @@ def test_helpers_of_all_kinds_read_right_and_lose_no_memory(helper, expected, lo
     def call(out, state):
         helper(out, state)
 
-    call._cache = numba.core.caching.NullCache()
     state = np.array([3, 5, 7])
     call(np.zeros(3, np.int64), state)  # compiles
     rtsys.initialize(cpu_target.target_context)

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numba
 import pytest
 
 import zerolab
@@ -38,6 +40,19 @@ class Total:
         return pair.one + pair.other + BONUS
 PAIRS.implement(Pair, Total)
 print(double(Pair(1, 2)), len(double.stats.cache_hits))
+"""
+WAITING = """
+import sys, time
+from pathlib import Path
+from zerolab.core.compiled import kernel
+@kernel
+def successor(number):
+    return number + 1
+Path(sys.argv[1]).touch()
+while not (Path("one").exists() and Path("other").exists()):
+    time.sleep(0.001)
+successor(1)
+print(len(successor.stats.cache_hits))
 """
 
 
@@ -199,6 +214,30 @@ def test_without_a_place_for_it_kernels_are_compiled_every_time(
     assert _hits() == _hits() == 0
     monkeypatch.setattr(kernel_cache, "_root", lambda: None)
     assert _hits() == _hits() == 0
+
+
+def test_processes_that_want_the_same_kernel_compile_it_once(tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "waiting.py", name],
+            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True,
+        )
+        for name in ("one", "other")
+    ]  # fmt: skip
+    assert sorted(each.communicate()[0].strip() for each in both) == ["0", "1"]
+
+
+def test_processors_of_different_kinds_share_no_entry() -> None:
+    cache = kernel(_successor.py_func)._cache
+
+    def path_on(processor: str) -> Path | None:
+        codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64", processor, "+avx2"))
+        return cache._path((numba.types.int64,), codegen)
+
+    assert path_on("znver4") != path_on("skylake")
+    assert path_on("znver4") == path_on("znver4")
 
 
 def test_entries_that_nobody_uses_go_first(

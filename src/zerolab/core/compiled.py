@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core import event, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
 from zerolab.core.inlining import FragmentCompiler
@@ -40,10 +42,24 @@ def kernel(function: Callable[..., Any]) -> Any:
     Kernels release the interpreter lock, so that several threads can search at once, and divide
     as numpy does: division by zero gives infinity, without a check that would stop vectorisation.
     """
-    compiled = numba.njit(**_OPTIONS, nogil=True)(function)
-    if not numba.config.DISABLE_JIT:
-        compiled._cache = KernelCache(function, _implementations)
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled = _Kernel(function, targetoptions={**_OPTIONS, "nopython": True, "nogil": True})
+    compiled._cache = KernelCache(function, _implementations)
     return compiled
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel that several processes do not compile at the same time."""
+
+    def compile(self, sig: Any) -> Any:
+        """See `numba.core.dispatcher.Dispatcher.compile`."""
+        known = self.overloads.get(normalize_signature(sig)[0])
+        if known is not None:
+            return known.entry_point
+        # numba's lock of all compilers first: threads must not wait for each other's files.
+        with global_compiler_lock, self._cache.alone(sig, self.targetctx):
+            return super().compile(sig)
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -18,12 +18,13 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
+from filelock import FileLock, Timeout
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import NumbaPickler
@@ -42,6 +43,7 @@ _KERNEL_IMPORT = b"core.compiled"
 _SUFFIX = ".kernel"
 _DIGEST_BYTES = 32
 _MOST_BYTES_OF_ENTRY = 1 << 28
+_MOST_SECONDS_TO_WAIT = 120.0
 MOST_BYTES = 1 << 30
 """What all entries together may take; the least recently used go first."""
 UNUSED_SECONDS = 30 * 24 * 3600.0
@@ -99,6 +101,23 @@ class KernelCache(_Cache):  # type: ignore[misc]
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, hashlib.sha256(payload).digest() + payload)
             _tidy_once(path.parents[1])
+
+    @contextmanager
+    def alone(self, sig: Any, target_context: Any) -> Iterator[None]:
+        """Let other processes that want the same machine code wait until it is made, and load it.
+
+        One that compiles for very long, or has been halted, is waited for no longer.
+        """
+        target_context.refresh()
+        arguments, _ = normalize_signature(sig)
+        path = self._path(arguments, target_context.codegen())
+        with ExitStack() as held:
+            if path is not None and not path.exists():
+                with suppress(OSError, NotImplementedError, Timeout):  # it can do without
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    lock = FileLock(path.with_suffix(".lock"), timeout=_MOST_SECONDS_TO_WAIT)
+                    held.enter_context(lock)
+            yield
 
     def flush(self) -> None:
         """Remove the machine code of this kernel."""
