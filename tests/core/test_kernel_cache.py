@@ -125,9 +125,28 @@ def test_edits_of_kernel_code_alone_start_a_new_cache(package: Path) -> None:
             file.write("from zerolab.core.compiled import kernel  # edited\n")
         folders.add(_cache_folder(package))
     assert len(folders) == 4
+    with open(package / "zerolab" / "rules" / "boards.py", "a") as file:
+        file.write("# A comment.\n")
     (package / "zerolab" / "cli").mkdir()
     (package / "zerolab" / "cli" / "words.py").write_text("GREETING = 'hello'\n")
     assert _cache_folder(package) in folders
+
+
+@pytest.mark.parametrize(
+    ("edited", "is_equal"),
+    [
+        ('"""Docs, better."""\nX = 1\ndef f():\n    "More."\n    return X\n', True),
+        ('"""Docs."""\n\nX = 1  # why\ndef f():\n    "More."\n    return X\n"About X"\n', True),
+        ('"""Docs."""\nX = 2\ndef f():\n    "More."\n    return X\n', False),
+        ('"""Docs."""\nX = 1\ndef f():\n    "More."\n    return "X"\n', False),
+    ],
+)
+def test_comments_and_docstrings_do_not_count(edited: str, is_equal: bool) -> None:
+    source = '"""Docs."""\nX = 1\ndef f():\n    "More."\n    return X\n'
+    one, other = (
+        kernel_cache._digest_of_code({"a.py": each.encode()}) for each in (source, edited)
+    )
+    assert (one == other) == is_equal
 
 
 def test_every_module_that_defines_a_kernel_is_hashed() -> None:

@@ -61,7 +61,7 @@ class CodeDigest:
     def add_function(self, function: Callable[..., Any]) -> None:
         """Take in a function, and what its code refers to unless its module is covered."""
         assert isinstance(function, types.FunctionType)
-        self._note(function.__module__, function.__qualname__, function.__code__.co_firstlineno)
+        self._note(function.__module__, function.__qualname__, function.__code__.co_code)
         if self._is_covered(function.__module__):
             self._add_closure(function)
         else:

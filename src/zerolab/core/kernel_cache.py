@@ -8,6 +8,7 @@ its own, named by a digest of all that its machine code depends on
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import io
@@ -17,7 +18,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from numba.core.sigutils import normalize_signature
 
 from zerolab.core.code_digests import CodeDigest
 from zerolab.core.errors import UserError
-from zerolab.core.files import read_limited, write_bytes
+from zerolab.core.files import read_limited, read_text, write_bytes, write_text
 
 _KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
 """Packages of zerolab whose code, constants included, can become part of any kernel."""
@@ -40,9 +41,11 @@ _KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
 _KERNEL_IMPORT = b"core.compiled"
 """What a module elsewhere contains if it defines kernels."""
 
+_RUNNING = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
 _SUFFIX = ".kernel"
 _DIGEST_BYTES = 32
 _MOST_BYTES_OF_ENTRY = 1 << 28
+_MOST_BYTES_OF_NOTE = 100
 _MOST_SECONDS_TO_WAIT = 120.0
 MOST_BYTES = 1 << 30
 """What all entries together may take; the least recently used go first."""
@@ -214,14 +217,51 @@ def kernel_sources() -> Iterator[tuple[str, bytes]]:
 
 @functools.cache
 def _hashed_modules() -> tuple[frozenset[str], str]:
-    """Return the modules that `kernel_sources` yields, and a digest of them and what runs them."""
-    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
-    modules = set()
-    for name, content in kernel_sources():
-        digest.update(f"{name} {len(content)} ".encode() + content)
-        module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        modules.add(f"{__name__.partition('.')[0]}.{module}")
-    return frozenset(modules), digest.hexdigest()[:16]
+    """Return the modules that `kernel_sources` yields, and a digest of them and what runs them.
+
+    Parsing them takes longer than all else at the start of a process, so what came of it is kept.
+    """
+    sources = dict(kernel_sources())
+    package = __name__.partition(".")[0]
+    modules = (name.removesuffix(".py").removesuffix("/__init__") for name in sources)
+    known = frozenset(f"{package}.{module.replace('/', '.')}" for module in modules)
+    raw = hashlib.sha256(_RUNNING.encode())
+    for name, content in sources.items():
+        raw.update(f"{name} {len(content)} ".encode() + content)
+    root = _root()
+    note = root / f"sources-{raw.hexdigest()[:32]}" if root else None
+    with suppress(OSError, UserError):
+        if note and re.fullmatch(r"[0-9a-f]{16}", kept := read_text(note, _MOST_BYTES_OF_NOTE)):
+            os.utime(note)
+            return known, kept
+    digest = _digest_of_code(sources)
+    with suppress(OSError, UserError):
+        if note:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            write_text(note, digest)
+    return known, digest
+
+
+def _digest_of_code(sources: Mapping[str, bytes]) -> str:
+    """Return a digest of what runs these sources and of their syntax, without comments and docs."""
+    digest = hashlib.sha256(_RUNNING.encode())
+    for name, content in sources.items():
+        tree = ast.parse(content)
+        for node in ast.walk(tree):
+            for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
+                if isinstance(body, list):
+                    body[:] = [each for each in body if not _is_text(each)]
+        digest.update(f"{name} {ast.dump(tree)} ".encode())
+    return digest.hexdigest()[:16]
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Return whether a statement is only a string, such as a docstring."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
 
 
 def _is_hashed(module: str) -> bool:
@@ -255,7 +295,7 @@ def _tidy_once(root: Path) -> None:
     Loading an entry renews its time.
     """
     found = []
-    for path in root.glob("kernels-*/**/*"):
+    for path in (*root.glob("kernels-*/**/*"), *root.glob("sources-*")):
         with suppress(OSError):
             facts = path.lstat()
             if not stat.S_ISDIR(facts.st_mode):
