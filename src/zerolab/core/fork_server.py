@@ -1,0 +1,56 @@
+"""What the server of forked processes imports first: it ends with its parent, without a word.
+
+The server that `core.processes` starts looks for the end of its parent only between two requests,
+so it would go on with imports of many seconds, and then fork whatever was asked for. Such a process
+finds that nothing of its parent is left, of which Python would print a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import traceback
+from types import TracebackType
+
+PARENT = "ZEROLAB_FORK_SERVER_OF"
+"""The environment variable that gives the server the process id of its parent."""
+
+_LOOK_SECONDS = 0.05
+_LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
+"""What multiprocessing meets where a parent has ended: pipes that break off, locks removed."""
+
+
+def _follow_parent(parent: int) -> None:
+    """End this process soon after its parent, until it forks for the first time."""
+    forks = threading.Event()
+
+    def follow() -> None:
+        while not forks.wait(_LOOK_SECONDS):
+            if os.getppid() != parent:
+                os._exit(1)
+
+    def stop() -> None:
+        """End the thread, as only processes of one thread are forked safely."""
+        forks.set()
+        follower.join()
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    os.register_at_fork(before=stop)
+
+
+def _show_unless_parent_has_ended(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Show an error of the server, or of a process that has not begun its work."""
+    where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
+    is_own = bool(where) and where[-1].startswith("multiprocessing.")
+    if not (is_own and isinstance(error, _LEFT_BY_A_PARENT)):
+        sys.__excepthook__(kind, error, trace)
+
+
+if PARENT in os.environ:
+    _follow_parent(int(os.environ.pop(PARENT)))
+    sys.excepthook = _show_unless_parent_has_ended
