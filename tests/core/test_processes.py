@@ -62,6 +62,24 @@ if __name__ == "__main__":
         time.sleep(0.01)
     {end}
 """
+_LONG_TO_TAKE_APART = """
+import time
+
+class Slow:
+    def __del__(self):
+        time.sleep(120)
+
+slow = Slow()
+"""
+_ENDS_AFTER_ITS_WORK = """
+from zerolab.core.processes import forked_after_import
+
+if __name__ == "__main__":
+    context = forked_after_import("long_to_take_apart")
+    process = context.Process(target=print)
+    process.start()
+    process.join()
+"""
 _ENDS_DURING_A_REQUEST = """
 import os
 from multiprocessing import forkserver
@@ -114,6 +132,11 @@ def test_ctrl_c_during_the_imports_ends_nothing_but_the_program_that_it_is_meant
 )
 def test_a_program_that_ends_during_the_imports_leaves_nothing_behind(tmp_path, end, code):
     assert run(_ENDS_DURING_IMPORTS.format(end=end), tmp_path, endless=_ENDLESS) == (code, "")
+
+
+def test_a_program_that_has_done_its_work_leaves_nothing_behind(tmp_path):
+    module = {"long_to_take_apart": _LONG_TO_TAKE_APART}
+    assert run(_ENDS_AFTER_ITS_WORK, tmp_path, **module) == (0, "\n")
 
 
 def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback(tmp_path):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
 from in_process import Here
 from tiny_studies import Small, Tiny, planned, study_work_in
 
+from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import (
     Design,
@@ -177,3 +179,11 @@ def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
     damaged.unlink()
     assert done.work(Here(), lambda view: None) == {}
     assert done.results().computed["a: x"] == {"value": 1.0}
+
+
+def test_a_run_is_no_place_for_a_study(tmp_path):
+    run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
+    before = sorted(run.path.rglob("*"))
+    with pytest.raises(UserError, match="run is a run: choose another --folder"):
+        study_work_in(run.path, Small()).view()
+    assert sorted(run.path.rglob("*")) == before

@@ -7,6 +7,7 @@ finds that nothing of its parent is left, of which Python would print a tracebac
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import sys
@@ -53,4 +54,5 @@ def _show_unless_parent_has_ended(
 
 if PARENT in os.environ:
     _follow_parent(int(os.environ.pop(PARENT)))
+    atexit.register(os._exit, 0)  # to take apart what torch has loaded takes a second
     sys.excepthook = _show_unless_parent_has_ended

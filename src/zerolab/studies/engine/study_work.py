@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.store.run_folder import is_run
 from zerolab.studies.design import Design
 from zerolab.studies.engine.estimate import run_bytes
 from zerolab.studies.engine.layout import Failures, StudyFolder
@@ -50,9 +51,14 @@ class StudyWork:
         return self.scheduler().view()
 
     def scheduler(self) -> Scheduler:
-        """Return the scheduler; raise UserError if the folder is another study's or a file."""
+        """Return the scheduler; raise UserError if the folder is another study's, a run or a file.
+
+        A study in a run would leave its own runs among the run's files.
+        """
         if self.folder.root.exists() and not self.folder.root.is_dir():
             raise UserError(f"{quoted(self.folder.root)} is no folder: choose another --folder")
+        if self.folder.root.is_dir() and is_run(self.folder.root):
+            raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
         if self.folder.exists:
             self.folder.require(self.design)
         return Scheduler(self.folder, self.chosen)
