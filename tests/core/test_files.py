@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
         temporary.write_text("half")
         raise ZeroDivisionError
     assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_threads_that_write_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Each holds its half-written file when the others write theirs, and is read whole."""
+    path, writers = tmp_path / "state.json", 4
+    meeting = threading.Barrier(writers, timeout=20)
+
+    def write(number: int) -> str:
+        for _ in range(3):
+            with replacing(path) as temporary:
+                temporary.write_text(f"{number} begun")
+                meeting.wait()
+                with open(temporary, "a") as file:
+                    file.write(", ended")
+                meeting.wait()
+            found = path.read_text()
+        return found
+
+    with ThreadPoolExecutor(writers) as pool:
+        found = set(pool.map(write, range(writers)))
+    assert found <= {f"{number} begun, ended" for number in range(writers)}
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
@@ -81,6 +105,7 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
+    assert [each.read_text() for each in tmp_path.glob(".*.part")] == ["half"]
     write_text(path, "new")
     assert path.read_text() == "new"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -79,10 +80,12 @@ def read_text(path: Path, limit: int) -> str:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path to write; on success it is flushed to disk and takes `path`'s place.
 
-    A crash leaves the old file or the new one, never half of either. Raises UserError where the
-    disk is full or the folder cannot be written; the old file stays.
+    A crash leaves the old file or the new one, never half of either, and the temporary one if it
+    comes at a bad moment: `.NAME.*.part`. Of several writers at once, each has a temporary file of
+    its own, and the last one to end wins. Raises UserError where the disk is full or the folder
+    cannot be written; the old file stays.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary
         with open(temporary, "rb") as written:
