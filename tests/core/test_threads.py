@@ -39,9 +39,14 @@ def test_an_exception_is_raised_once_all_parts_are_done(failing):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """The files of a process in the control group a/b, on a machine of 64 cores."""
+    """The files of a process in the control group a/b, on a machine of 64 cores.
+
+    Its group of version 1 is docker/9, which a container sees under the name "/".
+    """
     (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text("1:cpu:/old\n0::/a/b\n")
+    (tmp_path / "proc/self/cgroup").write_text(
+        "3:cpuset:/c\n2:cpu,cpuacct:/docker/9\n1:name=systemd:/a:b\n0::/a/b\nnonsense\n"
+    )
     (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
     quotas = threads._cpu_quotas
     monkeypatch.setattr(threads, "_cpu_quotas", lambda: quotas(tmp_path))
@@ -64,6 +69,38 @@ def test_cores_are_limited_by_every_control_group(machine, quotas, cores):
     for group, quota in quotas.items():
         (machine / group / "cpu.max").write_text(quota + "\n")
     assert available_cores() == cores
+
+
+@pytest.mark.parametrize("mount", ["cpu", "cpu,cpuacct"])
+@pytest.mark.parametrize(
+    ("quotas", "cores"),
+    [
+        ({"docker/9": (-1, 100000), "": (-1, 100000)}, 64),
+        ({"docker/9": (150000, 100000), "docker": (-1, 100000)}, 2),
+        ({"docker/9": (-1, 100000), "docker": (300000, 100000)}, 3),
+        ({"": (50000, 100000)}, 1),
+        ({"docker/9": ("nonsense", 100000), "docker": (0, 0), "": ("", "")}, 64),
+    ],
+)
+def test_cores_are_limited_by_control_groups_of_version_1(machine, mount, quotas, cores):
+    for group, (quota, period) in quotas.items():
+        folder = machine / mount / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (folder / "cpu.cfs_period_us").write_text(f"{period}\n")
+    (machine / "cpuset/c").mkdir(parents=True)
+    (machine / "cpuset/c/cpu.cfs_quota_us").write_text("100000\n")
+    (machine / "cpuset/c/cpu.cfs_period_us").write_text("100000\n")
+    assert available_cores() == cores
+
+
+def test_cores_are_limited_by_both_versions_of_control_groups(machine):
+    (machine / "a/b/cpu.max").write_text("800000 100000\n")
+    folder = machine / "cpu/docker/9"
+    folder.mkdir(parents=True)
+    for name, value in {"quota": 500000, "period": 100000}.items():
+        (folder / f"cpu.cfs_{name}_us").write_text(str(value))
+    assert available_cores() == 5
 
 
 def test_cores_are_those_the_process_is_bound_to(machine, monkeypatch):

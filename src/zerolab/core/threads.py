@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -45,23 +45,48 @@ def on_one_core() -> Iterator[None]:
 
 
 def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
-    """Yield the limits, in cores, of this process's control group (version 2) and those above."""
+    """Yield the limits, in cores, of this process's control groups and of those above them.
+
+    With version 2 of control groups there is one, with version 1 one for each kind of resource;
+    systems in between have both. A container may see its own group as the topmost one under the
+    name that it has outside: then the folders of that name are missing, and the topmost counts.
+    """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
-        own = next(line[len("0::/") :] for line in lines if line.startswith("0::/"))
-    except (OSError, StopIteration):
+    except OSError:
         return
-    mount = root / "sys/fs/cgroup"
-    group = mount / own
-    for folder in (group, *group.parents):
-        if not folder.is_relative_to(mount):
+    mounts = root / "sys/fs/cgroup"
+    for _, resources, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if not resources:
+            yield from _quotas_up(mounts, group, _quota_of_version_2)
+        elif "cpu" in resources.split(","):
+            for name in {resources, "cpu"}:  # one is often a link to the other
+                yield from _quotas_up(mounts / name, group, _quota_of_version_1)
+
+
+def _quotas_up(mount: Path, group: str, read: Callable[[Path], float]) -> Iterator[float]:
+    """Yield what `read` finds for a group and those above it."""
+    folder = mount / group.strip("/")
+    for each in (folder, *folder.parents):
+        if not each.is_relative_to(mount):
             return
-        try:
-            quota, period = (folder / "cpu.max").read_text().split()
-            if quota != "max":
-                yield int(quota) / int(period)
-        except (OSError, ValueError, ZeroDivisionError):
-            continue
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota = read(each)
+            if 0 < quota < math.inf:
+                yield quota
+
+
+def _quota_of_version_2(folder: Path) -> float:
+    quota, period = (folder / "cpu.max").read_text().split()
+    return float(quota.replace("max", "inf")) / int(period)
+
+
+def _quota_of_version_1(folder: Path) -> float:
+    """Return a limit in cores, negative where there is none."""
+    quota, period = (
+        int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    )
+    return quota / period
 
 
 def in_parts(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
