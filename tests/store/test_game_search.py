@@ -12,6 +12,7 @@ from zerolab.store.agent_names import network_name
 from zerolab.store.game_search import (
     GameFilter,
     count_games,
+    every_game,
     find_games,
     players_of_games,
     stages_of_games,
@@ -115,6 +116,47 @@ def test_pages_follow_each_other(run):
     pages = [find_games(store, GameFilter(), offset, 50) for offset in range(0, 300, 50)]
     assert [len(page) for page in pages] == [50, 50, 50, 50, 40, 0]
     assert [game for page in pages for game in page] == find_games(store, GameFilter(), limit=999)
+
+
+class Watched(GameStore):
+    """Notes how SQLite goes about each query."""
+
+    def __init__(self, path, run):
+        super().__init__(path, run)
+        self.plans = []
+
+    def select(self, query, arguments=()):
+        steps = super().select(f"EXPLAIN QUERY PLAN {query}", arguments)
+        self.plans.append([text for *_, text in steps])
+        return super().select(query, arguments)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 80, 240, 1000])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        GameFilter(),
+        GameFilter(stage="gate"),
+        GameFilter(iteration=2),
+        GameFilter(player="random", result="won"),
+        GameFilter(number=3, stage="selfplay", iteration=12),
+        GameFilter(opening=(11, 2)),
+    ],
+)
+def test_every_game_is_found_once_in_order_however_many_are_read_at_once(run, wanted, at_once):
+    store = GameStore(run / "games.sqlite", run)
+    assert list(every_game(store, wanted, at_once)) == find_games(store, wanted, limit=999)
+
+
+def test_reading_every_game_walks_over_none_of_them_twice(run):
+    store = Watched(run / "games.sqlite", run)
+    assert len(list(every_game(store, GameFilter(), 50))) == 240
+    first, *others = store.plans
+    assert len(first) == 1
+    assert len(others) == 5
+    for (step,) in others:
+        assert step.startswith("SEARCH")
+        assert "PRIMARY KEY ((iteration,stage,number)>" in step
 
 
 def test_what_can_be_asked_for(run):

@@ -78,11 +78,38 @@ def find_games(
 
     Raises UserError for a filter that makes no sense and for a file that is damaged.
     """
+    return _select(store, wanted, "LIMIT ? OFFSET ?", [limit, offset])
+
+
+def every_game(store: GameStore, wanted: GameFilter, at_once: int = 1000) -> Iterator[FoundGame]:
+    """Yield all games that a filter lets through, as `find_games` returns them; errors as there.
+
+    Reads `at_once` at a time. Each time goes on where the last one ended, where an offset would
+    make SQLite walk over all games before.
+    """
+    found = _select(store, wanted, "LIMIT ?", [at_once])
+    while found:
+        yield from found
+        last = found[-1]
+        place = last.iteration, last.stage, last.number
+        found = _select(store, wanted, "LIMIT ?", [at_once], after=place)
+
+
+def _select(
+    store: GameStore,
+    wanted: GameFilter,
+    limits: str,
+    numbers: Sequence[int],
+    after: tuple[int, str, int] | None = None,
+) -> list[FoundGame]:
+    """Return games by iteration, stage and number, those after a place if one is given."""
     where, arguments = _condition(store, wanted)
+    if after is not None:
+        where += " AND (iteration, stage, number) > (?, ?, ?)"
+        arguments += after
     rows = store.select(
-        f"SELECT {_COLUMNS} FROM games WHERE {where}"
-        " ORDER BY iteration, stage, number LIMIT ? OFFSET ?",
-        [*arguments, limit, offset],
+        f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
+        [*arguments, *numbers],
     )
     try:
         return [_found(store, *row) for row in rows]

@@ -18,6 +18,7 @@ from zerolab.store.game_search import (
     FoundGame,
     GameFilter,
     count_games,
+    every_game,
     find_games,
     players_of_games,
     stages_of_games,
@@ -32,7 +33,6 @@ from zerolab.web.positions import Winner
 Kind = Literal["run", "tournament"]
 Format = Literal["pgn", "text"]
 
-_EXPORTED_AT_ONCE = 1000
 _WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
 
 
@@ -164,15 +164,12 @@ def exported(source: Source, wanted: GameFilter, form: Format) -> Iterator[str]:
 
 
 def _played(source: Source, wanted: GameFilter) -> Iterator[PlayedGame]:
-    offset = 0
-    while found := find_games(source.store, wanted, offset, _EXPORTED_AT_ONCE):
-        offset += len(found)
-        for each in found:
-            yield PlayedGame(
-                f"{source.path.as_posix()}, iteration {each.iteration}, {each.stage}",
-                each.number, each.first, each.second, move_names(source.game, each.actions),
-                each.result, each.forfeit,
-            )  # fmt: skip
+    for each in every_game(source.store, wanted):
+        yield PlayedGame(
+            f"{source.path.as_posix()}, iteration {each.iteration}, {each.stage}",
+            each.number, each.first, each.second, move_names(source.game, each.actions),
+            each.result, each.forfeit,
+        )  # fmt: skip
 
 
 def _shown(source: Source, found: FoundGame) -> ShownGame:
