@@ -113,8 +113,20 @@ def test_a_killed_command_is_resumed(made, tmp_path):
     assert not again.exists()
     seen = []
     make(again, report=lambda _: seen.append((parts / "0000000.parquet").stat().st_mtime_ns))
-    assert again.read_bytes() == path.read_bytes()
+    assert files(again) == files(path)
     assert set(seen) == set(kept.values())  # what was there was not made again
+
+
+def files(path):
+    """Return the bytes of a data set and of its manifest."""
+    return path.read_bytes(), Path(f"{path}.json").read_bytes()
+
+
+def test_killed_before_its_manifest_is_written_a_command_writes_the_same_one(made, tmp_path):
+    again = tmp_path / "made.parquet"
+    again.write_bytes(made[0].read_bytes())
+    make(again)
+    assert files(again) == files(made[0])
 
 
 def wait_until(condition):

@@ -9,7 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from store.toy import contents, games, killed_at, killed_while_recording, train
+from promised import contents
+from store.toy import games, killed_at, killed_while_recording, train
 from zerolab.store.games import GameStore
 from zerolab.store.run_folder import RunFolder
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.toy import CONFIG, contents, everything, examples, games, in_child, train
+from promised import contents
+from store.toy import CONFIG, everything, examples, games, in_child, train
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.store.state import RunProgress, read_state

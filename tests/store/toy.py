@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -95,31 +92,6 @@ def _gate(run: RunFolder) -> None:
     best = iteration if iteration % 2 else run.progress.best
     _commit(run, stage="selfplay", iteration=iteration + 1, best=best, elo=10.0 * best)
     run.prune()
-
-
-def contents(folder: Path) -> dict[str, object]:
-    """Return everything a run has written, wall-clock fields and the lock aside."""
-    found: dict[str, object] = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.name == "games.sqlite":
-            with closing(sqlite3.connect(path)) as connection:
-                tables = ("games", "stages")
-                found[name] = [
-                    connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
-                    for table in tables
-                ]
-        elif path.name == "metrics.jsonl":
-            lines = [json.loads(line) for line in path.read_text().splitlines()]
-            found[name] = [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines]
-        elif path.name == "state.json":
-            state = json.loads(path.read_text())
-            length = state["files"].pop("metrics_bytes")
-            assert length == (folder / "metrics.jsonl").stat().st_size
-            found[name] = state
-        elif path.is_file() and path.name != ".lock":
-            found[name] = path.read_bytes()
-    return found
 
 
 def everything(folder: Path) -> dict[str, bytes]:

@@ -9,8 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-from tiny_studies import digests, study_work_in
+from tiny_studies import study_work_in
 
+from promised import contents
 from zerolab.core.processes import forked_after_import
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.engine.workers import LocalWorkers
@@ -39,7 +40,7 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
     assert tiny.view().finished_runs >= 3
     assert tiny.work(LocalWorkers(2), lambda view: None) == {}
     assert tiny.folder.failures() == {}
-    assert digests(tiny) == digests(undisturbed)
+    assert contents(tmp_path) == contents(undisturbed.folder.root)
 
 
 def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path, undisturbed):
@@ -65,7 +66,7 @@ def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path, un
     assert len(failures) <= 3
     assert tiny.folder.failures() == failures
     assert tiny.work(LocalWorkers(2), lambda view: None) == {}
-    assert digests(tiny) == digests(undisturbed)
+    assert contents(tmp_path) == contents(undisturbed.folder.root)
 
 
 def _work(root):
@@ -87,4 +88,4 @@ def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed
         assert time.monotonic() < deadline, "a worker outlives the study"
         time.sleep(0.1)
     assert tiny.work(LocalWorkers(2), lambda view: None) == {}
-    assert digests(tiny) == digests(undisturbed)
+    assert contents(tmp_path) == contents(undisturbed.folder.root)

@@ -12,9 +12,11 @@ import pytest
 import tuning_trials
 from tuning_trials import distance, plan
 
+from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies.tuning.journal import Journal
 from zerolab.studies.tuning.report import Result, TuningReport, best_of, front_of, results_of
 from zerolab.studies.tuning.search import search, work
 from zerolab.studies.tuning.settings import TuningSettings, run_path
@@ -204,6 +206,35 @@ def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
     assert [each.state for each in results_of(again)] == ["complete"] * 4
 
 
+def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines(
+    tmp_path, monkeypatch
+):
+    """Also between two of a trial's values, of which each has a stream of its own."""
+    trials, genuine = 2, Journal.append_logs
+    work(Store(tmp_path / "whole", plan()), trials, distance)
+    whole, moment = contents(tmp_path / "whole"), 0
+    while True:
+        folder, lines = tmp_path / str(moment), 0
+
+        def append(self, logs, last=moment):
+            nonlocal lines
+            if lines == last:
+                raise KeyboardInterrupt
+            lines += 1
+            genuine(self, logs)
+
+        monkeypatch.setattr(Journal, "append_logs", append)
+        try:
+            work(Store(folder, plan()), trials, distance)
+            break
+        except KeyboardInterrupt:
+            moment += 1
+        monkeypatch.undo()
+        work(Store(folder, plan()), trials, distance)
+        assert contents(folder) == whole, f"killed before line {moment}"
+    assert moment == len(whole["journal.jsonl"]) > 10
+
+
 def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
     store = Store(tmp_path, plan())
 
@@ -308,6 +339,7 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     stopped = search(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
     whole = search(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
     assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
     assert all(each.state == "complete" for each in whole.results)
     for number in range(2):
         records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))

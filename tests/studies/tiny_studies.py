@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import (
     Design,
     PlannedTournament,
@@ -43,14 +42,3 @@ class Small(Tiny):
 
 def study_work_in(root, study=None):
     return StudyWork.of(study or Tiny(), "smoke", root)
-
-
-def digests(done):
-    """Return what identifies everything that a study has trained and played."""
-    folder = done.folder
-    found = {}
-    for run in done.design.runs:
-        opened = RunFolder.open(folder.run_path(run))
-        networks = [opened.weights_digest(each) for each in opened.networks()]
-        found[run.label] = networks, opened._files.metrics_digest
-    return found, list(done.results().tournaments["a"].games)

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import sys
 import time
 from multiprocessing.process import BaseProcess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from promised import contents
 from zerolab.cli.main import main
 
 SETTINGS = [
@@ -51,29 +51,6 @@ def started(given: list[str], output: Path) -> BaseProcess:
     process = _SERVER.Process(target=_zerolab, args=(given, output))
     process.start()
     return process
-
-
-def contents(folder: Path) -> dict[str, object]:
-    """Return everything a run has written, wall-clock fields and the lock aside."""
-    found: dict[str, object] = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.name == "games.sqlite":
-            with sqlite3.connect(path) as connection:
-                found[name] = connection.execute("SELECT * FROM games").fetchall()
-        elif path.name == "metrics.jsonl":
-            lines = [json.loads(line) for line in path.read_text().splitlines()]
-            found[name] = [
-                {key: value for key, value in line.items() if not key.startswith("wall_")}
-                for line in lines
-            ]
-        elif path.name == "state.json":
-            state = json.loads(path.read_text())
-            del state["files"]["metrics_bytes"]  # wall-clock fields are of different lengths
-            found[name] = state
-        elif path.is_file() and path.name != ".lock" and path.parent.name != "tensorboard":
-            found[name] = path.read_bytes()
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from zerolab.rules.catalogue import game_name
 def describe(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a file: its settings and counts, and how hard its positions are.
 
-    `about` are the settings and counts in the file's metadata.
+    `about` are the settings and counts in the file's metadata. Their order does not matter: it is
+    another one where a command that was killed before this goes on from the file.
     """
     best = positions.best
     strongest = (positions.values == best[:, None]).sum(axis=1)
@@ -26,7 +27,7 @@ def describe(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         "game": game_name(positions.game),
         "positions": len(positions),
-        **about,
+        **dict(sorted(about.items())),
         "non_trivial": int(non_trivial(positions).sum()),
         "correct_moves": _mean(strongest),
         "random_strong": _mean(expected.strong),

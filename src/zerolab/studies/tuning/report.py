@@ -66,7 +66,11 @@ class Result(NamedTuple):
             return f"refused: {self.reason}"
         hours = "" if self.hours is None else f" after {self.hours:.3g} h"
         pruned = "pruned, " if self.state == "pruned" else ""
-        return f"{pruned}{objective} {_shown(self, objective)}{hours}"
+        return f"{pruned}{self.measured(objective)}{hours}"
+
+    def measured(self, objective: Objective) -> str:
+        """Return the objective in one line, without the time that it took."""
+        return f"{objective} {_shown(self, objective)}"
 
 
 def results_of(store: Store) -> list[Result]:

@@ -143,7 +143,8 @@ def _report(store: Store, plan: TuningPlan) -> TuningReport:
     report = TuningReport.of(store, plan)
     write_text(store.folder / "tuning.md", titled_table(report.table(all_trials=True)) + "\n")
     if report.best is not None:
-        head = f"# Trial {report.best.number}: {report.best.summary(plan.settings.objective)}\n"
+        # Without hours: a search that was stopped and resumed ends with the same bytes.
+        head = f"# Trial {report.best.number}: {report.best.measured(plan.settings.objective)}\n"
         preset = plan.preset(report.best.values, report.best.number)
         write_text(store.folder / "best.toml", head + preset)
         figure = draw(report)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -125,11 +125,15 @@ class Space:
         """What varies, by key."""
         return {each.key: each.domain for each in self.items if each.domain is not None}
 
-    def suggest(self, trial: Trial) -> Values:
-        """Return the values of a trial: those chosen before, if it is one that was stopped."""
+    def suggest(self, trial: Trial, begin: Callable[[str], None]) -> Values:
+        """Return the values of a trial: those chosen before, if it is one that was stopped.
+
+        Calls `begin` with each key before its value is drawn.
+        """
         values: Values = {}
         for each in self.items:
             if each.domain is not None and each.applies(values):
+                begin(each.key)
                 values[each.key] = each.domain.suggest(trial, each.key)
         return values
 

@@ -81,7 +81,8 @@ class Claimed:
 
     def _note(self, facts: Mapping[str, Any]) -> None:
         for key, value in facts.items():
-            self._trial.set_user_attr(key, value)
+            if self._kept.user_attrs.get(key) != value:  # else a process that was stopped noted it
+                self._trial.set_user_attr(key, value)
 
 
 class Store:
@@ -122,8 +123,7 @@ class Store:
             found = self._stopped() or self._new(trials)
             if found is not None:
                 number, lock, trial = found
-                self._study.sampler = self._sampler(number)
-                values = self._plan.space.suggest(trial or self._study.ask())
+                values = self._suggest(number, trial or self._study.ask())
         if found is None:
             yield None
             return
@@ -199,10 +199,19 @@ class Store:
             pruner=pruner,
         )
 
-    def _sampler(self, number: int) -> TPESampler:
-        """Return what proposes a trial: its seed depends on its number, not on its process."""
-        words = np.random.SeedSequence([self._plan.settings.seed, number]).generate_state(1)
-        return TPESampler(seed=int(words[0]))
+    def _suggest(self, number: int, trial: Trial) -> Values:
+        """Return the values of a trial: those chosen before it was stopped, and the missing ones.
+
+        Each is drawn from a stream of its own, so that it does not depend on where a process was
+        killed, nor on which process draws it.
+        """
+
+        def begin(key: str) -> None:
+            entropy = [self._plan.settings.seed, number, *key.encode()]
+            (seed,) = np.random.SeedSequence(entropy).generate_state(1)
+            self._study.sampler = TPESampler(seed=int(seed))
+
+        return self._plan.space.suggest(trial, begin)
 
 
 def refusal(trial: FrozenTrial) -> str:
