@@ -41,6 +41,27 @@ def test_a_signal_ends_a_kernel_that_computes(number):
     assert errors == "zerolab: interrupted\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_work_that_can_be_resumed_says_so_in_one_line(number):
+    stopped = run_script(f"""
+        import sys, types
+        from zerolab.cli import main as command
+        from zerolab.cli.process import resumable
+
+        def run(arguments):
+            with resumable("finished stages are saved", "zerolab train --run runs/a"):
+                signal.raise_signal({number:d})
+
+        sys.modules["zerolab.cli.train"] = types.SimpleNamespace(run=run)
+        sys.argv = ["zerolab", "train"]
+        sys.exit(command.main())
+    """)
+    assert stopped.returncode == 128 + number
+    assert stopped.stderr == (
+        "zerolab: stopped; finished stages are saved, resume with: zerolab train --run runs/a\n"
+    )
+
+
 def test_a_second_signal_ends_it_at_once():
     with start(LONG) as process:
         process.stdout.readline()

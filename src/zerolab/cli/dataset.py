@@ -12,6 +12,7 @@ from typing import Annotated
 import tyro
 
 from zerolab.cli.parse import call
+from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import Update, progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
@@ -69,14 +70,13 @@ def dataset(
     name = game_name(chosen)
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
-    try:
-        with progress_bar(f"solving {name}", positions, "positions") as update:
-            manifest = make_dataset(
-                chosen, positions, settings, path, workers, lambda done: _show(update, done)
-            )
-    except KeyboardInterrupt:
-        print("stopped; repeat the command to resume", file=sys.stderr)
-        raise
+    with (
+        resumable("finished chunks are saved", "the same command"),
+        progress_bar(f"solving {name}", positions, "positions") as update,
+    ):
+        manifest = make_dataset(
+            chosen, positions, settings, path, workers, lambda done: _show(update, done)
+        )
     if json:
         json_format.dump(manifest, sys.stdout, indent=1)
         print()

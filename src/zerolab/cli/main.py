@@ -73,7 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
-    from zerolab.cli.process import INTERRUPTED, drop_output, warnings_in_one_line
+    from zerolab.cli.process import (
+        INTERRUPTED,
+        drop_output,
+        report_interruption,
+        warnings_in_one_line,
+    )
     from zerolab.core.errors import UserError, one_line
 
     try:
@@ -84,8 +89,8 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
     except UserError as error:
         return _report(str(error))
-    except KeyboardInterrupt:
-        print("zerolab: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        report_interruption(interruption)
         return INTERRUPTED
     except BrokenPipeError:
         drop_output()  # whoever was reading it has left

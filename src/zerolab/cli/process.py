@@ -25,20 +25,28 @@ _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
 
 
-_advice: list[str] = []  # for whoever interrupts the work that is being done
+_INTERRUPTED = "interrupted"
+_advice = [_INTERRUPTED]  # the last one is for whoever interrupts the work that is being done
 
 
 @contextmanager
 def resumable(saved: str, command: str) -> Iterator[None]:
-    """Say on Ctrl-C what is saved, and which command resumes the work."""
-    _advice.append(f"zerolab: stopped; {saved}, resume with: {command}")
+    """Let an interruption of the work say what is saved, and which command resumes it.
+
+    KeyboardInterrupt carries that on, in place of what it carried.
+    """
+    _advice.append(f"stopped; {saved}, resume with: {command}")
     try:
         yield
     except KeyboardInterrupt:
-        print(_advice[-1], file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(_advice[-1]) from None
     finally:
         _advice.pop()
+
+
+def report_interruption(message: object = "") -> None:
+    """Say in one line that the command was interrupted, or the message, if there is one."""
+    print(f"zerolab: {str(message) or _INTERRUPTED}", file=sys.stderr)
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:
@@ -57,7 +65,7 @@ def run_interruptibly(work: Callable[[], int]) -> int:
         # A module that is interrupted while it loads may raise an exception of its own.
         if interruption.number is None:
             raise
-        print("zerolab: interrupted", file=sys.stderr)
+        report_interruption()
     if interruption.number is not None:
         end_process(interruption.exit_code)
     return code
@@ -121,7 +129,7 @@ class _Interruption:
         number = os.read(arrivals, 1)[0]
         is_second = select.select([arrivals], [], [], _SECONDS_TO_NOTICE)[0]
         if self.number is None:  # the main thread is busy: nothing has been said
-            print(*_advice, "zerolab: interrupted", sep="\n", file=sys.stderr)
+            report_interruption(_advice[-1])
         elif not is_second:
             select.select([arrivals], [], [], _SECONDS_TO_STOP)
         end_process(128 + number)
