@@ -355,6 +355,37 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     assert again[-1].search_strong == whole.best.objective
 
 
+@pytest.fixture(scope="module")
+def another(tmp_path_factory):
+    """Return a finished run whose network trials learn from."""
+    path = tmp_path_factory.mktemp("another") / "run"
+    tiny = ["iterations=1", "final_evaluation.games=0", "network={name='resnet', hidden=0}"]
+    options = [f"--set={each}" for each in tiny]
+    assert main(["train", "--preset", "smoke", "--run", str(path), *options]) == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    "learns_from",
+    [
+        ["start.source='{}'", "start.transfer=all"],
+        [
+            "network={{name='resnet', hidden=0, heads=['policy', 'value', {{name='features',"
+            " source='{}'}}]}}",
+            "learn.symmetries=none",
+        ],
+    ],
+)
+def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
+    tmp_path, another, learns_from
+):
+    chosen = settings("loss", *TINY, *(each.format(another) for each in learns_from))
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, chosen, 1, 1, watcher(Stops(3)))
+    (trial,) = search(tmp_path, chosen, 1, 1, watcher(NullReporter())).results
+    assert trial.state == "complete"
+
+
 def outcome(result):
     return (result.number, result.state, result.values, result.objective, result.low)
 

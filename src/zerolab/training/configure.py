@@ -103,7 +103,7 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
     data = settings.model_dump()
     for path, value in parse_assignments(assignments):
         assign(data, path, value)
-    wanted = _with_findings(validate(TrainSettings, data), settings)
+    wanted = with_findings(validate(TrainSettings, data), settings)
     RUN.require_equal(
         run.path,
         settings.model_dump(),
@@ -123,10 +123,10 @@ def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
     return wanted
 
 
-def _with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
+def with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
     """Return settings that say what the run's have found out, unless they say it themselves.
 
-    So a command that began a run can be given again.
+    So what began a run, a command or a trial of a search, can be given again.
     """
     former = {head.name: head for head in saved.network.heads}
 

@@ -21,7 +21,7 @@ from zerolab.studies.tuning.settings import (
     run_path,
 )
 from zerolab.studies.tuning.store import Claimed
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import saved_settings, with_findings
 from zerolab.training.history import read_records
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord, BaselineRecord, LearnRecord, Record
@@ -88,8 +88,9 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
     if not is_run(path):
         return RunFolder.create(path, settings.model_dump())
     run = RunFolder.open(path)
-    saved, wanted = saved_settings(run).model_dump(), settings.model_dump()
-    RUN.require_equal(path, saved, wanted, except_for=_MACHINE)
+    saved = saved_settings(run)
+    wanted = with_findings(settings, saved)
+    RUN.require_equal(path, saved.model_dump(), wanted.model_dump(), except_for=_MACHINE)
     return run
 
 
