@@ -44,6 +44,20 @@ MISTAKES = [
     (["--set", 'final_evaluation.baselines=["mtcs:9"]'], 'did you mean "mcts"?'),
     (["--set", 'final_evaluation.baselines=["@best"]'], "expected a network of this run"),
     (["--set", 'final_evaluation.baselines=["@0?noise.fraction=1"]'], "noise is for self-play"),
+    (["--set", 'final_evaluation.baselines=["@3"]'], "beyond the 2 iterations of the run"),
+    (
+        ["--set", "final_evaluation.baselines=['gtp:\"no-such-engine\"']"],
+        'gtp:"no-such-engine" cannot play gobang:3x3:3: no-such-engine cannot be started',
+    ),
+    (["--set", "final_evaluation.openings=9"], "final_evaluation.openings = 9: openings of 9"),
+    (["--set", "gate.openings=9"], "is nearly always over by then; expected at most 8"),
+    (
+        [
+            *("--set", "warm_start.variant=rave", "--set", "warm_start.schedule=adaptive"),
+            *("--set", "warm_start.schedule.openings=1000"),
+        ],
+        "warm_start.schedule.openings = 1000: openings of 1000 plies: gobang:3x3:3 is nearly",
+    ),
     (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
     (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
     (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from zerolab.agents.kinds import perfect
 from zerolab.core.threads import available_cores
 from zerolab.networks import node_facts
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
+from zerolab.oracles.solver import Budget
 from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
 from zerolab.replay.windows.iterations import Iterations
@@ -25,7 +27,13 @@ from zerolab.training.gates import WinRate
 from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
 from zerolab.training.presets import preset_title
-from zerolab.training.records import BaselineRecord, GateRecord, LearnRecord, SelfPlayRecord
+from zerolab.training.records import (
+    BaselineRecord,
+    GateRecord,
+    LearnRecord,
+    SelfPlayRecord,
+    UnplayedRecord,
+)
 from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
 
@@ -170,6 +178,30 @@ def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
             outside_run(record.opponent, run.path),
         }
         assert {game.first for game in games} == names
+
+
+def test_a_baseline_of_an_iteration_is_the_best_network_after_it(tmp_path, second_is_rejected):
+    """Candidate 2 is rejected and removed, so network 1 plays; whom two specs name plays once."""
+    asked = ["@2", "@1", "@2?simulations=3"]
+    run = train(
+        tmp_path / "run", "iterations=3", "final_evaluation.games=2",
+        f"final_evaluation.baselines={asked}",
+    )  # fmt: skip
+    played = [(record.opponent, record.asked) for record in of_kind(run, BaselineRecord)]
+    assert played == [("@1", "@2"), ("@1?simulations=3", "@2?simulations=3")]
+    assert "against @1 (for @2): " in of_kind(run, BaselineRecord)[0].summary()
+
+
+def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, monkeypatch):
+    monkeypatch.setattr(perfect, "_BUDGET", Budget(nodes=1))
+    run = train(
+        tmp_path / "run", "final_evaluation.games=2",
+        'final_evaluation.baselines=["perfect", "random"]',
+    )  # fmt: skip
+    assert RunFolder.open(run.path).progress.finished
+    (unplayed,), (played,) = of_kind(run, UnplayedRecord), of_kind(run, BaselineRecord)
+    assert (unplayed.opponent, played.opponent) == ("perfect", "random")
+    assert "too hard for perfect play" in unplayed.summary()
 
 
 def test_the_record_of_self_play_agrees_with_the_games(tmp_path):

@@ -79,14 +79,26 @@ def named_path(spec: str) -> str | None:
 
     Raises UserError for a spec that runs a program.
     """
+    if runs_program(spec):
+        raise UserError(f"{quoted(spec)} runs a program: expected an agent of another kind")
+    kind, argument = _kind_by_name(spec)
+    is_path = kind is None or kind.access == "path"
+    return split_options(argument)[0] if is_path else None
+
+
+def runs_program(spec: str) -> bool:
+    """Return whether the agent of a spec runs a program, which may do whatever its user may."""
+    kind, _ = _kind_by_name(spec)
+    return kind is not None and kind.access == "program"
+
+
+def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
+    """Return the kind that a spec names and what it is asked for; no kind and all of a path."""
     text, _ = _without_ordinal(spec.strip())
     head = _HEAD.match(text)
     if not head or head[1] not in AGENT_KINDS:
-        return split_options(text)[0]
-    access = AGENT_KINDS[head[1]].access
-    if access == "program":
-        raise UserError(f"{quoted(spec)} runs a program: expected an agent of another kind")
-    return split_options(text[head.end() :])[0] if access == "path" else None
+        return None, text
+    return AGENT_KINDS[head[1]], text[head.end() :]
 
 
 def kind_and_argument(spec: str) -> tuple[AgentKind, str]:

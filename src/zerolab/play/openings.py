@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
+from zerolab.play.random_starts import random_opening
 from zerolab.play.schedule import ScheduledGame
+from zerolab.rules import host
 from zerolab.rules import interface as rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.interface import ONGOING, Game
 
 _TRIES = 1000
+_SAMPLES = 400
+_LEAST_OPEN = 20
+"""Of the samples, those that leave a game open: where one opening in twenty does, there is hardly
+ever one that is not found in so many tries."""
 
 
 @kernel
@@ -67,8 +73,24 @@ def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray
     """
     openings = np.empty((len(keys), plies), np.int64)
     if not _draw_openings(game, keys, openings):
-        raise UserError(
-            f"openings of {plies} plies: {game_name(game)} is nearly always over by then;"
-            " expected fewer"
-        )
+        raise _too_long(game, plies, "fewer")
     return openings
+
+
+def check_openings(game: Game, plies: int) -> None:
+    """Raise UserError unless there are random openings of `plies` plies for any number of games."""
+    if not plies:
+        return
+    numbers = np.arange(_SAMPLES)
+    keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
+    longest = min(plies, host.longest(game))
+    lengths = sorted(len(random_opening(game, longest, key)) for key in keys)
+    if plies > (most := lengths[-_LEAST_OPEN]):
+        raise _too_long(game, plies, f"at most {most}")
+
+
+def _too_long(game: Game, plies: int, expected: str) -> UserError:
+    return UserError(
+        f"openings of {plies} plies: {game_name(game)} is nearly always over by then; expected"
+        f" {expected}"
+    )

@@ -16,13 +16,13 @@ from types import TracebackType
 from pydantic import Field, field_validator
 
 from zerolab.agents.interface import Agent
-from zerolab.agents.specs import GAME_EXAMPLE, parse_agents
+from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.threads import available_cores
 from zerolab.play.engine import Progress, play_schedule, slots_within_memory
 from zerolab.play.observers import Recorder
-from zerolab.play.openings import with_openings
+from zerolab.play.openings import check_openings, with_openings
 from zerolab.play.schedule import Block, ScheduledGame, batches, round_robin
 from zerolab.play.worker import Setup
 from zerolab.rules.catalogue import parse_game
@@ -91,11 +91,8 @@ class Tournament:
         Raises UserError if another process is at work on it, if it is played otherwise, or if the
         folder holds something else.
         """
-        if settings.openings:  # too many are refused before there is a folder
-            with_openings(
-                parse_game(settings.game), [ScheduledGame(0, "", "", 0)], settings.openings,
-                settings.seed,
-            )  # fmt: skip
+        if not TOURNAMENT.is_in(path):  # too many are refused before there is a folder
+            check_openings(parse_game(settings.game), settings.openings)
         with TOURNAMENT.locked(path):
             former = cls.saved(path)
             if former is not None:
@@ -208,7 +205,7 @@ def gather_agents(
     a stranger's, must not decide what is run.
     """
     for name in kept:
-        if name.startswith("gtp:") and name not in specs:
+        if runs_program(name) and name not in specs:
             raise UserError(
                 f"the folder names the program {name}: expected it on the command line too before"
                 f" it is run, as in zerolab tournament '{name}' --folder FOLDER"

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.kinds.run import load_evaluator, run_agent
-from zerolab.agents.options import NetworkOptions, parse_options, require_answers, split_options
-from zerolab.agents.specs import parse_agents
-from zerolab.core.errors import UserError, quoted
+from zerolab.agents.options import NetworkOptions
 from zerolab.evaluation.positions import Positions
 from zerolab.play.match import Match, play_match
 from zerolab.replay.window import Window
@@ -36,8 +34,6 @@ from zerolab.training.supervised.labels import SolvedSplit
 
 FINAL_STAGE = "final_evaluation"
 """What follows the last iteration, as state.json names it."""
-
-_MOST_DIGITS = 10
 
 
 @dataclass
@@ -93,15 +89,6 @@ class TrainingContext:
         agent = run_agent(self.run, network, options)
         return replace(agent, name=inside_run(agent.name, self.run.path))
 
-    def baselines(self) -> list[Agent]:
-        """Return the opponents of the final evaluation."""
-        return [self._agent(spec) for spec in self.settings.final_evaluation.baselines]
-
-    def _agent(self, spec: str) -> Agent:
-        if spec.startswith("@"):
-            return self.network_agent(*_own_network(spec, self.settings))
-        return parse_agents([spec], self.game)[0]
-
     def save_network(self, iteration: int) -> None:
         """Save the learner's network and the state of its optimiser."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
@@ -142,23 +129,3 @@ class TrainingContext:
         )  # fmt: skip
         self.save_games(stage, match.games)
         return match
-
-
-def check_baselines(settings: TrainSettings, game: Game) -> None:
-    """Raise UserError unless every baseline of the final evaluation can be an opponent."""
-    for spec in settings.final_evaluation.baselines:
-        if spec.startswith("@"):
-            _own_network(spec, settings)
-        else:
-            parse_agents([spec], game)
-
-
-def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
-    """Return what ``@12`` or ``@12?simulations=400`` names: a network of the run, and options."""
-    head, text = split_options(spec[1:])
-    if not (head.isdecimal() and len(head) < _MOST_DIGITS):
-        raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
-    options = parse_options(NetworkOptions, text, settings.search)
-    if options.simulations:
-        require_answers(options, settings.network)
-    return int(head), options

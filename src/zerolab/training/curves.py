@@ -12,6 +12,7 @@ from zerolab.core.figures import COLOURS, colour, legend_below, new_figure, shor
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.history import read_records
 from zerolab.training.records import (
+    FINAL_RECORDS,
     AccuracyRecord,
     GateRecord,
     LearnRecord,
@@ -231,7 +232,7 @@ def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     finished = {record.iteration for record in records if isinstance(record, _LAST)}
     totals: dict[int, dict[str, float]] = {}
     for record in records:
-        if record.iteration in finished and record.stage != "final_evaluation":
+        if record.iteration in finished and not isinstance(record, FINAL_RECORDS):
             stages = totals.setdefault(record.iteration, {})
             stages[record.stage] = stages.get(record.stage, 0.0) + record.wall_seconds
     return totals

@@ -353,6 +353,9 @@ class BaselineRecord(Record):
     """The network that played."""
     opponent: str
     """The baseline's spec; ``@0`` is network 0 of this run, the untrained one."""
+    asked: str | None = None
+    """How the settings name it, where its network has another number: ``@12`` is the best network
+    after iteration 12, which an earlier iteration has trained where candidate 12 was rejected."""
     wins: Games
     """Games won by the network."""
     draws: Games
@@ -375,8 +378,34 @@ class BaselineRecord(Record):
 
     def summary(self) -> str:
         """See `Record.summary`."""
+        asked = f" (for {self.asked})" if self.asked else ""
         return (
-            f"against {self.opponent}: {self.score_rate:.1%} (95 % interval {self.low:.1%} to"
-            f" {self.high:.1%}), {self.wins} won, {self.draws} drawn, {self.losses} lost,"
-            f" {self.distinct_games} distinct games"
+            f"against {self.opponent}{asked}: {self.score_rate:.1%} (95 % interval"
+            f" {self.low:.1%} to {self.high:.1%}), {self.wins} won, {self.draws} drawn,"
+            f" {self.losses} lost, {self.distinct_games} distinct games"
         )
+
+
+class UnplayedRecord(Record):
+    """A baseline opponent that could not play its games to their ends, whatever is tried again."""
+
+    stage: str = "unplayed_baseline"
+    network: Network
+    """The network that was to play."""
+    opponent: str
+    """The baseline's spec."""
+    reason: str
+    """What kept it from playing, such as a position that perfect play has not solved."""
+
+    @property
+    def tag(self) -> str:
+        """See `Record.tag`."""
+        return f"{self.stage}/{self.opponent}"
+
+    def summary(self) -> str:
+        """See `Record.summary`."""
+        return f"against {self.opponent}: not played, {self.reason}"
+
+
+FINAL_RECORDS = (BaselineRecord, UnplayedRecord)
+"""What the games of the final evaluation leave."""

@@ -181,8 +181,10 @@ class FinalEvaluationSettings(Settings):
     """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
-    """The opponents' specs. ``@0`` is network 0 of this run, the untrained one. Plain MCTS breaks
-    ties at random: one that prefers low actions overlooks moves, and would flatter the network."""
+    """The opponents' specs. ``@0`` is network 0 of this run, the untrained one, ``@12`` the best
+    network after iteration 12. Plain MCTS breaks ties at random: one that prefers low actions
+    overlooks moves, and would flatter the network. A program, such as ``gtp:"COMMAND"``, that a
+    file names and not the command line is run with ``--allow-programs`` alone."""
 
     @field_validator("games")
     @classmethod

@@ -13,18 +13,21 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.usage import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
+from zerolab.play.openings import check_openings
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.interface import Game
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
+from zerolab.training.baselines import check_baselines
 from zerolab.training.configure import saved_settings
-from zerolab.training.context import TrainingContext, check_baselines
+from zerolab.training.context import TrainingContext
 from zerolab.training.defects import Defects
 from zerolab.training.environment import remember_environment
 from zerolab.training.features import KEPT, find_source, identified
 from zerolab.training.history import read_records
 from zerolab.training.league import run_league
 from zerolab.training.learner import Learner
-from zerolab.training.records import Record
+from zerolab.training.records import FINAL_RECORDS, Record
 from zerolab.training.reporting import NullReporter, Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import FINAL, ITERATION, SUPERVISED, Stage
@@ -183,15 +186,34 @@ class Trainer:
             return True
         records = [*read_records(context.run), *uncommitted]
         rule: StopRule = context.settings.stop
-        return rule.is_met([each for each in records if each.stage != FINAL.name])
+        return rule.is_met([each for each in records if not isinstance(each, FINAL_RECORDS)])
 
 
 def check_inputs(settings: TrainSettings) -> None:
-    """Raise UserError for settings that name what is not there, before there is a run."""
+    """Raise UserError, before there is a run, for settings that would fail one of its stages.
+
+    They name what is not there, or ask for what the game has not.
+    """
     game = parse_game(settings.game)
     solved_positions(settings.accuracy, game)
     if split := read_split(settings.supervised, game):
         check_heads(settings.network, split.training)
     find_source(settings)
     find_start(settings)
+    _check_openings(settings, game)
     check_baselines(settings, game)
+
+
+def _check_openings(settings: TrainSettings, game: Game) -> None:
+    """Raise UserError where a match to come begins with more plies than games have."""
+    final, warm_start = settings.final_evaluation, settings.warm_start
+    asked = {"final_evaluation": final.openings if final.games else 0}
+    if not settings.supervised.positions:
+        asked["gate"] = settings.gate.openings if settings.gate.games else 0
+        if warm_start.is_on and warm_start.schedule.match is not None:
+            asked["warm_start.schedule"] = warm_start.schedule.match.openings
+    for section, plies in asked.items():
+        try:
+            check_openings(game, plies)
+        except UserError as error:
+            raise UserError(f"{section}.openings = {plies}: {error}") from None

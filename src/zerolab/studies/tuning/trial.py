@@ -24,7 +24,7 @@ from zerolab.studies.tuning.store import Claimed
 from zerolab.training.configure import saved_settings, with_findings
 from zerolab.training.history import read_records
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import AccuracyRecord, BaselineRecord, LearnRecord, Record
+from zerolab.training.records import FINAL_RECORDS, AccuracyRecord, LearnRecord, Record
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer
@@ -168,5 +168,6 @@ def _facts(run: RunFolder, measured: Measured | None) -> dict[str, float]:
 
 def _hours(records: Sequence[Record]) -> float:
     """Return the hours of self-play, learning and gates, without those of measurements."""
-    trained = (each for each in records if not isinstance(each, AccuracyRecord | BaselineRecord))
+    measured = (AccuracyRecord, *FINAL_RECORDS)
+    trained = (each for each in records if not isinstance(each, measured))
     return sum(each.wall_seconds for each in trained) / _SECONDS

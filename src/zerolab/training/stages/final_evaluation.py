@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zerolab.agents.interface import Agent
+from zerolab.core.errors import one_line
+from zerolab.oracles.interface import NotSolvedError
+from zerolab.play.match import Match
 from zerolab.play.results import pair_result
+from zerolab.training.baselines import Baseline, run_baselines
 from zerolab.training.context import FINAL_STAGE, TrainingContext
-from zerolab.training.records import BaselineRecord, Record
+from zerolab.training.records import BaselineRecord, Record, UnplayedRecord
 from zerolab.training.stages.interface import Stage
 from zerolab.training.stages.supervised import measure_part
 
@@ -24,26 +27,41 @@ class FinalEvaluation(Stage):
         """See `Stage.run`."""
         solved = context.solved_split
         tested = [measure_part(context, "test", solved.test)] if solved else []
-        opponents = context.baselines() if context.settings.final_evaluation.games else []
+        opponents = run_baselines(context) if context.settings.final_evaluation.games else []
         return [*tested, *(_against(context, opponent) for opponent in opponents)]
 
 
-def _against(context: TrainingContext, opponent: Agent) -> BaselineRecord:
-    settings, best = context.settings.final_evaluation, context.progress.best
-    seconds = context.begin(f"against {opponent.name}", settings.games, "games")
-    player = context.network_agent(best)
-    stage = f"{FinalEvaluation.name} {opponent.name}"
-    match = context.play_match(player, opponent, settings.games, stage, openings=settings.openings)
+def _against(context: TrainingContext, baseline: Baseline) -> Record:
+    name, best = baseline.agent.name, context.progress.best
+    seconds = context.begin(f"against {name}", context.settings.final_evaluation.games, "games")
+    try:
+        match = _play(context, baseline)
+    except NotSolvedError as error:  # however often it is tried
+        return UnplayedRecord(
+            iteration=context.iteration,
+            wall_seconds=seconds(),
+            network=best,
+            opponent=name,
+            reason=one_line(error),
+        )
     pair = pair_result(match.a, match.b, match.games)
     low, high = pair.interval
     return BaselineRecord(
         iteration=context.iteration,
         wall_seconds=seconds(),
         network=best,
-        opponent=opponent.name,
+        opponent=name,
+        asked=baseline.asked,
         **match.score._asdict(),
         distinct_games=pair.distinct.games,
         score_rate=match.score.score_rate,
         low=low,
         high=high,
     )
+
+
+def _play(context: TrainingContext, baseline: Baseline) -> Match:
+    settings, opponent = context.settings.final_evaluation, baseline.agent
+    player = context.network_agent(context.progress.best)
+    stage = f"{FinalEvaluation.name} {opponent.name}"
+    return context.play_match(player, opponent, settings.games, stage, openings=settings.openings)
