@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+import tomli_w
+
+import zerolab
 from zerolab.agents.kinds import perfect
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.oracles.solver import Budget
 from zerolab.play.tournament import gather_agents
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve
 
 
 def test_a_folder_starts_no_program_by_itself(tmp_path):
@@ -17,6 +23,71 @@ def test_a_folder_starts_no_program_by_itself(tmp_path):
     with pytest.raises(UserError, match="the folder names the program"):
         gather_agents(kept, ["mcts:2"], parse_game("gobang:3x3:3"))
     assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_kept_name_with_a_blank_is_a_program_too(tmp_path, blank):
+    with pytest.raises(UserError, match="the folder names the program"):
+        gather_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    """A run and a preset that name a program among their baselines; return what shows it ran."""
+    started = tmp_path / "started"
+    program = f'gtp:"touch {started}"'
+    tables = [
+        *("iterations=1", "selfplay.episodes=2", "learn.epochs=1", "final_evaluation.games=2"),
+        f"final_evaluation.baselines=[{json.dumps(program)}]",
+    ]
+    settings = resolve("gobang:3x3:3", "smoke", tables)
+    RunFolder.create(tmp_path / "run", settings.model_dump())
+    preset = tomli_w.dumps(settings.model_dump())
+    (tmp_path / "theirs.toml").write_text(preset)
+    return started
+
+
+FROM_FILES = [
+    ["train", "--run", "run"],
+    ["train", "--preset", "theirs.toml", "--run", "new"],
+    [
+        *("tune", "gobang:3x3:3", "--preset", "theirs.toml", "--objective", "loss"),
+        *("--set", "learn.epochs=1..2", "--set", "final_evaluation.games=2"),
+    ],
+]
+
+
+@pytest.mark.parametrize("arguments", FROM_FILES)
+def test_a_program_that_a_file_names_is_shown_and_not_run(
+    strangers, arguments, monkeypatch, capsys
+):
+    monkeypatch.chdir(strangers.parent)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert json.dumps(f'gtp:"touch {strangers}"') in error
+    assert "--allow-programs" in error
+    assert not strangers.exists()
+    assert {each.name for each in strangers.parent.iterdir()} == {"run", "theirs.toml"}
+
+
+@pytest.mark.parametrize("arguments", FROM_FILES)
+def test_a_program_that_is_allowed_or_typed_is_run(strangers, arguments, monkeypatch, capsys):
+    monkeypatch.chdir(strangers.parent)
+    program = f'gtp:"touch {strangers}"'
+    typed = f"final_evaluation.baselines=[{json.dumps(program)}]"
+    for said in (["--allow-programs"], ["--set", typed]):
+        assert main([*arguments, *said]) == 2  # it is no engine
+        assert "cannot play gobang:3x3:3" in capsys.readouterr().err
+        strangers.unlink()
+
+
+def test_scripts_allow_programs_by_an_argument(strangers):
+    run = strangers.parent / "run"
+    with pytest.raises(UserError, match="allow_programs=True"):
+        zerolab.train(run=run)
+    with pytest.raises(UserError, match="cannot play"):
+        zerolab.train(run=run, allow_programs=True)
 
 
 def test_perfect_play_gives_up_where_it_is_too_hard(monkeypatch, capsys):

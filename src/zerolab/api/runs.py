@@ -61,15 +61,17 @@ def train(
     preset: str = "mini",
     settings: Mapping[str, Any] | None = None,
     on_stage: Callable[[Record], None] = lambda _: None,
+    allow_programs: bool = False,
 ) -> Run:
     """Train an agent in a folder, or resume the run that the folder holds; return the run.
 
     `settings` changes settings of the preset (a name or a .toml file), as nested tables or with
     dotted keys: ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
     record of every finished stage once it is saved (docs/metrics.md); an exception that it raises,
-    KeyboardInterrupt included, stops training there, and the next call resumes. Raises UserError
-    for wrong settings, for other settings than the run's (only iterations may grow), and where
-    another process trains the run.
+    KeyboardInterrupt included, stops training there, and the next call resumes. Programs that are
+    named by a file, the run resumed or the preset's, and not by `settings` are run only where
+    `allow_programs` says so. Raises UserError for such programs, for wrong settings, for other
+    settings than the run's (only iterations may grow), and where another process trains the run.
     """
     require("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
@@ -81,9 +83,9 @@ def train(
     if is_run(folder):
         opened = RunFolder.open(folder)
         named = [] if game is None else [f"game={json.dumps(game)}"]
-        chosen = amend(opened, [*named, *assignments])
+        chosen = amend(opened, [*named, *assignments], allow_programs=allow_programs)
     else:
-        chosen = resolve(game, preset, assignments)
+        chosen = resolve(game, preset, assignments, allow_programs=allow_programs)
         check_inputs(chosen)
         opened = RunFolder.create(folder, chosen.model_dump())
     with opened.locked():

@@ -18,6 +18,7 @@ def fit(
     preset: str = _PRESET,
     run: Path | None = None,
     set: Assignments = (),
+    allow_programs: bool = False,
 ) -> None:
     """Train a network on solved positions instead of games of its own.
 
@@ -39,6 +40,8 @@ def fit(
         preset: The settings to start from, or a file that ends in .toml; supervised by default.
         run: The folder of the run, runs/FILE-PRESET by default.
         set: A setting to change, such as network.filters=64; may be repeated.
+        allow_programs: Run the programs that the run resumed, or a preset's file, names among its
+            baselines, not only those that --set names.
     """
     from zerolab.cli.output import Console
     from zerolab.cli.train import introduce, train_run
@@ -53,9 +56,10 @@ def fit(
     console = Console()
     if is_run(folder):
         opened = RunFolder.open(folder)
-        settings = amend(opened, [f"preset={preset_name(preset)}", *asked])
+        changes = [f"preset={preset_name(preset)}", *asked]
+        settings = amend(opened, changes, allow_programs=allow_programs)
     else:
-        settings = resolve(None, preset, asked)
+        settings = resolve(None, preset, asked, allow_programs=allow_programs)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)

@@ -31,6 +31,7 @@ def train(
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
     transfer: AskedTransfer | None = None,
     set: Assignments = (),
+    allow_programs: bool = False,
 ) -> None:
     """Train an agent, or resume a run that was stopped.
 
@@ -58,6 +59,8 @@ def train(
             frozen; its heads; all weights; or all, with channels matched by what they mean
             (docs/transfer.md).
         set: A setting to change, such as learn.epochs=5; may be repeated.
+        allow_programs: Run the programs that the run resumed, or a preset's file, names among its
+            baselines. Without it only those are run that --set names: a file may be a stranger's.
     """
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
@@ -69,10 +72,10 @@ def train(
     folder = run or _default_folder(game, preset, from_)
     console = Console()
     if is_run(folder):
-        opened, settings = _resume(folder, game, preset, set)
+        opened, settings = _resume(folder, game, preset, set, allow_programs)
         require_frozen(transfer, settings.learn.frozen)
     else:
-        settings = resolve(game, preset or DEFAULT_PRESET, set)
+        settings = resolve(game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs)
         require_frozen(transfer, settings.learn.frozen)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
@@ -96,13 +99,17 @@ def _starting(source: str | None, transfer: AskedTransfer | None) -> list[str]:
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
     from zerolab.training.configure import resolve
 
-    settings = resolve(game, preset or DEFAULT_PRESET)
+    settings = resolve(game, preset or DEFAULT_PRESET, allow_programs=True)  # none is run here
     origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 
 
 def _resume(
-    folder: Path, game: str | None, preset: str | None, assignments: Sequence[str]
+    folder: Path,
+    game: str | None,
+    preset: str | None,
+    assignments: Sequence[str],
+    allow_programs: bool,
 ) -> tuple[RunFolder, TrainSettings]:
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.configure import amend
@@ -110,7 +117,8 @@ def _resume(
     opened = RunFolder.open(folder)
     asked = {"game": game, "preset": preset and preset_name(preset)}
     repeated = [f"{key}={value}" for key, value in asked.items() if value]
-    return opened, amend(opened, [*repeated, *assignments])
+    changes = [*repeated, *assignments]
+    return opened, amend(opened, changes, allow_programs=allow_programs)
 
 
 def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:

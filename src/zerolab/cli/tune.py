@@ -31,6 +31,7 @@ def tune(
     seed: int = 0,
     workers: int = 1,
     folder: Path = Path("tuning"),
+    allow_programs: bool = False,
     json: bool = False,
 ) -> None:
     """Search for good settings: every trial is a run, Optuna proposes what to try next.
@@ -63,6 +64,8 @@ def tune(
         seed: What trials are drawn from; each run has its own seed.
         workers: Processes that train at once and share the cores.
         folder: Where everything is kept.
+        allow_programs: Run the programs that a preset's file names among its baselines, where
+            trials play them, not only those that --set names.
         json: Print everything as JSON instead of a table.
     """
     from zerolab.core.config import validate
@@ -74,7 +77,7 @@ def tune(
     given = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,
         "objective": objective, "and_time": and_ is not None, "seed": seed, "games": games,
-        "opponent": opponent,
+        "opponent": opponent, "allow_programs": allow_programs,
     }  # fmt: skip
     settings = validate(TuningSettings, given)
     console = Console(stderr=True)

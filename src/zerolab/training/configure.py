@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from zerolab.agents.specs import runs_program
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.heads.interface import Head
@@ -22,11 +23,17 @@ _ALTERNATIVES = (["learn", "epochs"], ["learn", "reuse"])
 """Settings of which one only can be set: an assignment takes the other's place in a preset."""
 
 
-def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> TrainSettings:
+def resolve(
+    game: str | None,
+    preset: str,
+    assignments: Sequence[str] = (),
+    *,
+    allow_programs: bool = False,
+) -> TrainSettings:
     """Return the settings of a new run; raise UserError for every mistake.
 
     A preset comes first, then what it says for the size of the game's board, then ``a.b=c``
-    assignments.
+    assignments. A program that the preset alone names is a mistake unless programs are allowed.
     """
     data = read_preset(preset)
     boards = data.pop(_BOARDS, {})
@@ -46,7 +53,37 @@ def resolve(game: str | None, preset: str, assignments: Sequence[str] = ()) -> T
         if path[:2] == ["network", "heads"] and len(path) > 2:
             _spell_out_heads(data)
         assign(data, path, value)
-    return validate(TrainSettings, data)
+    settings = validate(TrainSettings, data)
+    if not allow_programs:
+        require_no_programs(settings, preset, _texts([value for _, value in assigned]))
+    return settings
+
+
+def require_no_programs(settings: TrainSettings, origin: str, known: Iterable[str]) -> None:
+    """Raise UserError where a run would play a program that its `origin`, a file, has named.
+
+    The file may be a stranger's, and a program may do whatever its user may. `known` are texts that
+    the user has written himself.
+    """
+    final, typed = settings.final_evaluation, set(known)
+    named = [each for each in final.baselines if runs_program(each) and each not in typed]
+    if named and final.games:
+        raise UserError(
+            f"{origin} names a program to be run, {', '.join(map(json.dumps, named))}: expected"
+            " --allow-programs (in Python, allow_programs=True), or final_evaluation.baselines with"
+            " it among the settings given now"
+        )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a value, such as a list of tables."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
 
 
 def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
@@ -93,15 +130,21 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
             data[key] = value
 
 
-def amend(run: RunFolder, assignments: Sequence[str]) -> TrainSettings:
+def amend(
+    run: RunFolder, assignments: Sequence[str], *, allow_programs: bool = False
+) -> TrainSettings:
     """Return a run's settings for resuming; only more iterations may be asked for.
 
     Solved positions may have moved: their digest says that they are the same. Raises UserError for
-    any other change: the run would no longer be what its settings say.
+    any other change: the run would no longer be what its settings say. A program that the run alone
+    names, and no assignment, is a mistake, too, unless programs are allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
-    for path, value in parse_assignments(assignments):
+    assigned = parse_assignments(assignments)
+    if not allow_programs:
+        require_no_programs(settings, str(run.path), _texts([value for _, value in assigned]))
+    for path, value in assigned:
         assign(data, path, value)
     wanted = with_findings(validate(TrainSettings, data), settings)
     RUN.require_equal(

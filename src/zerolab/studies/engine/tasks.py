@@ -35,7 +35,7 @@ from zerolab.store.games import GameRecord
 from zerolab.store.networks import read_network
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import require_no_programs, saved_settings
 from zerolab.training.features import KEPT, FeatureSource, features_head, identified
 from zerolab.training.history import best_after, read_records
 from zerolab.training.records import Record
@@ -101,7 +101,8 @@ class TrainTask:
             with suppress(ExistingRunError):  # another study was faster
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)
-        settings = saved_settings(run)
+        planned, settings = settings, saved_settings(run)
+        require_no_programs(settings, self.folder, planned.final_evaluation.baselines)
 
         def saved(record: Record) -> None:
             on_commit(run.progress.iteration > record.iteration)

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from zerolab.agents.specs import parse_agents
 from zerolab.core.config import Settings, require_even
 from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.play.openings import check_openings
 from zerolab.rules.catalogue import known_game, parse_game
 from zerolab.rules.interface import Game
 from zerolab.studies.tuning.space import Space, Values
@@ -26,7 +27,8 @@ Objective = Literal["accuracy", "elo", "loss"]
 OPENINGS = 4
 """Random plies at the start of the games that the objective elo rests on."""
 
-_NO_FINAL_GAMES = "final_evaluation.games=0"
+_CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
+"""The settings in which `check_inputs` may find mistakes."""
 
 
 class TuningSettings(Settings):
@@ -62,6 +64,9 @@ class TuningSettings(Settings):
     opponent: str = "mcts:100?tie_break=random"
     """The opponent in that match."""
 
+    allow_programs: bool = False
+    """Whether programs may be run that the preset's file alone names; see `configure.resolve`."""
+
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
@@ -89,7 +94,7 @@ class TuningPlan:
         self.space = Space.parse(settings.assignments)
         self._assignments = self._for_accuracy()
         self.base = self._one_of([self.space.corner(end) for end in (0, -1)])
-        check_inputs(self.base)
+        check_inputs(self._as_trained(self.base))
         if not self.space.searched:
             raise UserError(
                 "nothing to search: expected a --set with a range or with alternatives, such as"
@@ -97,11 +102,13 @@ class TuningPlan:
             )
         for alternatives in self.space.probes():
             found = self._one_of(alternatives)
-            if found.accuracy != self.base.accuracy:
-                check_inputs(found)
+            if any(getattr(found, key) != getattr(self.base, key) for key in _CHECKED):
+                check_inputs(self._as_trained(found))
         self._check_accuracy()
         is_elo = settings.objective == "elo"
         self.opponent = parse_agents([settings.opponent], self.game)[0] if is_elo else None
+        if is_elo:
+            check_openings(self.game, OPENINGS)
 
     @property
     def game(self) -> Game:
@@ -129,10 +136,7 @@ class TuningPlan:
 
         Raises UserError where values do not fit each other.
         """
-        own = [f"seed={self.settings.seed + number}"]
-        if not any(each.key == "final_evaluation.games" for each in self.space.items):
-            own.append(_NO_FINAL_GAMES)
-        return self._resolve(values, own)
+        return self._as_trained(self._resolve(values, [f"seed={self.settings.seed + number}"]))
 
     def identity(self) -> dict[str, Any]:
         """Return what must stay the same for a folder, as tables."""
@@ -144,9 +148,21 @@ class TuningPlan:
             "seed": settings.seed, **match, "space": space, "settings": said(self.base),
         }  # fmt: skip
 
+    @property
+    def _plays_baselines(self) -> bool:
+        return any(each.key == "final_evaluation.games" for each in self.space.items)
+
+    def _as_trained(self, settings: TrainSettings) -> TrainSettings:
+        """Return settings without games after training, unless they are asked for."""
+        if self._plays_baselines:
+            return settings
+        final = settings.final_evaluation.model_copy(update={"games": 0})
+        return settings.model_copy(update={"final_evaluation": final})
+
     def _resolve(self, values: Values, own: list[str] | None = None) -> TrainSettings:
         assignments = [*self._assignments, *self.space.assignments(values), *(own or [])]
-        return resolve(self.settings.game, self.settings.preset, assignments)
+        allow = self.settings.allow_programs or not self._plays_baselines
+        return resolve(self.settings.game, self.settings.preset, assignments, allow_programs=allow)
 
     def _for_accuracy(self) -> list[str]:
         """Return the settings by which accuracy is measured in every iteration, if they lack."""
@@ -161,7 +177,8 @@ class TuningPlan:
         named = {each.key for each in self.space.items}
         if given and "accuracy.positions" in named:
             raise UserError("--positions and accuracy.positions are the same: expected one of them")
-        own = resolve(self.settings.game, self.settings.preset).accuracy
+        preset = resolve(self.settings.game, self.settings.preset, allow_programs=True)
+        own = preset.accuracy
         if not (given or own.positions or "accuracy.positions" in named):
             raise UserError(
                 "the objective accuracy needs solved positions: expected --positions FILE, as"

@@ -134,8 +134,8 @@ def resume(lab: Laboratory, asked: AskedRun) -> Training:
     require_allowed(lab)
     run = open_run(lab.folders, asked.run)
     more = [] if asked.iterations is None else [f"iterations={asked.iterations}"]
-    settings = amend(run, more)
     _require_inside(lab.folders, _named_in(run))
+    settings = amend(run, more)
     if run.progress.finished and settings.iterations <= run.config["iterations"]:
         raise UserError(
             f"{asked.run} is finished: expected more than its {settings.iterations} iterations"
