@@ -157,6 +157,21 @@ def test_runs_lists_status(smoke_run, tmp_path, capsys):
     assert listed["broken"]["status"].startswith("damaged")
 
 
+def test_runs_are_listed_with_what_they_can_be_compared_by(smoke_run, capsys):
+    """Training Elo is each network against its predecessor: it would put smoke above mini."""
+    assert main(["runs", str(smoke_run)]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    opponents = head.split("against ")[1:]
+    assert [each.split()[0] for each in opponents] == ["random", "mcts:100?tie_break=random"]
+    assert row.count("%") == 2
+    assert "Elo" not in head
+    assert main(["runs", str(smoke_run), "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert set(listed["scores"]) == {"random", "mcts:100?tie_break=random"}
+    assert "training_elo" in listed
+    assert "elo" not in listed
+
+
 def test_plot_writes_a_picture(smoke_run, tmp_path, capsys):
     picture = tmp_path / "curves.png"
     assert main(["plot", str(smoke_run), "--output", str(picture)]) == 0

@@ -25,7 +25,8 @@ def test_runs_are_found_by_name_or_folder(tmp_path):
 def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     summary = summarise(run.path)
-    assert summary == (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0, "")
+    began = (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0, "")
+    assert summary == (*began, {}, None)
     with run.locked():
         assert summarise(run.path).status == "running"
         run.commit(
@@ -34,6 +35,21 @@ def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
         run.commit(run.progress.model_copy(update={"finished": True}), [])
     assert summarise(run.path).status == "finished"
     assert summarise(run.path).iteration == 2
+
+
+def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
+    run = train(tmp_path / "run", iterations=1)
+    lines = [
+        {"stage": "accuracy", "iteration": 1, "search_strong": 0.5},
+        {"stage": "final_evaluation", "iteration": 1, "opponent": "mcts:9", "score_rate": 0.25},
+        {"stage": "accuracy", "iteration": 2, "search_strong": 0.75},
+        {"stage": "final_evaluation", "iteration": 2, "opponent": "mcts:9", "score_rate": 1.0},
+        {"stage": "final_evaluation", "iteration": 2, "opponent": "@0", "score_rate": 0.5},
+    ]
+    with run.locked():
+        run.commit(run.progress, lines)
+    summary = summarise(run.path)
+    assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
 
 
 @pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])

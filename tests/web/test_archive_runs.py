@@ -70,7 +70,8 @@ def test_runs_are_listed_as_the_command_lists_them(client, capsys):
     found = get(client, "/runs")
     assert [each["run"] for each in found] == ["runs/one", "runs/two"]
     for shown, one in zip(found, listed, strict=True):
-        for key in ("game", "preset", "iteration", "iterations", "stage", "status", "elo"):
+        assert shown["elo"] == one["training_elo"]
+        for key in ("game", "preset", "iteration", "iterations", "stage", "status"):
             assert shown[key] == one[key]
 
 

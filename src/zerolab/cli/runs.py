@@ -5,17 +5,22 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import tyro
 from rich.table import Table
 
 from zerolab.cli.output import table_console
 from zerolab.cli.parse import call
-from zerolab.store.listing import find_runs, summarise
+from zerolab.store.listing import RunSummary, find_runs, summarise
 
 
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
-    """List runs: game, preset, iteration, status, training Elo, and what they started from.
+    """List runs: game, preset, iteration, status, how strong they are, and what they started from.
+
+    How strong, as far as it was measured: accuracy on solved positions, and points per game against
+    opponents of the final evaluation. Runs of one game can be compared by them, unlike by the
+    training Elo that JSON has, too: that compares each network with its predecessor.
 
     Example: zerolab runs runs --json
 
@@ -27,21 +32,44 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     places = folders or ((default,) if default.is_dir() else ())
     summaries = [summarise(path) for path in find_runs(places)]
     if json:
-        print(json_format.dumps([summary._asdict() for summary in summaries]))
+        print(json_format.dumps([_as_dict(each) for each in summaries]))
         return
     if not summaries:
         print("no runs here; start one with: zerolab train")
         return
-    table = Table("run", "game", "preset", "iteration", "status", "Elo", box=None)
-    if any(each.source for each in summaries):
-        table.add_column("started from")
-    for each in summaries:
-        iteration = f"{each.iteration}/{each.iterations} {each.stage}"
-        elo = f"{each.elo:+.0f}"
-        table.add_row(
-            each.path, each.game, each.preset, iteration, each.status, elo, each.source or None
-        )
-    table_console().print(table)
+    table_console().print(_table(summaries))
+
+
+def _as_dict(summary: RunSummary) -> dict[str, Any]:
+    return {**summary._asdict(), "scores": dict(summary.scores)}
+
+
+def _table(summaries: Sequence[RunSummary]) -> Table:
+    """Return the table of runs, without columns for what none of them has."""
+    opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
+    columns = {
+        "run": [each.path for each in summaries],
+        "game": [each.game for each in summaries],
+        "preset": [each.preset for each in summaries],
+        "iteration": [f"{each.iteration}/{each.iterations} {each.stage}" for each in summaries],
+        "status": [each.status for each in summaries],
+        "accuracy": [_percent(each.accuracy) for each in summaries],
+        **{
+            f"against {name}": [_percent(each.scores.get(name)) for each in summaries]
+            for name in opponents
+        },
+        "started from": [each.source for each in summaries],
+    }
+    optional = ("accuracy", "started from")
+    shown = {name: cells for name, cells in columns.items() if name not in optional or any(cells)}
+    table = Table(*shown, box=None)
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
@@ -23,9 +24,15 @@ class RunSummary(NamedTuple):
     stage: str
     status: str
     """running, stopped, finished, or damaged with the reason."""
-    elo: float
+    training_elo: float
+    """Each network against its predecessor, added up: it flatters, and compares no two runs."""
     source: str = ""
     """The network that it started from, such as runs/demo@12; empty for an untrained one."""
+    scores: Mapping[str, float] = MappingProxyType({})
+    """Points per game against each opponent of the final evaluation that other runs can have too:
+    all but networks of the run itself."""
+    accuracy: float | None = None
+    """Strong accuracy of the search on solved positions, when last measured; None where never."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
@@ -43,7 +50,7 @@ def summarise(path: Path) -> RunSummary:
     """Describe one run; a run that cannot be read is described as damaged."""
     try:
         run = RunFolder.open(path)
-        run.metrics()
+        metrics = run.metrics()
     except UserError as error:
         return RunSummary(str(path), "", "", 0, 0, "", f"damaged: {error}", 0.0)
     progress, config = run.progress, run.config
@@ -53,8 +60,25 @@ def summarise(path: Path) -> RunSummary:
     iteration = min(progress.iteration, iterations)
     return RunSummary(
         str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo,
-        _source(config.get("start")),
+        _source(config.get("start")), _scores(metrics), _accuracy(metrics),
     )  # fmt: skip
+
+
+def _scores(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the latest scores by opponent; the stages that write the lines are layers above."""
+    played = (line for line in metrics if line.get("stage") == "final_evaluation")
+    found = {str(line.get("opponent", "@")): line.get("score_rate") for line in played}
+    return {
+        opponent: score
+        for opponent, score in found.items()
+        if isinstance(score, float | int) and not opponent.startswith("@")
+    }
+
+
+def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
+    measured = [line.get("search_strong") for line in metrics if line.get("stage") == "accuracy"]
+    latest = measured[-1] if measured else None
+    return latest if isinstance(latest, float | int) else None
 
 
 def _source(start: Any) -> str:

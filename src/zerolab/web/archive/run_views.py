@@ -110,7 +110,7 @@ def shown_run(found: RunSummary) -> ShownRun:
     return ShownRun(
         run=found.path, game=found.game, preset=found.preset, iteration=found.iteration,
         iterations=found.iterations, stage=found.stage, status=word, problem=problem,
-        elo=found.elo, source=found.source,
+        elo=found.training_elo, source=found.source,
     )  # fmt: skip
 
 

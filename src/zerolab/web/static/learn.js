@@ -40,12 +40,12 @@ async function ladderOf(game) {
   const agents = await agentsOf(game);
   const runs = agents.filter((each) => each.run);
   const rated = await ratedAgents(game);
-  if (rated.length >= 3) return [{ spec: "random", elo: null }, ...rated];
+  if (rated.length >= 3) return [{ spec: "random", elo: null }, ...rated.map((each) => ({ ...each, scale: "Elo" }))];
   if (!runs.length) return [{ spec: "random" }, ...[5, 20, 100, 500, 3000].map((count) => ({ spec: `mcts:${count}` }))];
   const iterations = runs.filter((each) => each.iteration !== null && each.run === runs[0].run);
   const steps = [...new Set([0, 1, 2, 3].map((part) => Math.floor((part * (iterations.length - 1)) / 3)))];
   const chosen = steps.map((step) => iterations.sort((a, b) => a.iteration - b.iteration)[step]);
-  const weak = chosen.map((each) => ({ spec: `${each.spec}?simulations=${SIMULATIONS[1]}`, elo: each.elo }));
+  const weak = chosen.map((each) => ({ spec: `${each.spec}?simulations=${SIMULATIONS[1]}`, elo: each.elo, scale: "training Elo" }));
   const last = chosen.at(-1);
   const strong = SIMULATIONS.slice(2).map((count) => ({ spec: `${last.spec}?simulations=${count}`, elo: null }));
   return [{ spec: "random", elo: null }, ...weak, ...strong];
@@ -230,9 +230,9 @@ function draw() {
 }
 
 function drawOpponent() {
-  const { spec, elo } = opponent();
+  const { spec, elo, scale } = opponent();
   const number = Number(byId("strength").value);
-  const rating = elo === null || elo === undefined ? "" : `, Elo ${Math.round(elo)}`;
+  const rating = elo === null || elo === undefined ? "" : `, ${scale} ${Math.round(elo)}`;
   byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${spec}${rating}`;
   byId("strength").setAttribute("aria-valuetext", byId("opponent").textContent);
 }

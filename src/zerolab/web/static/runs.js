@@ -31,7 +31,7 @@ function show(runs) {
     box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), run.game, run.preset,
     run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), elo(run.status === "damaged" ? null : run.elo), run.source,
   ]);
-  const headings = ["chosen", "run", "game", "preset", "iteration", "status", "Elo", "started from"];
+  const headings = ["chosen", "run", "game", "preset", "iteration", "status", "training Elo", "started from"];
   byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers: [4, 6], caption: "Runs" }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
   if (focused) byId(focused)?.focus();

@@ -116,7 +116,7 @@ export class AgentChooser {
 }
 
 function named(agent) {
-  return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (Elo ${Math.round(agent.elo)})`;
+  return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (training Elo ${Math.round(agent.elo)})`;
 }
 
 /** Check an agent; throw what is wrong with it. */
