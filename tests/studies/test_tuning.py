@@ -136,6 +136,13 @@ def test_other_mistakes_are_one_line_too(tmp_path, capsys, arguments, said):
     refused(tmp_path, capsys, said, *arguments)
 
 
+def test_a_setting_without_effect_in_any_trial_is_refused():
+    never = ["search.noise.concentration=1..9", "learn.epochs=1..2"]
+    with pytest.raises(UserError, match="concentration has no effect"):
+        plan(*never)
+    plan(*never, "search.noise.fraction=0|0.25")
+
+
 def refused(tmp_path, capsys, said, *arguments):
     folder = tmp_path / "t"
     assert main(["tune", GAME, "--preset", "smoke", "--folder", str(folder), *arguments]) == 2

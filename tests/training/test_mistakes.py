@@ -58,6 +58,36 @@ MISTAKES = [
         ],
         "warm_start.schedule.openings = 1000: openings of 1000 plies: gobang:3x3:3 is nearly",
     ),
+    (
+        ["--preset", "mini", "--set", "selfplay.episodes=100"],
+        'selfplay.episodes has no effect with selfplay.schedule = "continuous": expected'
+        " selfplay.schedule.plies",
+    ),
+    (
+        ["--set", "selfplay={episodes=3, schedule='continuous'}"],
+        "selfplay.episodes has no effect",
+    ),
+    (
+        ["--set", "final_evaluation.games=0", "--set", "final_evaluation.openings=2"],
+        "final_evaluation.openings has no effect with final_evaluation.games = 0",
+    ),
+    (
+        ["--set", "gate=always", "--set", "gate.openings=3"],
+        "gate.openings has no effect with gate.games = 0: expected gate.games above 0",
+    ),
+    (
+        ["--set", "warm_start.schedule=never"],
+        'warm_start.schedule has no effect with warm_start.variant = "baseline"',
+    ),
+    (
+        ["--set", "search.noise.concentration=3"],
+        "search.noise.concentration has no effect with search.noise.fraction = 0.0",
+    ),
+    (["--set", "accuracy.positions=a.parquet"], "accuracy.positions has no effect"),
+    (
+        ["--set", "league.parameters=['c']", "--set", "league.ranges.fpu=[0.0, 1.0]"],
+        "league.ranges.fpu has no effect with league.parameters = c: expected fpu among",
+    ),
     (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
     (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
     (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),

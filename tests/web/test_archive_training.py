@@ -28,7 +28,7 @@ from zerolab.web.laboratory import Laboratory
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
-LONG = ["iterations=4000", "final_evaluation.games=0", "warm_start.schedule.iterations=1"]
+LONG = ["iterations=4000", "final_evaluation.games=0"]
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def test_a_run_outlives_its_server_is_stopped_by_another_one_and_resumed(client,
 
 
 def test_a_finished_run_is_resumed_with_more_iterations_only(client, tmp_path):
-    less = ["iterations=1", "final_evaluation.games=0", "warm_start.schedule.iterations=1"]
+    less = ["iterations=1", "final_evaluation.games=0"]
     begun = [each for setting in less for each in ("--set", setting)]
     assert main(["train", "--preset", "smoke", "--run", "runs/demo", *begun]) == 0
     assert RunFolder.open(tmp_path / "runs/demo").progress.finished

@@ -12,6 +12,7 @@ from zerolab.api.networks import Network, load_network
 from zerolab.core.errors import require
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, as_assignments, resolve
+from zerolab.training.effects import require_effects
 from zerolab.training.records import Record
 from zerolab.training.trainer import Trainer, check_inputs
 
@@ -86,6 +87,7 @@ def train(
         chosen = amend(opened, [*named, *assignments], allow_programs=allow_programs)
     else:
         chosen = resolve(game, preset, assignments, allow_programs=allow_programs)
+        require_effects(chosen, assignments)
         check_inputs(chosen)
         opened = RunFolder.create(folder, chosen.model_dump())
     with opened.locked():

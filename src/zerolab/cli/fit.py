@@ -47,6 +47,7 @@ def fit(
     from zerolab.cli.train import introduce, train_run
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import amend, as_assignments, resolve
+    from zerolab.training.effects import require_effects
     from zerolab.training.presets import preset_name
     from zerolab.training.supervised.labels import file_settings
     from zerolab.training.trainer import check_inputs
@@ -60,6 +61,7 @@ def fit(
         settings = amend(opened, changes, allow_programs=allow_programs)
     else:
         settings = resolve(None, preset, asked, allow_programs=allow_programs)
+        require_effects(settings, set)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)

@@ -65,6 +65,7 @@ def train(
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import resolve
+    from zerolab.training.effects import require_effects
     from zerolab.training.trainer import check_inputs
     from zerolab.training.transfer.settings import require_frozen
 
@@ -76,6 +77,7 @@ def train(
         require_frozen(transfer, settings.learn.frozen)
     else:
         settings = resolve(game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs)
+        require_effects(settings, set)
         require_frozen(transfer, settings.learn.frozen)
         check_inputs(settings)  # before there is a run
         opened = RunFolder.create(folder, settings.model_dump())

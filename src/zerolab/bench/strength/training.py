@@ -11,6 +11,7 @@ from zerolab.bench.strength.variants import PRESET, VARIANTS
 from zerolab.core.errors import UserError, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
+from zerolab.training.effects import require_effects
 from zerolab.training.history import read_records
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter
@@ -60,6 +61,7 @@ def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSe
     A run ends by the clock, so no schedule may depend on its number of iterations.
     """
     found = resolve(settings.game, PRESET, _changes(variant, seed, settings))
+    require_effects(found, settings.changes)
     if found.learn.schedule.spans_run:
         raise UserError(
             f"learn.schedule = {quoted(found.learn.schedule.name)} needs a number of iterations,"

@@ -18,6 +18,7 @@ from zerolab.rules.catalogue import known_game, parse_game
 from zerolab.rules.interface import Game
 from zerolab.studies.tuning.space import Space, Values
 from zerolab.training.configure import resolve
+from zerolab.training.effects import no_effect
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import check_inputs
 
@@ -100,8 +101,9 @@ class TuningPlan:
                 "nothing to search: expected a --set with a range or with alternatives, such as"
                 " search.selection.c=0.5..4 or learn.loss=sum|product"
             )
-        for alternatives in self.space.probes():
-            found = self._one_of(alternatives)
+        found_by_probes = [self._one_of(each) for each in self.space.probes()]
+        self._require_effects([self.base, *found_by_probes])
+        for found in found_by_probes:
             if any(getattr(found, key) != getattr(self.base, key) for key in _CHECKED):
                 check_inputs(self._as_trained(found))
         self._check_accuracy()
@@ -199,6 +201,13 @@ class TuningPlan:
             except UserError as error:
                 mistakes.append(error)
         raise mistakes[0]
+
+    def _require_effects(self, found: Sequence[TrainSettings]) -> None:
+        """Raise UserError for a setting without an effect in any trial; `preset` keeps games."""
+        for item in self.space.items:
+            messages = [no_effect(each, item.key) for each in found]
+            if all(messages):
+                raise UserError(messages[0])
 
     def _check_accuracy(self) -> None:
         every = self.base.accuracy.every

@@ -21,6 +21,7 @@ from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend, resolve
+from zerolab.training.effects import require_effects
 from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.trainer import check_inputs
 from zerolab.training.transfer.kinds import AskedTransfer
@@ -123,6 +124,7 @@ def start(lab: Laboratory, asked: AskedTraining) -> Training:
     settings = resolve(asked.game, asked.preset, assignments)
     if asked.source:
         require_frozen(asked.transfer, settings.learn.frozen)
+    require_effects(settings, assignments)
     check_inputs(settings)
     command = ["train", asked.game, "--preset", asked.preset, "--run", str(path)]
     _begin(lab.folders, path, [*command, *_options(assignments)])
