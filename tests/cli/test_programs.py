@@ -15,6 +15,7 @@ from zerolab.oracles.solver import Budget
 from zerolab.play.tournament import gather_agents
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies.engine.tasks import TrainTask
 from zerolab.training.configure import resolve
 
 
@@ -80,6 +81,14 @@ def test_a_program_that_is_allowed_or_typed_is_run(strangers, arguments, monkeyp
         assert main([*arguments, *said]) == 2  # it is no engine
         assert "cannot play gobang:3x3:3" in capsys.readouterr().err
         strangers.unlink()
+
+
+def test_a_study_runs_no_program_of_a_run_that_it_finds(strangers):
+    planned = resolve("gobang:3x3:3", "smoke", ["iterations=1"])
+    task = TrainTask("a run", "key", str(strangers.parent / "run"), planned.model_dump())
+    with pytest.raises(UserError, match="names a program to be run"):
+        task.run()
+    assert not strangers.exists()
 
 
 def test_scripts_allow_programs_by_an_argument(strangers):
