@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,15 @@ def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
     assert expected in errors
     assert len(errors.splitlines()) == 1
     assert not folder.exists()
+
+
+def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    actors = ["--set", "selfplay.schedule=service", "--set", "selfplay.schedule.actors=2"]
+    assert train("--preset", "smoke", *actors, "--run", str(tmp_path / "run")) == 2
+    assert "pip install 'zerolab[cluster]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_threshold_beyond_any_game_is_fine(tmp_path):

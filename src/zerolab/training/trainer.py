@@ -14,6 +14,7 @@ from zerolab.core.usage import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.play.openings import check_openings
+from zerolab.play.service.schedules import check_schedule
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import Game
 from zerolab.store.run_folder import RunFolder
@@ -200,6 +201,7 @@ def check_inputs(settings: TrainSettings) -> None:
         check_heads(settings.network, split.training)
     find_source(settings)
     find_start(settings)
+    check_schedule(settings.selfplay.schedule)
     _check_openings(settings, game)
     check_baselines(settings, game)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from zerolab.core.config import Choice
 from zerolab.play.selfplay import Episodes, SelfPlayProgress, with_outcomes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.service.big_tree import BigTreePlayer
@@ -64,6 +66,12 @@ def play_by_service(
             service.seconds,
             moves,
         )
+
+
+def check_schedule(schedule: Choice) -> None:
+    """Raise UserError where a schedule asks for actors and the extra for them is missing."""
+    if isinstance(schedule, Service) and schedule.actors:
+        import_module("zerolab.core.ray_cluster")
 
 
 def _service(
