@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from zerolab.cli.main import main
+from zerolab.core.setting_docs import describe
+from zerolab.training.effects import IDLE
+from zerolab.training.settings import TrainSettings
 
 
 def train(*arguments: str) -> int:
@@ -158,6 +161,12 @@ def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
     assert expected in errors
     assert len(errors.splitlines()) == 1
     assert not folder.exists()
+
+
+def test_settings_that_may_be_without_effect_are_settings():
+    known = [each.key for each in describe(TrainSettings)]
+    for key in (key for idle in IDLE for key in idle.keys):
+        assert any(each == key or each.startswith(f"{key}.") for each in known), key
 
 
 def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):

@@ -79,6 +79,7 @@ def train(
     require("preset", preset, str, 'a name or a .toml file, such as "mini"')
     require("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_function("on_stage", on_stage)
+    require("allow_programs", allow_programs, bool, "True or False")
     folder = Path(run)
     assignments = list(as_assignments(settings or {}))
     if is_run(folder):
