@@ -87,6 +87,10 @@ MISTAKES = [
         ["--set", "search.noise.concentration=3"],
         "search.noise.concentration has no effect with search.noise.fraction = 0.0",
     ),
+    (
+        ["--set", "learn.loss=policy", "--set", "network.heads.value.weight=0.5"],
+        'network.heads.value.weight has no effect with learn.loss = "policy": expected a loss such',
+    ),
     (["--set", "accuracy.positions=a.parquet"], "accuracy.positions has no effect"),
     (
         ["--set", "league.parameters=['c']", "--set", "league.ranges.fpu=[0.0, 1.0]"],

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, quoted
+from zerolab.networks.heads.interface import HEADS
+from zerolab.networks.losses import learnt_heads
 from zerolab.training.settings import TrainSettings
 from zerolab.training.warm_start.settings import warm_start_search
 
@@ -63,6 +65,16 @@ def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
     return reason
 
 
+def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
+    def reason(settings: TrainSettings) -> str:
+        loss, heads = settings.learn.loss, settings.network.heads
+        has_weight = any(head.name == name and head.weight for head in heads)
+        is_learnt = not has_weight or name in learnt_heads(loss, heads)
+        return "" if is_learnt else f"learn.loss = {quoted(loss.name)}"
+
+    return reason
+
+
 _PARAMETERS = ("c", "fpu", "draw_value", "threshold", "check")
 
 IDLE: tuple[Idle, ...] = (
@@ -105,8 +117,12 @@ IDLE: tuple[Idle, ...] = (
     Idle(("league.clock",), _does_not_evolve("threshold"), "threshold among league.parameters"),
     Idle(("league.optimum",), _does_not_evolve("check"), "check among league.parameters"),
     *(
-        Idle((f"league.ranges.{each}",), _does_not_evolve(each), f"{each} among league.parameters")
-        for each in _PARAMETERS
+        Idle((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
+        for name in HEADS
+    ),
+    *(
+        Idle((f"league.ranges.{name}",), _does_not_evolve(name), f"{name} among league.parameters")
+        for name in _PARAMETERS
     ),
 )  # fmt: skip
 """Whatever of this kind `TrainSettings` does not refuse by itself."""
