@@ -1,0 +1,1 @@
+"""Attacks on zerolab, at random but repeatable: kills, faults, damages, arguments, requests."""

@@ -1,0 +1,11 @@
+"""``python benchmarks/campaigns`` is the command of the package beside it."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1])  # else the package's modules would be top-level ones
+
+from campaigns.command import main  # noqa: E402  it is found there
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The command line of the campaigns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from campaigns.arguments import Arguments
+from campaigns.damages import Damages
+from campaigns.journal import Journal
+from campaigns.kills import Faults, Kills
+from campaigns.laboratory import Attempt, Campaign, Laboratory
+from campaigns.requests import Requests
+
+CAMPAIGNS: dict[str, Callable[[Laboratory], Campaign]] = {
+    each.name: each for each in (Kills, Faults, Damages, Arguments, Requests)
+}
+
+_USAGE = """python benchmarks/campaigns CAMPAIGN --folder FOLDER [--count N] [--seed S] [--only N]
+
+Attacks zerolab: kills, faults, damages, arguments, requests, or all of them one after another.
+Each attempt is drawn from the seed and its number, and is a line of FOLDER/journal.jsonl; the same
+command goes on after the last one. Needs Linux; everything stays on this machine."""
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run campaigns, and print a table; return 1 where an attempt found a fault."""
+    parser = argparse.ArgumentParser(
+        usage=_USAGE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("campaign", choices=[*CAMPAIGNS, "all"])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--count", type=int, help="attempts; by default as many as are usual")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="repeat this attempt alone, as a process")
+    options = parser.parse_args(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; the same command goes on"))
+    names = list(CAMPAIGNS) if options.campaign == "all" else [options.campaign]
+    with Laboratory(options.folder) as laboratory:
+        journal = Journal(laboratory.folder)
+        for name in names:
+            campaign = CAMPAIGNS[name](laboratory)
+            try:
+                if options.only is not None:
+                    return _repeat(campaign, laboratory, options.seed, options.only)
+                _run(campaign, laboratory, journal, options.seed, options.count)
+            finally:
+                _close(campaign, journal, options.seed)
+        journal.show(names, options.seed)
+    return int(any(each["faults"] for n in names for each in journal.attempts(n, options.seed)))
+
+
+def _run(
+    campaign: Campaign, laboratory: Laboratory, journal: Journal, seed: int, count: int | None
+) -> None:  # fmt: skip
+    """Make the attempts that the journal lacks."""
+    total = count or campaign.count
+    for number in range(1, total + 1):
+        if journal.has(campaign.name, seed, number):
+            continue
+        began = time.monotonic()
+        attempt, doubtful = _checked(campaign, laboratory, seed, number)
+        journal.add(
+            {
+                "campaign": campaign.name, "seed": seed, "number": number, "what": attempt.what,
+                "faults": attempt.faults, "ended": attempt.ended, "only_as_a_fork": doubtful,
+                "seconds": round(time.monotonic() - began, 2),
+            }
+        )  # fmt: skip
+        told = "; ".join(attempt.faults) or "fine"
+        line = f"{campaign.name} {number}/{total}: {attempt.what} {told}"
+        print(line.encode("unicode_escape").decode()[:500], file=sys.stderr)
+
+
+def _checked(
+    campaign: Campaign, laboratory: Laboratory, seed: int, number: int
+) -> tuple[Attempt, list[str]]:  # fmt: skip
+    """Make an attempt; what goes wrong in a fork counts if it does as a process, too."""
+    attempt = _attempt(campaign, laboratory, seed, number, as_process=False)
+    if not attempt.faults:
+        return attempt, []
+    again = _attempt(campaign, laboratory, seed, number, as_process=True)
+    return again, [] if again.faults else attempt.faults
+
+
+def _attempt(
+    campaign: Campaign, laboratory: Laboratory, seed: int, number: int, as_process: bool
+) -> Attempt:  # fmt: skip
+    """Make an attempt; its folder is kept where it finds a fault."""
+    place = laboratory.clear(f"{campaign.name}-{seed}-{number}")
+    draw = random.Random(f"{campaign.name} {seed} {number}")
+    attempt = campaign.attempt(draw, place, laboratory.shell if as_process else None)
+    if not attempt.faults:
+        shutil.rmtree(place, ignore_errors=True)
+    return attempt
+
+
+def _repeat(campaign: Campaign, laboratory: Laboratory, seed: int, number: int) -> int:
+    attempt = _attempt(campaign, laboratory, seed, number, as_process=True)
+    print(json.dumps(attempt._asdict(), indent=1))
+    return int(bool(attempt.faults))
+
+
+def _close(campaign: Campaign, journal: Journal, seed: int) -> None:
+    """End a campaign; what is wrong about that is an attempt with a number below 1."""
+    if faults := campaign.close():
+        number = 0
+        while journal.has(campaign.name, seed, number):
+            number -= 1
+        journal.add(
+            {
+                "campaign": campaign.name, "seed": seed, "number": number, "what": "the end",
+                "faults": faults, "ended": "", "only_as_a_fork": [], "seconds": 0.0,
+            }
+        )  # fmt: skip

@@ -1,0 +1,279 @@
+"""A command under watch: how it ends, how long it takes, its memory, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from campaigns.processes import family, kill, leftovers, memory
+
+SECONDS = 20.0
+"""How much longer than undisturbed a command may take before it counts as hanging."""
+BYTES = 1 << 30
+"""What a process of a command may take."""
+
+_MOST_BYTES = 3 * BYTES  # beyond that it is killed
+_SAMPLE_SECONDS = 0.05
+_SECONDS_TO_LEAVE = 5.0
+_SECONDS_TO_STOP = 8.0
+BENCHMARKS = Path(__file__).parents[1]
+"""Where this package is."""
+
+_MARK = "ZEROLAB_CAMPAIGN"
+_SHOWN = 100_000  # bytes of output that are looked at, from either end
+_STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # the latter before zerolab takes care
+_TRACEBACK = b"Traceback (most recent call last)"
+_FATAL = re.compile(rb"(Fatal Python error|Segmentation fault|resource_tracker: )[^\n]*")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+class Command(NamedTuple):
+    """A call of zerolab."""
+
+    words: tuple[str, ...]
+    folder: Path
+    """Where it works."""
+    keys: str = ""
+    """What is typed."""
+    environment: Mapping[str, str] = {}
+    stop_after: float | None = None
+    """Seconds after which SIGTERM ends it, for what may rightly take long."""
+    kill_after: float | None = None
+    """Seconds after which SIGKILL ends it."""
+    kills_all: bool = False
+    """Whether SIGKILL goes to all of its processes, not to the first alone."""
+
+
+class Ended(NamedTuple):
+    """What became of a command."""
+
+    code: int
+    seconds: float
+    peak: int
+    """Bytes of its largest process."""
+    hung: bool
+    stopped: bool
+    left: list[str]
+    output: bytes
+    errors: bytes
+
+    def faults(self, codes: Sequence[int] = (0, 2)) -> list[str]:
+        """Return what is wrong with it, each with the kind of fault in front."""
+        found = []
+        for name, text in (("output", self.output), ("errors", self.errors)):
+            if _TRACEBACK in text:
+                found.append(f"traceback: {_last_line(text)}")
+            elif died := _FATAL.search(text):
+                found.append(f"traceback: {died[0].decode(errors='replace')}")
+            if control := _CONTROL.search(text):
+                found.append(f"control: {control[0]!r} in {name}")
+        if self.hung:
+            found.append(f"hang: killed after {self.seconds:.0f} s")
+        if self.peak > BYTES:
+            found.append(f"memory: {self.peak / 2**20:,.0f} MiB")
+        if self.left:
+            found.append(f"left: {self.left[0]}")
+        accepted = (*codes, *_STOPPED) if self.stopped else codes
+        if not self.hung and self.code not in accepted:
+            found.append(f"code: {self.code}")
+        if self.code == 2 and b"zerolab: " not in self.errors:
+            found.append("silent: code 2 without a message")
+        return found
+
+    @property
+    def message(self) -> str:
+        """The last line of the errors, for people."""
+        return _last_line(self.errors)
+
+
+def _last_line(text: bytes) -> str:
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+class Launcher(Protocol):
+    """How commands are started, one at a time."""
+
+    def start(self, request: dict[str, Any]) -> int:
+        """Start a command in a session of its own; return its process."""
+
+    def code(self, seconds: float) -> int | None:
+        """Wait so long at most; return its exit code if it has ended."""
+
+
+class Shell:
+    """Starts each command as a process of its own, as a shell does."""
+
+    def __init__(self, *program: str) -> None:
+        """Start zerolab, or another program for tests."""
+        self._program = program or (sys.executable, "-m", "zerolab")
+
+    def start(self, request: dict[str, Any]) -> int:
+        """See `Launcher.start`."""
+        with (
+            open(request["input"], "rb") as keys,
+            open(request["output"], "wb") as output,
+            open(request["errors"], "wb") as errors,
+        ):
+            self._process = subprocess.Popen(
+                [*self._program, *request["words"]],
+                cwd=request["folder"], env=request["environment"], start_new_session=True,
+                stdin=keys, stdout=output, stderr=errors,
+            )  # fmt: skip
+        return self._process.pid
+
+    def code(self, seconds: float) -> int | None:
+        """See `Launcher.code`."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
+
+class Warm:
+    """Starts each command as a fork of a process that has imported zerolab."""
+
+    def __init__(self) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        code = f"import sys; from campaigns.warm import main; sys.exit(main({requests}, {answers}))"
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", code], pass_fds=(requests, answers),
+            env=environment(with_paths(BENCHMARKS), "warm"),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        os.close(requests)
+        os.close(answers)
+        self._lines = b""
+        assert self._answer(300.0) == {"ready": True}, "the warm process does not start"
+
+    def start(self, request: dict[str, Any]) -> int:
+        """See `Launcher.start`."""
+        os.write(self._requests, json.dumps(request).encode() + b"\n")
+        answer = self._answer(20.0)
+        assert answer is not None, "the warm process does not fork"
+        return int(answer["process"])
+
+    def code(self, seconds: float) -> int | None:
+        """See `Launcher.code`."""
+        answer = self._answer(seconds)
+        return None if answer is None else int(answer["code"])
+
+    def _answer(self, seconds: float) -> Any:
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._lines:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([self._answers], [], [], left)[0]:
+                return None
+            content = os.read(self._answers, 65536)
+            assert content, "the warm process has ended"
+            self._lines += content
+        line, _, self._lines = self._lines.partition(b"\n")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        os.close(self._requests)
+        self._server.wait(20)
+        os.close(self._answers)
+
+
+def environment(more: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the variables of a command: those of this process, and a mark to find it by."""
+    return {**os.environ, "BROWSER": "true", _MARK: mark, **more}
+
+
+def with_paths(*folders: Path) -> dict[str, str]:
+    """Return the variable that lets Python find modules in some folders, too."""
+    paths = [*map(str, folders), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def watched(launcher: Launcher, command: Command, notes: Path, seconds: float) -> Ended:
+    """Run a command to its end, which must come in so many seconds.
+
+    What it prints is kept in files whose names begin with `notes`.
+    """
+    keys, output, errors = (notes.with_name(f"{notes.name}.{x}") for x in ("keys", "out", "err"))
+    keys.write_text(command.keys)
+    mark = f"{os.getpid()}:{notes}"
+    began = time.monotonic()
+    process = launcher.start(
+        {
+            "words": list(command.words), "folder": str(command.folder), "input": str(keys),
+            "output": str(output), "errors": str(errors),
+            "environment": environment(command.environment, mark),
+        }
+    )  # fmt: skip
+    watching = _Watching(process, command, began, seconds)
+    try:
+        while (code := launcher.code(_SAMPLE_SECONDS)) is None:
+            watching.look()
+    except BaseException:  # this campaign is stopped
+        kill(family(process))
+        raise
+    took = time.monotonic() - began
+    return Ended(
+        code, took, watching.peak, watching.hung, watching.stopped,
+        _left(process, command, f"{_MARK}={mark}"), _ends(output), _ends(errors),
+    )  # fmt: skip
+
+
+class _Watching:
+    """What is noticed while a command runs, and done about it."""
+
+    def __init__(self, process: int, command: Command, began: float, seconds: float) -> None:
+        self._process = process
+        self._command = command
+        self._began = began
+        self._seconds = seconds
+        self.peak = 0
+        self.hung = False
+        self.stopped = False
+
+    def look(self) -> None:
+        """Measure, and kill or stop the command where its time has come."""
+        members = family(self._process)
+        self.peak = max(self.peak, memory(members))
+        took = time.monotonic() - self._began
+        stop, deadly = self._command.stop_after, self._command.kill_after
+        if stop is not None and not self.stopped and took > stop:
+            self.stopped = True
+            self._seconds = stop + _SECONDS_TO_STOP
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGTERM)
+        if deadly is not None and took > deadly:
+            kill(members if self._command.kills_all else members[:0])
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGKILL)
+        if took > self._seconds or self.peak > _MOST_BYTES:
+            self.hung = took > self._seconds
+            kill(members)
+
+
+def _left(process: int, command: Command, mark: str) -> list[str]:
+    """Return what still runs two seconds after the end, and end it."""
+    deadline = time.monotonic() + _SECONDS_TO_LEAVE
+    while (left := leftovers(process, command.folder, mark)) and time.monotonic() < deadline:
+        time.sleep(_SAMPLE_SECONDS)
+    for line in left:
+        with suppress(ProcessLookupError):
+            os.kill(int(line.partition(" ")[0]), signal.SIGKILL)
+    return left
+
+
+def _ends(path: Path) -> bytes:
+    """Return the beginning and the end of a file."""
+    with open(path, "rb") as file:
+        head = file.read(_SHOWN)
+        file.seek(max(_SHOWN, path.stat().st_size - _SHOWN))
+        return head + file.read()
