@@ -11,6 +11,10 @@ from campaigns.victims import KEYS, copy
 from campaigns.watch import Command, Launcher
 
 
+_DRAWN = (".png", ".svg", ".html", ".md", ".lock", ".zerolab", "environment.json")
+"""Ends of names of files that are written and hardly read."""
+
+
 class Damages:
     """A random file of a random victim is damaged; a random command reads the victim."""
 
@@ -24,14 +28,15 @@ class Damages:
         """Damage a file, and let a command read it."""
         laboratory = self._laboratory
         victim = laboratory.any_victim(draw)
-        is_cache = victim.name == "cache"  # a fork would have chosen its own by now
-        launcher = launcher or (laboratory.shell if is_cache else laboratory.launcher(draw))
+        launcher = launcher or laboratory.launcher(draw, victim)
         words = draw.choice(victim.read)
         seconds = laboratory.victims.seconds(victim, words)
         work = place / "here"
         copy(laboratory.victims.folder(victim), work)
         target = work / victim.target
-        path = draw.choice(_files(target))
+        files = _files(target)
+        read = [each for each in files if not each.name.endswith(_DRAWN)]
+        path = draw.choice(read if read and draw.random() < 0.9 else files)
         other = laboratory.any_victim(draw)
         others = _files(laboratory.victims.folder(other) / other.target)
         way = damage(path, others, draw)

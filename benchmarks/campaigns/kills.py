@@ -14,7 +14,7 @@ import math
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from campaigns.contents import contents, differences
 from campaigns.inject import CALLS, Plan, counted
@@ -24,7 +24,17 @@ from campaigns.watch import BENCHMARKS, Command, Ended, Launcher, with_paths
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
 _KILLED = (0, 2, -9)
+_LONGEST = 600.0  # seconds for what is not disturbed
 _HOOK = Path(__file__).parent / "hook"
+
+
+class _Undisturbed(NamedTuple):
+    """What is known of the making of a victim."""
+
+    seconds: float
+    counts: Counter[str]
+    """How many operations of each kind its busiest process makes."""
+    contents: dict[str, Any]
 
 
 class Kills:
@@ -36,26 +46,25 @@ class Kills:
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
-        self._expected: dict[str, dict[str, Any]] = {}
-        self._counts: dict[str, Counter[str]] = {}
+        self._undisturbed: dict[str, _Undisturbed] = {}
 
     def attempt(self, draw: random.Random, place: Path, launcher: Launcher | None) -> Attempt:
         """Disturb a command, and let it finish."""
         victim = self._laboratory.any_victim(draw, resumable=True)
-        launcher = launcher or self._laboratory.launcher(draw)
+        launcher = launcher or self._laboratory.launcher(draw, victim)
         work = place / "here"
         self._laboratory.victims.lay_out(victim, work)
-        self._prepare(victim)
+        known = self._known(victim)
         done, faults = [f"{victim.name}:"], []
         for _ in range(draw.randint(1, self._most)):
-            told, ended = self._disturb(draw, victim, work, place, launcher)
+            told, command = self._disturbed(draw, victim, work)
             done.append(told)
+            ended = self._laboratory.run(command, launcher, place, known.seconds)
             faults += self._faults(ended)
-        seconds = self._laboratory.victims.seconds(victim, victim.make)
-        ended = self._laboratory.run(_making(victim, work), launcher, place, seconds)
+        ended = self._laboratory.run(_making(victim, work), launcher, place, known.seconds)
         faults += ended.faults((0,))
-        found = contents(work / victim.target) if (work / victim.target).is_dir() else {}
-        if unequal := differences(found, self._expected[victim.name]):
+        unequal = [] if victim.is_cache else differences(contents(work), known.contents)
+        if unequal:
             faults.append(f"wrong: {', '.join(unequal[:5])}")
         return Attempt(" ".join(done), faults, ended.message)
 
@@ -66,44 +75,44 @@ class Kills:
     def _faults(self, ended: Ended) -> list[str]:
         return ended.faults(_KILLED)
 
-    def _prepare(self, victim: Victim) -> None:
-        """Find out once what a victim holds, and how many operations it takes to make it."""
-        if victim.name in self._counts:
-            return
-        laboratory = self._laboratory
-        path = laboratory.folder / "counts" / f"{victim.name}.json"
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            place = laboratory.clear(f"counts-{victim.name}")
-            laboratory.victims.lay_out(victim, place / "here")
-            lines = place / "lines"
-            lines.touch()
-            plan = Plan(str(place / "here"), counts=str(lines))
-            command = _making(victim, place / "here", plan)
-            faults = laboratory.run(command, laboratory.warm, place, 600).faults((0,))
-            if faults:
-                raise RuntimeError(f"{victim.name} cannot be made: {faults}")
-            path.write_text(json.dumps(counted(lines)))
-        self._counts[victim.name] = Counter(json.loads(path.read_text()))
-        self._expected[victim.name] = contents(laboratory.victims.folder(victim) / victim.target)
+    def _known(self, victim: Victim) -> _Undisturbed:
+        """Return what is known of a victim, found out once and kept."""
+        if victim.name not in self._undisturbed:
+            path = self._laboratory.folder / "undisturbed" / f"{victim.name}.json"
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(json.dumps(self._counted(victim)))
+            kept = json.loads(path.read_text())
+            expected = contents(self._laboratory.victims.folder(victim))
+            counts = Counter(kept["counts"])
+            self._undisturbed[victim.name] = _Undisturbed(kept["seconds"], counts, expected)
+        return self._undisturbed[victim.name]
 
-    def _disturb(
-        self, draw: random.Random, victim: Victim, work: Path, place: Path, launcher: Launcher
-    ) -> tuple[str, Ended]:  # fmt: skip
-        """Kill the command; return at what, in words."""
-        seconds = self._laboratory.victims.seconds(victim, victim.make)
+    def _counted(self, victim: Victim) -> dict[str, Any]:
+        """Make a victim once more, and count."""
+        laboratory = self._laboratory
+        place = laboratory.clear(f"count-{victim.name}")
+        laboratory.victims.lay_out(victim, place / "here")
+        lines = place / "lines"
+        lines.touch()
+        command = _making(victim, place / "here", Plan(str(place / "here"), counts=str(lines)))
+        launcher = laboratory.shell if victim.is_cache else laboratory.warm
+        ended = laboratory.run(command, launcher, place, _LONGEST)
+        if faults := ended.faults((0,)):
+            raise RuntimeError(f"{victim.name} cannot be made: {faults}")
+        return {"seconds": ended.seconds, "counts": counted(lines)}
+
+    def _disturbed(self, draw: random.Random, victim: Victim, work: Path) -> tuple[str, Command]:
+        """Return the command that is to be killed, and at what, in words."""
         if draw.random() < 0.3:
-            after, whole = draw.uniform(0, 1.2 * seconds), draw.random() < 0.5
+            after, whole = draw.uniform(0, self._known(victim).seconds), draw.random() < 0.5
             command = _making(victim, work)._replace(kill_after=after, kills_all=whole)
-            told = f"{'all' if whole else 'first process'} after {after:.2f} s;"
-        else:
-            plan = self._plan(draw, victim, work)
-            command = _making(victim, work, plan)
-            told = f"at {plan.call} {plan.number};"
-        return told, self._laboratory.run(command, launcher, place, seconds)
+            return f"{'all' if whole else 'first process'} after {after:.2f} s;", command
+        plan = self._plan(draw, victim, work)
+        return f"at {plan.call} {plan.number};", _making(victim, work, plan)
 
     def _plan(self, draw: random.Random, victim: Victim, work: Path) -> Plan:
-        counts = self._counts[victim.name]
+        counts = self._known(victim).counts
         call = draw.choice([call for call in CALLS if counts[call]])
         return Plan(str(work), call, math.ceil((1 - draw.random()) * counts[call]))
 
@@ -118,16 +127,13 @@ class Faults(Kills):
     def _faults(self, ended: Ended) -> list[str]:
         return ended.faults()
 
-    def _disturb(
-        self, draw: random.Random, victim: Victim, work: Path, place: Path, launcher: Launcher
-    ) -> tuple[str, Ended]:  # fmt: skip
-        """Let an operation fail; return which one, in words."""
+    def _disturbed(self, draw: random.Random, victim: Victim, work: Path) -> tuple[str, Command]:
+        """Return the command whose operation is to fail, and which one, in words."""
         error = draw.choice(ERRORS)
         plan = self._plan(draw, victim, work)._replace(error=error, lasts=draw.random() < 0.5)
-        seconds = self._laboratory.victims.seconds(victim, victim.make)
-        ended = self._laboratory.run(_making(victim, work, plan), launcher, place, seconds)
         later = " and later ones" if plan.lasts else ""
-        return f"{errno.errorcode[error]} at {plan.call} {plan.number}{later};", ended
+        told = f"{errno.errorcode[error]} at {plan.call} {plan.number}{later};"
+        return told, _making(victim, work, plan)
 
 
 def _making(victim: Victim, work: Path, plan: Plan | None = None) -> Command:

@@ -59,9 +59,10 @@ class Laboratory:
             self.victims.launcher = self._warm
         return self._warm
 
-    def launcher(self, draw: random.Random) -> Launcher:
+    def launcher(self, draw: random.Random, victim: Victim | None = None) -> Launcher:
         """Return a process for one attempt in ten, and a fork for the others."""
-        return self.shell if draw.random() < 0.1 else self.warm
+        is_process = draw.random() < 0.1 or (victim is not None and victim.is_cache)
+        return self.shell if is_process else self.warm
 
     def any_victim(self, draw: random.Random, resumable: bool = False) -> Victim:
         """Return a victim, made by now."""
