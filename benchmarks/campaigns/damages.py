@@ -10,7 +10,6 @@ from campaigns.laboratory import Attempt, Laboratory
 from campaigns.victims import KEYS, copy
 from campaigns.watch import Command, Launcher
 
-
 _DRAWN = (".png", ".svg", ".html", ".md", ".lock", ".zerolab", "environment.json")
 """Ends of names of files that are written and hardly read."""
 
