@@ -58,8 +58,8 @@ class Kills:
         done, faults = [f"{victim.name}:"], []
         for _ in range(draw.randint(1, self._most)):
             told, command = self._disturbed(draw, victim, work)
-            done.append(told)
             ended = self._laboratory.run(command, launcher, place, known.seconds)
+            done.append(f"{told}: code {ended.code};")
             faults += self._faults(ended)
         ended = self._laboratory.run(_making(victim, work), launcher, place, known.seconds)
         faults += ended.faults((0,))
@@ -107,9 +107,9 @@ class Kills:
         if draw.random() < 0.3:
             after, whole = draw.uniform(0, self._known(victim).seconds), draw.random() < 0.5
             command = _making(victim, work)._replace(kill_after=after, kills_all=whole)
-            return f"{'all' if whole else 'first process'} after {after:.2f} s;", command
+            return f"{'all' if whole else 'first process'} after {after:.2f} s", command
         plan = self._plan(draw, victim, work)
-        return f"at {plan.call} {plan.number};", _making(victim, work, plan)
+        return f"at {plan.call} {plan.number}", _making(victim, work, plan)
 
     def _plan(self, draw: random.Random, victim: Victim, work: Path) -> Plan:
         counts = self._known(victim).counts
@@ -132,7 +132,7 @@ class Faults(Kills):
         error = draw.choice(ERRORS)
         plan = self._plan(draw, victim, work)._replace(error=error, lasts=draw.random() < 0.5)
         later = " and later ones" if plan.lasts else ""
-        told = f"{errno.errorcode[error]} at {plan.call} {plan.number}{later};"
+        told = f"{errno.errorcode[error]} at {plan.call} {plan.number}{later}"
         return told, _making(victim, work, plan)
 
 

@@ -180,7 +180,8 @@ def _of_schema(server: Server, draw: random.Random) -> Any:
         for each in route.get("parameters", ())
         if draw.random() < (0.95 if each.get("required") else 0.4)
     ]
-    query = urlencode([(name, "" if value is None else value) for name, value in asked])[:20_000]
+    given = [(name, "" if value is None else value) for name, value in asked]
+    query = urlencode(given, doseq=True)[:20_000]
     content = route.get("requestBody", {}).get("content", {}).get("application/json")
     body = json.dumps(drawn.value(content["schema"])).encode() if content else None
     if method == "post" and body is None:
