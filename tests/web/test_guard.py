@@ -6,13 +6,15 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from tiny_laboratory import new_page
 
-from zerolab.web import security
+from zerolab.web import security, server
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
@@ -222,6 +224,93 @@ def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPa
     with new_page(workers=0) as opened:
         codes = [opened.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
+
+
+def _address(client: str, **proxy: Any) -> TestClient:
+    """Return a client of an address, of a server without searches."""
+    app = make_app(Laboratory(Folders(), workers=0), **proxy)
+    return TestClient(app, base_url="http://localhost", client=(client, 5000))
+
+
+def _statuses(opened: TestClient, *forwarded: str | None) -> list[int]:
+    """Return the answers to requests that say for whom they are."""
+    headers = [{"x-forwarded-for": each} if each else {} for each in forwarded]
+    return [opened.get("/api/v1/server", headers=each).status_code for each in headers]
+
+
+@pytest.fixture
+def few(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may send two requests."""
+    monkeypatch.setattr("zerolab.web.security._BURST", 2.0)
+    monkeypatch.setattr("zerolab.web.security._RATE", 0.001)
+
+
+@pytest.mark.usefixtures("few")
+def test_clients_of_a_proxy_have_an_allowance_each() -> None:
+    with _address("127.0.0.1", proxies=["lab.example"]) as opened:
+        assert _statuses(opened, "192.0.2.1", "192.0.2.1", "192.0.2.1") == [200, 200, 429]
+        assert _statuses(opened, "192.0.2.2", "192.0.2.2", "192.0.2.2") == [200, 200, 429]
+
+
+@pytest.mark.usefixtures("few")
+def test_what_a_client_writes_before_the_proxy_does_changes_nothing() -> None:
+    with _address("127.0.0.1", proxies=["lab.example"]) as opened:
+        forged = ("203.0.113.8, 192.0.2.1", "x, 192.0.2.1", "192.0.2.1")
+        assert _statuses(opened, *forged) == [200, 200, 429]
+        # What is no address stands for the proxy itself: all such requests are of one client.
+        assert _statuses(opened, "unknown", "192.0.2.1:4711", None) == [200, 200, 429]
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    ("client", "names"), [("192.0.2.1", ["lab.example"]), ("127.0.0.1", []), ("::1", [])]
+)
+def test_who_is_no_proxy_speaks_for_itself_alone(client: str, names: list[str]) -> None:
+    with _address(client, proxies=names) as opened:
+        assert _statuses(opened, "203.0.113.8", "203.0.113.9", "203.0.113.7") == [200, 200, 429]
+
+
+@pytest.mark.usefixtures("few")
+def test_addresses_that_one_machine_can_choose_from_are_one_client() -> None:
+    with _address("127.0.0.1", proxies=["lab.example"]) as opened:
+        network = ("2001:db8:1:2::1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::9")
+        assert _statuses(opened, *network) == [200, 200, 429]
+        assert _statuses(opened, "2001:db8:1:3::1") == [200]
+        assert _statuses(opened, "192.0.2.5", "::ffff:192.0.2.5", "192.0.2.5") == [200, 200, 429]
+        assert _statuses(opened, "127.0.0.7", None, "::1") == [200, 200, 429]
+
+
+@pytest.mark.usefixtures("few")
+def test_messages_count_as_requests() -> None:
+    with _address("192.0.2.1") as opened:
+        with opened.websocket_connect("/api/v1/live", headers=OWN) as socket:
+            for _ in range(3):  # the connection was a request, too
+                socket.send_json({"id": 1, "do": "stop"})
+            assert socket.receive_json() == {"id": 1, "done": True}
+        assert _statuses(opened, None) == [429]
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "status"),
+    [("127.0.0.1", ["lab.example"], 401), ("0.0.0.0", [], 401), ("127.0.0.1", [], 200)],
+)
+def test_a_server_that_others_can_reach_wants_its_token(
+    here: Path, monkeypatch: pytest.MonkeyPatch, host: str, names: list[str], status: int
+) -> None:
+    running: list[uvicorn.Server] = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: running.append(server))
+    server.serve(Laboratory(Folders(), workers=0), host, 0, names, lambda *_: None)
+    app = running[0].config.app
+    with TestClient(app, base_url=f"http://{names[0] if names else '127.0.0.1'}") as opened:
+        assert opened.get("/api/v1/server").status_code == status
+        bearer = {"authorization": f"Bearer {_token()}"}
+        assert opened.get("/api/v1/server", headers=bearer).status_code == 200
+    assert not running[0].config.proxy_headers  # which would believe whatever is in them
+
+
+def _token() -> str:
+    path = Folders().server / "token"
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_client_has_a_limited_number_of_websockets(

@@ -29,7 +29,8 @@ def serve(
 ) -> None:
     """Open the laboratory in a browser: play, analyse, replay, watch, compare.
 
-    Only this machine can reach it, unless --host says otherwise; then the address has a token.
+    Only this machine can reach it, unless --host or --names says otherwise; then the address has a
+    token.
 
     Examples:
       zerolab serve
@@ -40,7 +41,8 @@ def serve(
         runs: Folders of runs, or runs; by default, the folder runs.
         host: Where to listen; 0.0.0.0 for every network of this machine.
         port: Where to listen; 0 takes a free one.
-        names: Other names of the host, such as that of a proxy in front of the server.
+        names: Other names of the host, such as that of a proxy in front of the server, which has to
+            set X-Forwarded-For (docs/web.md).
         studies: The folder of studies.
         tournaments: A folder of tournaments, or a tournament.
         workers: How many processes search.
@@ -62,12 +64,14 @@ def serve(
     def announce(address: str, token: str | None) -> None:
         print(f"zerolab is at {address}")
         if token:
+            for name in names:
+                print(f"through a proxy, it is at https://{name.lower()}/?token={token}")
             print("whoever has this address can use it: its token is its password")
         sys.stdout.flush()
         if open:
             webbrowser.open(address)
 
-    serve_laboratory(laboratory, host, port, map(str.lower, names), announce)
+    serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
 
 
 def _check(runs: Sequence[str], port: int, workers: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zerolab.web.clients import address_of, is_address
 
 _HEADERS = {
     "content-security-policy": (
@@ -41,9 +42,10 @@ MOST_BODY = 1 << 18
 MOST_FILE = 64 << 20
 """Bytes of a file that a page brings."""
 _FILES = ("/api/v1/agents",)
-_RATE = 400.0  # requests per second that a client may go on with
+_RATE = 400.0  # requests, and messages of websockets, per second that a client may go on with
 _BURST = 2000.0
 _MOST_CLIENTS = 1000
+_PAUSE_SECONDS = 0.1  # for who sends too many messages
 _BODY_SECONDS = 60.0
 _MOST_SOCKETS = 256
 """Websockets that a client may have open; a page has one."""
@@ -63,6 +65,7 @@ class Guard:
 
         ANY_ADDRESS among the hosts stands for all addresses: that another site has made lead here
         are names alone. `proxies` are names of servers in front of this one, whose pages are own.
+        They run on this machine, and say for whom they speak; see `clients.address_of`.
         """
         self._app = app
         self._proxies = {each.lower() for each in proxies}
@@ -80,6 +83,8 @@ class Guard:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
+        address = address_of(scope, headers, has_proxy=bool(self._proxies))
+        scope = {**scope, "client": (address, 0)}
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await _refuse(refusal, scope, receive, send)
@@ -94,11 +99,22 @@ class Guard:
         client = _client(scope)
         self._sockets[client] += 1
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, self._paced(receive, client), send)
         finally:
             self._sockets[client] -= 1
             if not self._sockets[client]:
                 del self._sockets[client]
+
+    def _paced(self, receive: Receive, client: str) -> Receive:
+        """Return `receive` for which messages count as requests: who sends too many waits."""
+
+        async def paced() -> Message:
+            message = await receive()
+            while message["type"] == "websocket.receive" and not self._rates.allow(client):
+                await asyncio.sleep(_PAUSE_SECONDS)
+            return message
+
+        return paced
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """Return the answer to a request that is not served; None for one that is."""
@@ -131,7 +147,7 @@ class Guard:
 
     def _is_own(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
-            ANY_ADDRESS in self._hosts and _is_address(name)
+            ANY_ADDRESS in self._hosts and is_address(name)
         )
 
     def _is_own_site(self, origin: str, host: str) -> bool:
@@ -177,8 +193,9 @@ class _Rates:
 
 
 def _client(scope: Scope) -> str:
-    """Return the address that a request comes from."""
-    return scope["client"][0] if scope.get("client") else ""
+    """Return who asks, as limits count it; see `clients.address_of`."""
+    address: str = scope["client"][0]
+    return address
 
 
 def _name_of(host: str) -> str:
@@ -187,14 +204,6 @@ def _name_of(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _site_of(origin: str) -> str:

@@ -6,7 +6,7 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,17 +32,18 @@ def serve(
     laboratory: Laboratory,
     host: str,
     port: int,
-    names: Iterable[str],
+    names: Collection[str],
     announce: Callable[[str, str | None], None],
 ) -> None:
     """Serve until the process is told to stop; `port` 0 takes a free one.
 
     The server also answers to `names`, such as that of a proxy in front of it. `announce` is called
-    with the address, and with the token where others than this machine can reach the server. Raises
-    UserError where the address cannot be used.
+    with the address, and with the token where others than this machine can reach the server,
+    through a proxy, too. Raises UserError where the address cannot be used.
     """
     listening = _listening(host, port)
-    token = None if _is_loopback(host) else _kept_token(laboratory.folders.server / "token")
+    is_open = bool(names) or not _is_loopback(host)
+    token = _kept_token(laboratory.folders.server / "token") if is_open else None
     number = listening.getsockname()[1]
     app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)
     config = uvicorn.Config(
@@ -50,6 +51,7 @@ def serve(
         log_level="error",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # anybody may write them: see `clients.address_of`
         http=ImpatientProtocol,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
