@@ -290,6 +290,18 @@ def test_messages_count_as_requests() -> None:
         assert _statuses(opened, None) == [429]
 
 
+def test_names_of_pages_do_not_add_to_what_an_address_may_do(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zerolab.web.searches.searches.MOST_OF_ADDRESS", 0)
+    asked = {"position": POSITION, "agent": "random"}
+    with new_page(workers=1) as opened:
+        for page in ("a", "b"):
+            answer = opened.post("/api/v1/move", json=asked, headers={"x-page": page})
+            assert answer.status_code == 503
+            assert "0 searches are under way here" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("host", "names", "status"),
     [("127.0.0.1", ["lab.example"], 401), ("0.0.0.0", [], 401), ("127.0.0.1", [], 200)],

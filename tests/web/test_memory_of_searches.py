@@ -6,6 +6,7 @@ import pytest
 from tiny_laboratory import GAME
 
 from zerolab.rules.position import Position
+from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
 from zerolab.web.searches import process
@@ -18,7 +19,7 @@ START = Position.start(GAME)
 
 def begin(number: int, simulations: int, *, can_wait: bool = False) -> Begin:
     wanted = Wanted(f"mcts:{simulations}", START, Folders())
-    return Begin(number, "somebody", wanted, can_wait)
+    return Begin(number, Client("somebody"), wanted, can_wait)
 
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing.connection
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import other_processes
 import pytest
 from tiny_laboratory import GAME, RUN
 
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
+from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError, ForbiddenError
 from zerolab.web.folders import Folders
+from zerolab.web.searches import outbox
 from zerolab.web.searches import searches as searches_module
+from zerolab.web.searches import worker as worker_module
 from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.searches import MOST_OF_CLIENT, Searches
+from zerolab.web.searches.searches import MOST_OF_PAGE, Search, Searches
 from zerolab.web.searches.steps import StepQueue, Told
+from zerolab.web.searches.worker import Worker
 
 START = Position.start(GAME)
 LONG = Wanted("mcts:100000", START, Folders())
@@ -44,7 +50,7 @@ def _until_done(queue: StepQueue) -> list[Told]:
 
 def test_the_last_result_is_told() -> None:
     queue = StepQueue()
-    queue.add(7, "a", _steps(50, [], "a"))
+    queue.add(7, Client("a"), _steps(50, [], "a"))
     told = _until_done(queue)
     assert told[-1].is_done
     assert [each.result for each in told if each.result is not None][-1] == 49
@@ -54,11 +60,11 @@ def test_the_last_result_is_told() -> None:
 def test_short_work_goes_before_long_work() -> None:
     queue, seen = StepQueue(), []
     for number in range(6):
-        queue.add(number, f"client {number}", _steps(40, seen, "long", 0.01))
+        queue.add(number, Client(f"client {number}"), _steps(40, seen, "long", 0.01))
     for _ in range(6 * 30):  # each has had more than a moment
         queue.step()
     before = len(seen)
-    queue.add(9, "late", _steps(5, seen, "short", 0.005))
+    queue.add(9, Client("late"), _steps(5, seen, "short", 0.005))
     while "short" not in seen or seen.count("short") < 5:
         queue.step()
     assert len(seen) - before <= 5 + 2  # every fourth turn goes by clients alone
@@ -66,9 +72,9 @@ def test_short_work_goes_before_long_work() -> None:
 
 def test_nobody_starves_beside_short_work() -> None:
     queue, seen = StepQueue(), []
-    queue.add(0, "patient", _steps(1000, seen, "patient", 0.001), can_wait=True)
+    queue.add(0, Client("patient"), _steps(1000, seen, "patient", 0.001), can_wait=True)
     for number in range(1, 200):
-        queue.add(number, "busy", _steps(2, seen, "busy", 0.001))
+        queue.add(number, Client("busy"), _steps(2, seen, "busy", 0.001))
         queue.step()
         queue.step()
     assert seen.count("patient") >= 50
@@ -77,9 +83,9 @@ def test_nobody_starves_beside_short_work() -> None:
 def test_what_can_wait_does_so() -> None:
     queue, seen = StepQueue(), []
     for number in range(5):
-        queue.add(number, f"client {number}", _steps(20, seen, "patient"), can_wait=True)
+        queue.add(number, Client(f"client {number}"), _steps(20, seen, "patient"), can_wait=True)
     queue.step()
-    queue.add(9, "late", _steps(10, seen, "urgent"))
+    queue.add(9, Client("late"), _steps(10, seen, "urgent"))
     while seen.count("urgent") < 10:
         queue.step()
     assert seen.count("patient") <= 1 + 4
@@ -88,14 +94,30 @@ def test_what_can_wait_does_so() -> None:
 def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
     queue, seen = StepQueue(), []
     for number in range(8):
-        queue.add(number, "greedy", _steps(20, seen, "greedy", 0.002))
+        queue.add(number, Client("greedy"), _steps(20, seen, "greedy", 0.002))
     for _ in range(20):
         queue.step()
-    queue.add(9, "modest", _steps(20, seen, "modest", 0.002))
+    queue.add(9, Client("modest"), _steps(20, seen, "modest", 0.002))
     before = len(seen)
     while seen.count("modest") < 20:
         queue.step()
     assert abs(seen[before:].count("greedy") - 20) <= 4
+
+
+def test_who_gives_itself_many_names_has_no_larger_share() -> None:
+    queue, seen = StepQueue(), []
+    for number in range(8):
+        page = Client("greedy", str(number))
+        queue.add(number, page, _steps(20, seen, page.page, 0.002))
+    for _ in range(20):
+        queue.step()
+    queue.add(9, Client("modest"), _steps(20, seen, "modest", 0.002))
+    before = len(seen)
+    while seen.count("modest") < 20:
+        queue.step()
+    others = Counter(seen[before:])
+    assert abs(others.total() - 20 - 20) <= 4
+    assert max(others[str(number)] for number in range(8)) <= 5  # its pages have equal shares
 
 
 def test_errors_end_their_own_work_alone() -> None:
@@ -104,8 +126,8 @@ def test_errors_end_their_own_work_alone() -> None:
         raise UserError("not that")
 
     queue = StepQueue()
-    queue.add(1, "a", wrong())
-    queue.add(2, "b", _steps(3, [], "b"))
+    queue.add(1, Client("a"), wrong())
+    queue.add(2, Client("b"), _steps(3, [], "b"))
     told = {each.number: each for each in _until_done(queue) if each.is_done}
     assert str(told[1].error) == "not that"
     assert told[2].error is None
@@ -113,8 +135,8 @@ def test_errors_end_their_own_work_alone() -> None:
 
 def test_work_that_is_dropped_has_no_more_turns() -> None:
     queue, seen = StepQueue(), []
-    queue.add(1, "a", _steps(10, seen, "a"))
-    queue.add(2, "a", _steps(10, seen, "b"))
+    queue.add(1, Client("a"), _steps(10, seen, "a"))
+    queue.add(2, Client("a"), _steps(10, seen, "b"))
     queue.remove(1)
     queue.remove(77)
     _until_done(queue)
@@ -125,15 +147,37 @@ def test_work_that_is_dropped_has_no_more_turns() -> None:
 def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None:
     async def ask() -> None:
         searches = Searches(1)
-        begun = [searches.begin("a", LONG) for _ in range(MOST_OF_CLIENT)]
+        begun = [searches.begin(Client("a"), LONG) for _ in range(MOST_OF_PAGE)]
         with pytest.raises(BusyError, match="under way here"):
-            searches.begin("a", LONG)
-        assert (await searches.last("b", Wanted("mcts:9", START, Folders()))).best is not None
+            searches.begin(Client("a"), LONG)
+        assert (
+            await searches.last(Client("b"), Wanted("mcts:9", START, Folders()))
+        ).best is not None
         begun[0].drop()
-        assert (await searches.last("a", Wanted("random", START, Folders()))).best is not None
+        assert (
+            await searches.last(Client("a"), Wanted("random", START, Folders()))
+        ).best is not None
         searches.close()
 
     asyncio.run(asyncio.wait_for(ask(), 120))
+
+
+def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searches_module, "MOST_OF_ADDRESS", 20)
+    monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing)
+
+    async def ask() -> None:
+        searches = Searches(1)
+        for number in range(20):
+            searches.begin(Client("a", str(number)), LONG)
+        with pytest.raises(BusyError, match="20 searches are under way here"):
+            searches.begin(Client("a", "another name"), LONG)
+        searches.begin(Client("b"), LONG)
+        searches.close()
+
+    asyncio.run(ask())
 
 
 @pytest.mark.usefixtures("here")
@@ -141,7 +185,7 @@ def test_mistakes_come_back_as_they_are() -> None:
     async def ask(agent: str) -> None:
         searches = Searches(1)
         try:
-            await searches.last("a", Wanted(agent, START, Folders()))
+            await searches.last(Client("a"), Wanted(agent, START, Folders()))
         finally:
             searches.close()
 
@@ -155,15 +199,13 @@ def test_mistakes_come_back_as_they_are() -> None:
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[int, list[int]] = {}  # simulations, by process
 
-    def hear(listeners: dict[int, Any], told: Told) -> None:
+    def hear(worker: Worker, told: Told) -> None:
         if told.result is not None:
-            found.setdefault(id(listeners), []).append(
-                sum(each.visits for each in told.result.moves)
-            )
-        put(listeners, told)
+            found.setdefault(id(worker), []).append(sum(each.visits for each in told.result.moves))
+        put(worker, told)
 
-    put = searches_module._put
-    monkeypatch.setattr(searches_module, "_put", hear)
+    put = Worker._put
+    monkeypatch.setattr(Worker, "_put", hear)
 
     async def ask() -> None:
         searches = Searches(2)
@@ -181,17 +223,63 @@ def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_search_process_that_dies_is_started_again() -> None:
     async def ask() -> str:
         searches = Searches(1)
-        search = searches.begin("a", LONG)
+        search = searches.begin(Client("a"), LONG)
         async for _ in search.results():
             break
-        process = searches._processes[0]._process
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(searches._workers[0]._process.pid, signal.SIGKILL)
         with pytest.raises(BusyError, match="ended too early"):
             async for _ in search.results():
                 pass
         search.drop()
-        found = await searches.last("a", Wanted(f"{RUN}?simulations=9", START, Folders()))
+        found = await searches.last(Client("a"), Wanted(f"{RUN}?simulations=9", START, Folders()))
         searches.close()
         return found.agent
 
     assert Path(asyncio.run(asyncio.wait_for(ask(), 120)).partition("@")[0]) == Path(RUN)
+
+
+def test_a_process_that_reads_nothing_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing_at_first)
+    monkeypatch.setattr(outbox, "MOST_WAITING", 8)
+    monkeypatch.setattr(searches_module, "_LOOK_SECONDS", 0.05)
+    large = Wanted("x" * 100_000, START, Folders())  # some fill a pipe
+
+    async def ask() -> None:
+        searches = Searches(1)
+        searches.start()
+        begun, refused = [], 0
+        for number in range(40):
+            try:
+                begun.append(searches.begin(Client(str(number)), large))
+            except BusyError as error:
+                refused += "are busy" in str(error)
+        assert refused >= 20
+        for each in begun[-4:]:
+            each.drop()
+        searches.begin(Client("later"), large)  # in place of what nobody waits for
+        waiting = [asyncio.create_task(_outcome(each)) for each in begun[:-4]]
+        while (process := searches._workers[0]._process) is None:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 0.0)
+        # The loop waits here: the process is ended all the same.
+        assert multiprocessing.connection.wait([process.sentinel], 20)
+        monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 60.0)
+        assert set(await asyncio.gather(*waiting)) == {"the search has ended too early: try again"}
+        other_processes.MARK.touch()
+        found = await searches.last(Client("a"), Wanted("mcts:9", START, Folders()))
+        assert sum(each.visits for each in found.moves) == 9
+        searches.close()
+
+    asyncio.run(asyncio.wait_for(ask(), 120))
+
+
+async def _outcome(search: Search) -> str:
+    try:
+        async for _ in search.results():
+            pass
+    except BusyError as error:
+        return str(error)
+    return ""

@@ -16,12 +16,13 @@ from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.web.archive.runs import newest_run
+from zerolab.web.clients import UnderWay
 from zerolab.web.folders import Folders
 from zerolab.web.searches.live import Wanted
 from zerolab.web.searches.searches import Searches
 from zerolab.web.searches.solving import Solvers
 
-_MOST_UPLOADS = 2
+_MOST_UPLOADS, _MOST_OF_ADDRESS = 3, 2
 """Files that pages bring at once: each is in memory until it is checked."""
 
 _FIRST_PAGE_SECONDS = 1.0
@@ -48,7 +49,7 @@ class Laboratory:
         self.allow_training = allow_training
         self.searches = Searches(workers)
         self.solvers = Solvers()
-        self.uploads = asyncio.Semaphore(_MOST_UPLOADS)
+        self.uploads = UnderWay("files", _MOST_UPLOADS, _MOST_OF_ADDRESS, _MOST_OF_ADDRESS)
         self._warms_up = warm_up
         self._warming_up: asyncio.Task[None] | None = None
 
@@ -61,12 +62,17 @@ class Laboratory:
     async def _warm_up(self) -> None:
         """Search with the newest run, if there is one that can play."""
         await asyncio.sleep(_FIRST_PAGE_SECONDS)
-        newest = await asyncio.to_thread(newest_run, self.folders)
-        if newest is None:
-            return
         with suppress(UserError):  # of a damaged run; who plays against it is told
-            start = Position.start(parse_game(newest.game))
-            await self.searches.warm_up(Wanted(newest.path, start, self.folders))
+            wanted = await asyncio.to_thread(self._newest)
+            if wanted is not None:
+                await self.searches.warm_up(wanted)
+
+    def _newest(self) -> Wanted | None:
+        """Return a search with the newest run; it may take a while to compile its game."""
+        newest = newest_run(self.folders)
+        if newest is None:
+            return None
+        return Wanted(newest.path, Position.start(parse_game(newest.game)), self.folders)
 
     def close(self) -> None:
         """End all searches."""
@@ -83,10 +89,3 @@ def _of_app(connection: HTTPConnection) -> Laboratory:
 
 Lab = Annotated[Laboratory, Depends(_of_app)]
 """The laboratory, as an argument of a route."""
-
-
-def client_of(connection: HTTPConnection) -> str:
-    """Return who asks, for fair shares: a page says its own name, others have their address."""
-    page = connection.headers.get("x-page") or connection.query_params.get("page") or ""
-    address = connection.client.host if connection.client else ""
-    return f"{address} {page[:40]}"

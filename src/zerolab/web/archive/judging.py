@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from zerolab.core.errors import UserError
 from zerolab.oracles.interface import NotSolvedError
 from zerolab.rules.position import Position
+from zerolab.web.clients import Client
 from zerolab.web.searches.live import Wanted
 from zerolab.web.searches.searches import Searches
 from zerolab.web.searches.solving import Solvers
@@ -54,7 +55,7 @@ class Unsolved(BaseModel):
 
 
 async def judge_exactly(
-    solvers: Solvers, end: Position, seconds: float
+    solvers: Solvers, client: Client, end: Position, seconds: float
 ) -> AsyncIterator[JudgedMove | Unsolved]:
     """Yield exact verdicts on the moves that led to a position, the last move first.
 
@@ -64,7 +65,7 @@ async def judge_exactly(
     unsolved = 0
     for ply, at, move in _moves_backwards(end):
         try:
-            scores = await solvers.solve(at, seconds)
+            scores = await solvers.solve(client, at, seconds)
         except NotSolvedError as error:
             yield Unsolved(ply=ply, reason=str(error))
             unsolved += 1
@@ -88,7 +89,7 @@ def exact_verdict(best: int, played: int) -> Verdict:
 
 
 async def judge_by_agent(
-    searches: Searches, client: str, wanted: Wanted
+    searches: Searches, client: Client, wanted: Wanted
 ) -> AsyncIterator[JudgedMove]:
     """Yield an agent's verdicts on the moves that led to the position wanted, the last move first.
 
@@ -110,7 +111,7 @@ async def judge_by_agent(
         after = value
 
 
-async def _expected(searches: Searches, client: str, wanted: Wanted) -> tuple[float, str]:
+async def _expected(searches: Searches, client: Client, wanted: Wanted) -> tuple[float, str]:
     found = await searches.last(client, wanted, can_wait=True)
     if found.value is None or not -1.0 <= found.value <= 1.0:
         raise UserError(

@@ -15,7 +15,8 @@ from zerolab.web.analyses import (
     shown_analysis,
     solved,
 )
-from zerolab.web.laboratory import Lab, client_of
+from zerolab.web.clients import Client, client_of
+from zerolab.web.laboratory import Lab
 from zerolab.web.leaving import unless_left
 from zerolab.web.positions import Asked, AskedPosition
 from zerolab.web.routes.play import Spec
@@ -55,13 +56,13 @@ async def analysis(asked: AskedAnalysis, lab: Lab, request: Request) -> ShownAna
 @router.post("/solution")
 async def solution(asked: AskedSolution, lab: Lab, request: Request) -> ShownSolution:
     """Return the exact value of every move, or why it was not found."""
-    return await unless_left(request, solve(lab.solvers, asked))
+    return await unless_left(request, solve(lab.solvers, client_of(request), asked))
 
 
-async def solve(solvers: Solvers, asked: AskedSolution) -> ShownSolution:
-    """Solve a position within its time limit."""
+async def solve(solvers: Solvers, client: Client, asked: AskedSolution) -> ShownSolution:
+    """Solve a position for a client within its time limit."""
     at = await asyncio.to_thread(asked.position.position)
     try:
-        return solved(await solvers.solve(at, asked.seconds))
+        return solved(await solvers.solve(client, at, asked.seconds))
     except NotSolvedError as error:
         return not_solved(str(error))

@@ -17,8 +17,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web.archive.judging import JudgedMove, Unsolved, judge_by_agent, judge_exactly
+from zerolab.web.clients import Client, client_of
 from zerolab.web.errors import told
-from zerolab.web.laboratory import Lab, Laboratory, client_of
+from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.positions import AskedPosition
 from zerolab.web.searches.live import Wanted
 from zerolab.web.searches.players import MOST_SIMULATIONS
@@ -79,7 +80,7 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
 class _Work:
     """The answer to one request."""
 
-    def __init__(self, socket: Socket, lab: Laboratory, client: str, number: int) -> None:
+    def __init__(self, socket: Socket, lab: Laboratory, client: Client, number: int) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
@@ -100,7 +101,7 @@ class _Work:
             raise UserError("there is no move yet: expected a game to judge")
         async with asyncio.TaskGroup() as group:
             if asked.exactly:
-                found = judge_exactly(self._lab.solvers, end, asked.seconds)
+                found = judge_exactly(self._lab.solvers, self._client, end, asked.seconds)
                 group.create_task(self._tell("exact", found))
             if asked.agent:
                 group.create_task(self._tell("agent", self._by_agent(asked, end)))

@@ -17,8 +17,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.web.analyses import shown_analysis, shown_node
+from zerolab.web.clients import Client, client_of
 from zerolab.web.errors import BusyError, told
-from zerolab.web.laboratory import Lab, Laboratory, client_of
+from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.positions import AskedPosition, MoveName
 from zerolab.web.routes.analysis import AskedSolution, solve
 from zerolab.web.routes.play import Spec
@@ -85,7 +86,7 @@ _Work = Callable[[], Awaitable[None]]
 class _Session:
     """What one page is waiting for."""
 
-    def __init__(self, socket: Socket, lab: Laboratory, client: str) -> None:
+    def __init__(self, socket: Socket, lab: Laboratory, client: Client) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
@@ -167,7 +168,7 @@ class _Session:
             await self._socket.send({**about, "error": told(error)})
 
     async def _solve(self, asked: Solve) -> None:
-        found = await solve(self._lab.solvers, asked)
+        found = await solve(self._lab.solvers, self._client, asked)
         solution = found.model_dump(mode="json")
         await self._socket.send({"id": asked.id, "solution": solution, "done": True})
 

@@ -8,9 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from zerolab.agents.analysis import Analysis
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
 from zerolab.web.analyses import ShownAnalysis, shown_analysis
-from zerolab.web.laboratory import Lab, client_of
+from zerolab.web.clients import client_of
+from zerolab.web.laboratory import Lab
 from zerolab.web.leaving import unless_left
 from zerolab.web.positions import Asked, AskedPosition, ShownPosition, shown
 from zerolab.web.searches.live import Wanted
@@ -53,6 +56,11 @@ async def move(asked: AskedMove, lab: Lab, request: Request) -> PlayedMove:
     simulations = MOST_SIMULATIONS if asked.seconds is not None else asked.simulations
     wanted = Wanted(asked.agent, at, lab.folders, simulations, asked.seconds, asked.seed)
     found = await unless_left(request, lab.searches.last(client_of(request), wanted))
+    return await asyncio.to_thread(_played, at, found)
+
+
+def _played(at: Position, found: Analysis) -> PlayedMove:
+    """Return the position after the best move that was found; the first one of a game compiles."""
     after = at.play(found.best.action)
     return PlayedMove(
         move=found.best.name, position=shown(after, at), analysis=shown_analysis(found)

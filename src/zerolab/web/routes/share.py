@@ -13,7 +13,7 @@ from zerolab.agents.sharing import agent_file, keep_agent
 from zerolab.agents.specs import own_game
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
-from zerolab.web.errors import BusyError
+from zerolab.web.clients import client_of
 from zerolab.web.laboratory import Lab
 
 router = APIRouter(tags=["share"])
@@ -32,9 +32,7 @@ class KeptAgent(BaseModel):
 @router.post("/agents")
 async def bring(request: Request, lab: Lab) -> KeptAgent:
     """Take in a file that `zerolab export` has written: its content is the body."""
-    if lab.uploads.locked():
-        raise BusyError("other files are being brought: try again in a moment")
-    async with lab.uploads:
+    with lab.uploads.one(client_of(request)):
         content = await request.body()
         return await run_in_threadpool(_keep, lab.folders.agents, content)
 

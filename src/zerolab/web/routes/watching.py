@@ -8,12 +8,15 @@ is not looked at.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 
 from fastapi import APIRouter, WebSocket
 
 from zerolab.core.errors import UserError
 from zerolab.web.archive.runs import open_run
 from zerolab.web.archive.watching import watch
+from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.routes.runs import MOST_AT_ONCE
 from zerolab.web.sockets import Socket
@@ -32,7 +35,7 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
             raise UserError(
                 f"{len(names)} runs: expected 1 to {MOST_AT_ONCE}, as in ?run=runs/demo"
             )
-        paths = [open_run(lab.folders, name).path for name in names]
+        paths = await asyncio.to_thread(_paths, lab.folders, names)
     except UserError as error:
         await socket.send({"error": str(error)})
         paths = []
@@ -48,3 +51,7 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
             pass
     finally:
         telling.cancel()
+
+
+def _paths(folders: Folders, names: Sequence[str]) -> list[Path]:
+    return [open_run(folders, name).path for name in names]

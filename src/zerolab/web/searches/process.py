@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError
 from zerolab.web.searches.live import LiveSearch, Wanted
 from zerolab.web.searches.players import Players
@@ -32,7 +33,7 @@ class Begin(NamedTuple):
     """Search for a client."""
 
     number: int
-    client: str
+    client: Client
     wanted: Wanted
     can_wait: bool
     """Whether others go first; see `StepQueue.add`."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import multiprocessing
 import threading
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from zerolab.agents.analysis import Analysis
+from zerolab.web.clients import Client, UnderWay
 from zerolab.web.errors import BusyError
 from zerolab.web.searches.live import Node, Wanted
-from zerolab.web.searches.process import Begin, Drop, Look, serve_searches
-from zerolab.web.searches.steps import Told
+from zerolab.web.searches.process import Begin, Look
+from zerolab.web.searches.worker import Worker
 
-MOST_OF_CLIENT = 16
+MOST_OF_PAGE = 16
+MOST_OF_ADDRESS = 100
 MOST = 400
-"""Searches that are under way at once."""
-_CLOSE_SECONDS = 2.0
-_SILENT_SECONDS = 60.0
-"""After which a process that has something to do is given up; compiling takes long, too."""
+"""Searches, and looks at their trees, that are under way at once."""
 _LOOK_SECONDS = 5.0
 
 
@@ -31,62 +26,70 @@ class Searches:
 
     def __init__(self, workers: int) -> None:
         """Use `workers` processes, which `start` starts."""
-        self._processes = [_Process() for _ in range(workers)]
+        self._workers: list[Worker | None] = [None] * workers
         self._numbers = itertools.count(1)
-        self._watching: asyncio.Task[None] | None = None
-        self._clients: Counter[str] = Counter()
+        self._under_way = UnderWay("searches", MOST, MOST_OF_ADDRESS, MOST_OF_PAGE)
+        self._closing = threading.Event()
 
     def start(self) -> None:
         """Start the processes, so that the first search does not wait for them."""
-        for process in self._processes:
-            process.start()
-        self._watching = asyncio.create_task(self._watch())
+        self._running()
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    async def _watch(self) -> None:
+    def _running(self) -> list[Worker]:
+        """Return the processes; new ones have taken the place of those that have ended."""
+        running = [Worker() if each is None or each.is_over else each for each in self._workers]
+        self._workers = [*running]
+        return running
+
+    def _watch(self) -> None:
         """End processes that have been at one step for too long."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            for process in self._processes:
-                process.end_if_silent()
+        while not self._closing.wait(_LOOK_SECONDS):
+            for worker in self._workers:
+                if worker is not None:
+                    worker.end_if_silent()
 
     def close(self) -> None:
         """End the processes."""
-        if self._watching is not None:
-            self._watching.cancel()
-        for process in self._processes:
-            process.close()
+        self._closing.set()
+        workers = [each for each in self._workers if each is not None]
+        for worker in workers:
+            worker.close()
+        for worker in workers:
+            worker.join()
 
     @property
     def under_way(self) -> int:
         """How many searches there are of all clients."""
-        return self._clients.total()
+        return self._under_way.total
 
-    def begin(self, client: str, wanted: Wanted, *, can_wait: bool = False) -> Search:
+    def begin(self, client: Client, wanted: Wanted, *, can_wait: bool = False) -> Search:
         """Begin a search for a client; raise BusyError where there are too many under way.
 
         One that can wait lets others go first.
         """
-        if self._clients[client] >= MOST_OF_CLIENT:
-            raise BusyError(f"{MOST_OF_CLIENT} searches are under way here: expected fewer at once")
-        if self.under_way >= MOST:
-            raise BusyError("the server is busy with searches: try again in a moment")
-        process = min(self._processes, key=lambda each: each.load)
-        return self._begin_in(process, client, wanted, can_wait)
+        free = [each for each in self._running() if each.has_room]
+        if not free:
+            raise BusyError("all processes that search are busy: try again in a moment")
+        worker = min(free, key=lambda each: each.load)
+        return self._begin_in(worker, client, wanted, can_wait)
 
-    def _begin_in(self, process: _Process, client: str, wanted: Wanted, can_wait: bool) -> Search:
-        search = Search(process, next(self._numbers), self._numbers, self._clients, client)
-        process.send(Begin(search.number, client, wanted, can_wait))
-        return search
+    def _begin_in(self, worker: Worker, client: Client, wanted: Wanted, can_wait: bool) -> Search:
+        begin = Begin(next(self._numbers), client, wanted, can_wait)
+        return Search(worker, begin, self._numbers, self._under_way)
 
     async def warm_up(self, wanted: Wanted) -> None:
         """Search once in every process, so that the next search finds all loaded and compiled.
 
         Raises what the search raises.
         """
-        begun = [self._begin_in(each, "", wanted, can_wait=True) for each in self._processes]
+        begun = [
+            self._begin_in(each, Client("", str(number)), wanted, can_wait=True)
+            for number, each in enumerate(self._running())
+        ]
         await asyncio.gather(*(_last(each) for each in begun))
 
-    async def last(self, client: str, wanted: Wanted, *, can_wait: bool = False) -> Analysis:
+    async def last(self, client: Client, wanted: Wanted, *, can_wait: bool = False) -> Analysis:
         """Search to the end, and return what was found; see `begin`."""
         return await _last(self.begin(client, wanted, can_wait=can_wait))
 
@@ -95,21 +98,19 @@ class Search:
     """One search under way; it is dropped when it is left as a context, or by `drop`."""
 
     def __init__(
-        self,
-        process: _Process,
-        number: int,
-        numbers: itertools.count[int],
-        clients: Counter[str],
-        client: str,
+        self, worker: Worker, begin: Begin, numbers: itertools.count[int], under_way: UnderWay
     ) -> None:
-        self.number = number
+        self._client, self._number = begin.client, begin.number
+        self._worker = worker
         self._numbers = numbers
-        self._process = process
-        self._clients = clients
-        self._client = client
-        self._told = process.listen(number)
+        self._under_way = under_way
+        under_way.begin(self._client)
         self._is_running = True
-        clients[client] += 1
+        try:
+            self._told = worker.ask(begin)
+        except BusyError:
+            self._ended()
+            raise
 
     async def __aenter__(self) -> Search:
         return self
@@ -131,14 +132,14 @@ class Search:
                 return
 
     async def look(self, path: Sequence[str]) -> Node:
-        """Return a node of its tree; see `LiveSearch.node`."""
+        """Return a node of its tree; see `LiveSearch.node` and `Searches.begin`."""
         number = next(self._numbers)
-        told = self._process.listen(number)
-        try:
-            self._process.send(Look(number, self.number, tuple(path)))
-            answer = await told.next()
-        finally:
-            self._process.forget(number)
+        with self._under_way.one(self._client):
+            try:
+                told = self._worker.ask(Look(number, self._number, tuple(path)))
+                answer = await told.next()
+            finally:
+                self._worker.leave(number)
         if answer.error is not None:
             raise answer.error
         node: Node = answer.result
@@ -147,15 +148,12 @@ class Search:
     def drop(self) -> None:
         """End it, and forget its tree."""
         self._ended()
-        self._process.forget(self.number)
-        self._process.send(Drop(self.number))
+        self._worker.drop(self._number)
 
     def _ended(self) -> None:
         if self._is_running:
             self._is_running = False
-            self._clients[self._client] -= 1
-            if not self._clients[self._client]:
-                del self._clients[self._client]
+            self._under_way.end(self._client)
 
 
 async def _last(search: Search) -> Analysis:
@@ -164,133 +162,3 @@ async def _last(search: Search) -> Analysis:
         async for found in search.results():
             latest = found
     return latest
-
-
-class _Telling:
-    """The latest of what is told under a number."""
-
-    def __init__(self) -> None:
-        self.is_awaited = False
-        """Whether somebody is waiting for what is told next."""
-        self._latest: Told | None = None
-        self._changed = asyncio.Event()
-
-    def put(self, told: Told) -> None:
-        if told.is_done and told.result is None and self._latest is not None and not told.error:
-            told = told._replace(result=self._latest.result)
-        self._latest = told
-        self._changed.set()
-
-    async def next(self) -> Told:
-        self.is_awaited = True
-        try:
-            await self._changed.wait()
-        finally:
-            self.is_awaited = False
-        self._changed.clear()
-        told, self._latest = self._latest, None
-        assert told is not None
-        return told
-
-
-class _Process:
-    """A process that searches, started when it is needed, and again if it has died."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[int, _Telling] = {}
-        self._process: Any = None
-        self._connection: Any = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._heard = time.monotonic()
-
-    @property
-    def load(self) -> int:
-        """How many numbers somebody listens to."""
-        return len(self._listeners)
-
-    def start(self) -> None:
-        """Start it, unless it is running; called by the thread of the event loop."""
-        if self._process is not None and self._process.is_alive():
-            return
-        self._loop = asyncio.get_running_loop()
-        self._listeners = {}  # those of a process that has died are told so by its own thread
-        context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=serve_searches, args=(other,), daemon=True)
-        self._process.start()
-        other.close()
-        arguments = self._connection, self._listeners
-        threading.Thread(target=self._listen, args=arguments, daemon=True).start()
-
-    def end_if_silent(self) -> None:
-        """End it if it has something to do and has told nothing for long; who waits is told."""
-        is_silent = time.monotonic() - self._heard >= _SILENT_SECONDS
-        if (
-            self._process is not None
-            and is_silent
-            and any(listener.is_awaited for listener in self._listeners.values())
-        ):
-            self._process.kill()
-
-    def close(self) -> None:
-        """End it."""
-        if self._process is not None:
-            self._connection.close()
-            self._process.terminate()
-            self._process.join(_CLOSE_SECONDS)
-            self._process = None
-
-    def listen(self, number: int) -> _Telling:
-        """Start it if need be, and return where to wait for what is told under a number."""
-        self.start()
-        self._listeners[number] = _Telling()
-        return self._listeners[number]
-
-    def forget(self, number: int) -> None:
-        """Listen to a number no more."""
-        self._listeners.pop(number, None)
-
-    def send(self, message: Begin | Look | Drop) -> None:
-        """Send a message; what has died meanwhile is told to be lost."""
-        if not any(listener.is_awaited for listener in self._listeners.values()):
-            self._heard = time.monotonic()
-        try:
-            self._connection.send(message)
-        except OSError:
-            _lost(self._listeners)
-
-    def _listen(self, connection: Any, listeners: dict[int, _Telling]) -> None:
-        """Pass on what the process tells; runs in a thread of its own."""
-        assert self._loop is not None
-        while True:
-            try:
-                told = connection.recv()
-            except (EOFError, OSError):
-                break
-            self._heard = time.monotonic()
-            self._call(_put, listeners, told)
-        self._call(self._ended, connection, listeners)
-
-    def _ended(self, connection: Any, listeners: dict[int, _Telling]) -> None:
-        """Give up a process whose connection has ended: it may take a moment to die."""
-        if self._process is not None and self._connection is connection:
-            self._process.kill()
-            self._process = None
-        _lost(listeners)
-
-    def _call(self, function: Any, *arguments: Any) -> None:
-        assert self._loop is not None
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-
-def _put(listeners: dict[int, _Telling], told: Told) -> None:
-    if told.number in listeners:
-        listeners[told.number].put(told)
-
-
-def _lost(listeners: dict[int, _Telling]) -> None:
-    """Tell all who wait that their process has died, such as for want of memory."""
-    for number, listener in listeners.items():
-        reason = BusyError("the search has ended too early: try again")
-        listener.put(Told(number, error=reason, is_done=True))

@@ -23,12 +23,13 @@ from zerolab.oracles.solver import Budget, Solver
 from zerolab.rules import host
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
+from zerolab.web.clients import Client, UnderWay
 from zerolab.web.errors import BusyError
 
 MOST_SECONDS = 60.0
 _MEMORY = 64  # MiB of each solver's table
 _MOST_KNOWN = 5000  # positions whose values are remembered
-_MOST_WAITING = 40
+_MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE = 40, 16, 8
 _GRACE = 30.0  # seconds for a solver to be compiled, and to notice that its time is over
 
 Values = dict[str, int]
@@ -42,10 +43,10 @@ class Solvers:
         self._known: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
-        self._waiting = 0
+        self._waiting = UnderWay("solutions", _MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE)
 
-    async def solve(self, position: Position, seconds: float) -> Values:
-        """Return the value of every legal move.
+    async def solve(self, client: Client, position: Position, seconds: float) -> Values:
+        """Return the value of every legal move, for a client.
 
         Raises NotSolvedError where the time does not suffice, UserError for a finished game, and
         BusyError where too many are waiting.
@@ -56,13 +57,8 @@ class Solvers:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        if self._waiting >= _MOST_WAITING:
-            raise BusyError("the solver is busy: try again in a moment")
-        self._waiting += 1
-        try:
+        with self._waiting.one(client):
             values = await self._solve(position, min(seconds, MOST_SECONDS))
-        finally:
-            self._waiting -= 1
         self._known[key] = values
         if len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
@@ -78,7 +74,8 @@ class Solvers:
 
     async def _solve(self, position: Position, seconds: float) -> Values:
         arguments = game_name(position.game), position.state.tobytes(), seconds
-        future = self._running().schedule(_values, args=arguments, timeout=seconds + _GRACE)
+        pool = await asyncio.to_thread(self._running)
+        future = pool.schedule(_values, args=arguments, timeout=seconds + _GRACE)
         try:
             values = await asyncio.wrap_future(future)
         except TimeoutError:
@@ -92,10 +89,12 @@ class Solvers:
         }
 
     def _running(self) -> ProcessPool:
+        """Return the pool, started, which takes a while."""
         with self._lock:
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPool(max_workers=1, context=context)
+            assert self._pool.active  # asking starts it
             return self._pool
 
 

@@ -4,9 +4,9 @@ Work is a generator, each step of which takes some hundredths of a second. What 
 so far goes first, as in a multi-level feedback queue [Corbato1962]: so a move that takes a tenth of
 a second does not wait for analyses that go on for minutes. Work that can wait, such as analyses
 that are shown while they grow, begins some levels further back. Among pieces of work on a level,
-that of the client goes first whose steps have taken the least time; a client who comes later begins
-where the others are, not with all the time that it has not used. Every fourth turn goes by clients
-alone, so that nobody waits for ever for short work of others.
+that goes first whose address has taken the least time, and of one address, that of the page that
+has; who comes later begins where the others are, not with all the time that it has not used. Every
+fourth turn goes by them alone, so that nobody waits for ever for short work of others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from zerolab.web.clients import Client
 
 _MOMENT = 0.25
 """Seconds of the processor that work may take before all that has come later goes first."""
@@ -40,7 +42,7 @@ class Told(NamedTuple):
 @dataclass
 class _Work:
     number: int
-    client: str
+    client: Client
     steps: Iterator[Any]
     can_wait: bool
     seconds: float = 0.0
@@ -61,8 +63,10 @@ class StepQueue:
     def __init__(self) -> None:
         self._work: dict[int, _Work] = {}
         self._turn = 0
-        self._spent: dict[str, float] = {}
-        """Of the processor, in seconds, by client, as long as there is some work of it."""
+        self._spent: dict[Client, float] = {}
+        """Of the processor, in seconds, by page, as long as there is some work of it."""
+        self._spent_of: dict[str, float] = {}
+        """The same by address."""
 
     def __len__(self) -> int:
         return len(self._work)
@@ -71,17 +75,24 @@ class StepQueue:
         return number in self._work
 
     def add(
-        self, number: int, client: str, steps: Iterator[Any], *, can_wait: bool = False
+        self, number: int, client: Client, steps: Iterator[Any], *, can_wait: bool = False
     ) -> None:
         """Take on a piece of work of a client."""
-        self._spent.setdefault(client, min(self._spent.values(), default=0.0))
+        pages = (spent for each, spent in self._spent.items() if each.address == client.address)
+        self._spent.setdefault(client, min(pages, default=0.0))
+        self._spent_of.setdefault(client.address, min(self._spent_of.values(), default=0.0))
         self._work[number] = _Work(number, client, steps, can_wait)
 
     def remove(self, number: int) -> None:
         """Drop a piece of work, if it is still there."""
         work = self._work.pop(number, None)
-        if work is not None and all(each.client != work.client for each in self._work.values()):
+        if work is None:
+            return
+        others = {each.client for each in self._work.values()}
+        if work.client not in others:
             del self._spent[work.client]
+        if all(each.address != work.client.address for each in others):
+            del self._spent_of[work.client.address]
 
     def step(self) -> Told | None:
         """Run one step of the work whose turn it is; return what there is to tell, if anything."""
@@ -89,7 +100,7 @@ class StepQueue:
         by_level = self._turn % _TURNS > 0
         work = min(
             self._work.values(),
-            key=lambda each: (by_level and each.level, self._spent[each.client], each.level),
+            key=lambda each: (by_level and each.level, *self._had(each.client), each.level),
         )
         began = time.thread_time()
         try:
@@ -103,8 +114,13 @@ class StepQueue:
         taken = time.thread_time() - began
         work.seconds += taken
         self._spent[work.client] += taken
+        self._spent_of[work.client.address] += taken
         now = time.perf_counter()
         if now - work.told < _PAUSE * len(self._work):
             return None
         told, work.told, work.untold = Told(work.number, work.untold), now, None
         return told
+
+    def _had(self, client: Client) -> tuple[float, float]:
+        """Return what an address has had, and its page."""
+        return self._spent_of[client.address], self._spent[client]

@@ -1,0 +1,206 @@
+"""A process that searches, as the server sees it: what it is asked, and what it tells.
+
+Nothing here makes the event loop wait. One thread starts the process, hears what it tells and ends
+it; another one hands messages over, which takes as long as the process reads none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from zerolab.web.errors import BusyError
+from zerolab.web.searches.outbox import Outbox
+from zerolab.web.searches.process import Begin, Look, serve_searches
+from zerolab.web.searches.steps import Told
+
+_CLOSE_SECONDS = 2.0
+_SILENT_SECONDS = 60.0
+"""After which a process that has something to do is given up; compiling takes long, too."""
+
+
+class Telling:
+    """The latest of what is told under a number."""
+
+    def __init__(self) -> None:
+        self.is_awaited = False
+        """Whether somebody is waiting for what is told next."""
+        self._latest: Told | None = None
+        self._changed = asyncio.Event()
+
+    def put(self, told: Told) -> None:
+        """Take note of what is told; a result takes the place of the one before it."""
+        if told.is_done and told.result is None and self._latest is not None and not told.error:
+            told = told._replace(result=self._latest.result)
+        self._latest = told
+        self._changed.set()
+
+    async def next(self) -> Told:
+        """Wait for what is told next, unless it is there already."""
+        self.is_awaited = True
+        try:
+            await self._changed.wait()
+        finally:
+            self.is_awaited = False
+        self._changed.clear()
+        told, self._latest = self._latest, None
+        assert told is not None
+        return told
+
+
+class Worker:
+    """A process that searches, from its start to its end, after which another takes its place.
+
+    All but `end_if_silent` is called by the thread of the event loop.
+    """
+
+    def __init__(self) -> None:
+        """Start it; messages wait until it has started."""
+        self.is_over = False
+        """Whether it has ended, and all who were waiting have been told."""
+        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox()
+        self._listeners: dict[int, Telling] = {}
+        self._heard = time.monotonic()
+        self._process: BaseProcess | None = None
+        self._ending = threading.Lock()  # also held while it starts
+        self._is_killed = False
+        self._life = threading.Thread(target=self._live, daemon=True)
+        self._life.start()
+
+    @property
+    def load(self) -> int:
+        """How many numbers somebody listens to."""
+        return len(self._listeners)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it can be asked for something."""
+        return not self._outbox.is_full
+
+    def ask(self, message: Begin | Look) -> Telling:
+        """Send a message, and return where to wait for what is told under its number.
+
+        Raises BusyError where too many messages have not been read, or the process has ended.
+        """
+        if self.is_over:
+            raise _too_early()
+        if not self._has_work:
+            self._heard = time.monotonic()
+        self._outbox.put(message)
+        self._listeners[message.number] = Telling()
+        return self._listeners[message.number]
+
+    def drop(self, number: int) -> None:
+        """End a search and forget it."""
+        self._listeners.pop(number, None)
+        self._outbox.drop(number)
+
+    def leave(self, number: int) -> None:
+        """Wait for a look no more."""
+        self._listeners.pop(number, None)
+        self._outbox.withdraw(number)
+
+    def end_if_silent(self) -> None:
+        """End it if it has something to do and has told nothing for long; who waits is told.
+
+        Called by a thread of its own, so that a loop that is held up makes no difference.
+        """
+        if self._has_work and time.monotonic() - self._heard >= _SILENT_SECONDS:
+            self._kill()
+
+    def close(self) -> None:
+        """Begin to end it."""
+        self._outbox.close()
+        self._kill()
+
+    def join(self) -> None:
+        """Wait until it has ended; see `close`."""
+        self._life.join(_CLOSE_SECONDS)
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether somebody waits for it, or it has messages to read."""
+        waiting = list(self._listeners.values())  # at once, since others may change it
+        return not self._outbox.is_empty or any(each.is_awaited for each in waiting)
+
+    def _kill(self) -> None:
+        with self._ending:
+            self._is_killed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _live(self) -> None:
+        try:
+            with suppress(OSError):  # no memory for a process: who waits is told so below
+                self._talk(self._started())
+        finally:
+            self._outbox.close()
+            self._in_loop(self._end)
+
+    def _talk(self, connection: Connection) -> None:
+        """Pass on what the process is told and tells, and clear away what is left of it."""
+        writer = threading.Thread(target=self._write, args=(connection,), daemon=True)
+        writer.start()
+        try:
+            self._hear(connection)
+        finally:
+            self._outbox.close()
+            self._kill()  # it may take a moment to die, or be told what nobody understands
+            writer.join()
+            connection.close()
+            with self._ending:
+                assert self._process is not None
+                self._process.join(_CLOSE_SECONDS)
+
+    def _started(self) -> Connection:
+        """Start the process; raise OSError where that is impossible or it is to end."""
+        context = multiprocessing.get_context("spawn")
+        with self._ending:
+            if self._is_killed:
+                raise InterruptedError
+            own, other = context.Pipe()
+            process = context.Process(target=serve_searches, args=(other,), daemon=True)
+            process.start()
+            other.close()
+            self._process = process
+        return own
+
+    def _write(self, connection: Connection) -> None:
+        """Hand messages over, however long each takes; a process that ends breaks it off."""
+        with suppress(OSError):
+            while (message := self._outbox.take()) is not None:
+                connection.send(message)
+
+    def _hear(self, connection: Connection) -> None:
+        """Pass on what the process tells until its connection ends."""
+        with suppress(EOFError, OSError):
+            while True:
+                told = connection.recv()
+                self._heard = time.monotonic()
+                self._in_loop(self._put, told)
+
+    def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _put(self, told: Told) -> None:
+        if told.number in self._listeners:
+            self._listeners[told.number].put(told)
+
+    def _end(self) -> None:
+        """Tell all who wait that the process has died, such as for want of memory."""
+        self.is_over = True
+        for number, listener in self._listeners.items():
+            listener.put(Told(number, error=_too_early(), is_done=True))
+
+
+def _too_early() -> BusyError:
+    return BusyError("the search has ended too early: try again")
