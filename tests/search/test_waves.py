@@ -13,6 +13,7 @@ from zerolab.agents.search_player import SearchPlayer
 from zerolab.oracles.solver import Solver
 from zerolab.rules import host
 from zerolab.rules import interface as rules
+from zerolab.rules.catalogue import parse_game
 from zerolab.rules.interface import ONGOING
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
@@ -165,3 +166,14 @@ def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
     player.start(1)
     assert isinstance(player.search, Search)
     assert player.search.settings.leaves_per_step == 1
+
+
+def test_waves_are_smaller_where_every_leaf_is_played_out_many_times():
+    leaves = {}
+    for playouts in (1, 16, 1000):
+        leaf = {"name": "playout", "playouts": playouts}
+        chosen = SearchSettings.model_validate({"simulations": 20_000, "leaf_evaluator": leaf})
+        player = SearchPlayer(parse_game(NAME), "name", chosen, HashEvaluator(5))
+        player.search_in_waves()
+        leaves[playouts] = player.new_search(1).settings.leaves_per_step
+    assert leaves == {1: 256, 16: 256, 1000: 4}

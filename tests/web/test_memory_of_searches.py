@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tiny_laboratory import GAME
+from tiny_laboratory import GAME, RUN
 
+from zerolab.agents.search_player import SearchPlayer
+from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
-from zerolab.web.searches import process
+from zerolab.web.searches import players, process
 from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.players import find_player
+from zerolab.web.searches.players import bytes_of, find_player
 from zerolab.web.searches.process import Begin, Look
+from zerolab.web.searches.steps import Told
 
 START = Position.start(GAME)
 
 
 def begin(number: int, simulations: int, *, can_wait: bool = False) -> Begin:
-    wanted = Wanted(f"mcts:{simulations}", START, Folders())
-    return Begin(number, Client("somebody"), wanted, can_wait)
+    return begin_agent(number, f"mcts:{simulations}", can_wait=can_wait)
+
+
+def begin_agent(number: int, agent: str, *, can_wait: bool = False) -> Begin:
+    return Begin(number, Client("somebody"), Wanted(agent, START, Folders()), can_wait)
 
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    short, long = (find_player(f"mcts:{n}", START.game, Folders()).slot_bytes for n in (50, 20_000))
-    monkeypatch.setattr(process, "_MOST_TREE_BYTES", long + short)
+    short, long = (bytes_of(find_player(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000))
+    monkeypatch.setattr(process, "_MOST_BYTES", long + short)
     told = []
     searcher = process._Searcher(told.append)
 
@@ -46,3 +53,45 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
     searcher.take(begin(6, 20_000))
     assert isinstance(step_until_done(6), BusyError)  # 3 is under way and needs all of it
     assert step_until_done(3) is None
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("options", ["cache=0", "", "cache=9000&fpu=parent", "cache=1048576"])
+def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
+    agent = find_player(f"{RUN}?simulations=3000&{options}".rstrip("&"), START.game, Folders())
+    player = agent.new_player()
+    assert isinstance(player, SearchPlayer)
+    player.start(1)
+    player.choose(np.zeros(1, np.int64), START.state[None], np.zeros(1, np.uint64))
+    memory = player.search._memory
+    cache = {id(each.base): each.base for each in memory.cache if each.base is not None}
+    own = sum(each.nbytes for each in memory.cache if each.base is None)
+    assert agent.kept_bytes == own + sum(each.nbytes for each in cache.values())
+    forest, used = memory.forest, memory.forest.used[0]
+    trees = sum(each[0, :used].nbytes for each in (forest.nodes, forest.statistics, forest.states))
+    assert 0.2 * agent.slot_bytes <= trees <= agent.slot_bytes
+
+
+@pytest.mark.usefixtures("here")
+def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = f"{RUN}?cache=1048576"
+    monkeypatch.setattr(players, "_MOST_BYTES", bytes_of(find_player(agent, START.game, Folders())))
+    with pytest.raises(UserError, match="MiB to search: expected fewer"):
+        find_player(f"{agent}&simulations=20000", START.game, Folders())
+
+
+@pytest.mark.usefixtures("here")
+def test_evaluations_that_are_kept_take_memory_of_a_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = f"{RUN}?simulations=20000&cache=1048576"
+    needed = bytes_of(find_player(agent, START.game, Folders()))
+    monkeypatch.setattr(process, "_MOST_BYTES", 2 * needed - 1)
+    told: list[Told] = []
+    searcher = process._Searcher(told.append)
+    searcher.take(begin_agent(1, agent, can_wait=True))  # what comes later goes first
+    searcher.step()
+    searcher.take(begin_agent(2, agent))
+    while not any(each.is_done for each in told):
+        searcher.step()
+    assert [(each.number, type(each.error)) for each in told if each.is_done] == [(2, BusyError)]

@@ -54,7 +54,14 @@ def test_simulations_and_seconds_are_what_was_asked_for(client: TestClient) -> N
         ({"game": GAME}, "rhea:1000000 #2", "expected at most 20,000"),
         ({"game": GAME}, "mcts:9?leaf_evaluator.playouts=1_000_000", "expected at most 1,000"),
         ({"game": GAME}, f"{RUN}?cache=67108864", "expected at most 1,048,576"),
-        ({"game": "gobang:8x8"}, "mcts:1000000", "MiB"),
+        ({"game": GAME}, "mcts:9?leaves_per_step=257", "expected at most 256"),
+        (
+            {"game": GAME},
+            "mcts:9?leaves_per_step=200&leaf_evaluator.playouts=1000",
+            "leaves_per_step = 200: expected at most 20",
+        ),
+        ({"game": GAME}, "mcts:1000000", "expected at most 100,000"),
+        ({"game": "gobang:99x99"}, "mcts:9", "rows = 99: expected at most 8; "),
     ],
 )
 def test_what_cannot_be_played_is_said_in_one_line(

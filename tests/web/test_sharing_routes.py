@@ -10,7 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
+from zerolab.agents.sharing import run_as_shared
 from zerolab.cli.main import main
+from zerolab.store.agent_files import encode_agent
+from zerolab.store.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -59,6 +62,35 @@ def test_files_that_are_no_agents_leave_nothing(client: TestClient, kept: Path) 
         assert answer.status_code == 400
         assert "\n" not in answer.json()["error"]
     assert not list(kept.glob("*"))
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("leaf_evaluator", {"name": "playout", "playouts": 1_000_000}, "expected at most 1,000 on"),
+        ("leaf_evaluator", {"name": "mixed", "playouts": 1001}, "expected at most 1,000 on"),
+        ("leaves_per_step", 4096, "expected at most 256 on"),
+        ("simulations", 1_000_000, "expected at most 100,000 on"),
+    ],
+)
+def test_what_a_file_says_of_its_search_is_held_to_the_bounds_of_pages(
+    client: TestClient, setting: str, value: object, reason: str
+) -> None:
+    shared = run_as_shared(RunFolder.open(Path(RUN)), 2)
+    search = {**shared.header.search, setting: value}
+    content = encode_agent(shared.header.model_copy(update={"search": search}), shared.weights)
+    spec = client.post("/api/v1/agents", content=content).json()["spec"]
+    asked = {"position": {"game": GAME}, "agent": spec}
+    for path in ("move", "analysis"):
+        answer = client.post(f"/api/v1/{path}", json=asked)
+        assert answer.status_code == 400
+        assert reason in answer.json()["error"]
+        assert "\n" not in answer.json()["error"]
+    assert client.post("/api/v1/agent", json={"agent": spec, "game": GAME}).status_code == 400
+    if isinstance(value, int):  # a spec may say otherwise, for which it is then held to account
+        modest = {**asked, "agent": f"{spec}?{setting}=9"}
+        assert client.post("/api/v1/move", json=modest).status_code == 200
 
 
 @pytest.mark.parametrize("network", ["/etc", "../x", "runs/none", f"{RUN}@99", "runs/tiny@x", ""])

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core.config import Settings
 from zerolab.core.registry import Registry
 from zerolab.networks.settings import NetworkSettings
 from zerolab.rules.catalogue import game_name
@@ -159,6 +160,11 @@ class Agent:
     new_player: Callable[[], Player] = field(compare=False, repr=False)
     slot_bytes: int = field(default=0, compare=False)
     """About how much memory a player needs for each of its slots."""
+    kept_bytes: int = field(default=0, compare=False)
+    """How much a player needs beside its slots, such as for evaluations that it keeps."""
+    settings: Settings | None = field(default=None, compare=False, repr=False)
+    """How it searches, wherever that is said; None if it does not search. Pages hold it to their
+    bounds."""
     max_games: int = field(default=1 << 30, compare=False)
     """How many games a player can hold at once."""
     game: Game = None

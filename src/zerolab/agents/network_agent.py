@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from zerolab.agents.interface import Agent, Player
 from zerolab.agents.options import NetworkOptions, describe, parse_options, require_answers
 from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.agents.search_player import SearchPlayer, search_bytes
+from zerolab.agents.search_player import SearchPlayer, kept_bytes, search_bytes
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NetworkSettings, build_network
 from zerolab.rules.interface import Game
@@ -79,6 +79,8 @@ def network_agent(network: KeptNetwork, options: NetworkOptions | None = None) -
         name,
         new_player,
         search_bytes(game, chosen) if chosen.simulations else 0,
+        kept_bytes(game, chosen) if chosen.simulations else 0,
+        chosen if chosen.simulations else None,
         game=game,
         identity=digest(json.dumps(facts, sort_keys=True).encode()),
         evaluator=evaluator,

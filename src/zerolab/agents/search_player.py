@@ -11,7 +11,8 @@ from zerolab.rules import interface as rules
 from zerolab.rules.interface import Game
 from zerolab.search.budgets.fixed import FixedSettings
 from zerolab.search.budgets.interface import BudgetSettings
-from zerolab.search.interface import Evaluation, Evaluator, plans, statistics
+from zerolab.search.cache import cache_bytes
+from zerolab.search.interface import Evaluation, Evaluator, plans, playouts, statistics
 from zerolab.search.search import Search
 from zerolab.search.settings import SearchSettings
 from zerolab.search.tree import FIRST_NODES, node_bytes
@@ -21,6 +22,7 @@ _FIXED = FixedSettings()
 _LEAST_SIMULATIONS = 1000  # per move, from which on a single game is searched in waves
 _SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
 _MOST_LEAVES = 256  # that wait at once
+_MOST_PLAYOUTS = 4096  # of a step, which is to be short whatever a leaf takes
 
 
 class SearchPlayer:
@@ -63,9 +65,11 @@ class SearchPlayer:
         are.
         """
         settings = self._settings
-        leaves = min(_MOST_LEAVES, settings.simulations // _SIMULATIONS_PER_LEAF)
         asked = settings.simulations >= _LEAST_SIMULATIONS and settings.leaves_per_step == 1
         if asked and not plans(settings.root.build()):
+            each = max(1, playouts(settings.leaf_evaluator.build()))
+            most = min(_MOST_LEAVES, max(1, _MOST_PLAYOUTS // each))
+            leaves = min(most, settings.simulations // _SIMULATIONS_PER_LEAF)
             self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
     def start(self, games: int) -> None:
@@ -165,3 +169,9 @@ def search_bytes(game: Game, settings: SearchSettings) -> int:
     """Estimate the memory of one slot of a search: every simulation adds a node's children."""
     node = node_bytes(rules.words(game), statistics(settings.selection.build()))
     return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
+
+
+def kept_bytes(game: Game, settings: SearchSettings) -> int:
+    """Return the memory of the evaluations that a search keeps, for all its slots together."""
+    words, actions = rules.words(game), rules.actions(game)
+    return cache_bytes(settings.cache, words, actions, settings.wanted)

@@ -43,10 +43,9 @@ class Cache(NamedTuple):
 
 def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> Cache:
     """Allocate a cache for at least `positions` positions; see `interface.read` for `wanted`."""
-    size = max(_WAYS, 1 << (positions - 1).bit_length())
+    size, width = _shape(positions, words, actions)
     tags = np.zeros(size, _TAG)
-    state, line = 2 * words, LINE // 4
-    width = -(-(state + 1 + actions) // line) * line
+    state = 2 * words
     entries = np.zeros((size, width), np.float32)
     return Cache(
         step=tags["step"],
@@ -58,6 +57,20 @@ def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str
         draws=np.empty(size if "draws" in wanted else 0, np.float32),
         action_values=np.empty((size, actions if "action_values" in wanted else 0), np.float32),
     )
+
+
+def cache_bytes(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> int:
+    """Return the memory of a cache; the arguments are those of `empty_cache`."""
+    size, width = _shape(positions, words, actions)
+    others = ("draws" in wanted) + actions * ("action_values" in wanted)
+    return size * (_TAG.itemsize + 4 * (width + others))
+
+
+def _shape(positions: int, words: int, actions: int) -> tuple[int, int]:
+    """Return how many slots there are, and the float32 values of state, value and priors."""
+    size = max(_WAYS, 1 << (positions - 1).bit_length())
+    line = LINE // 4
+    return size, -(-(2 * words + 1 + actions) // line) * line
 
 
 @inlined

@@ -32,8 +32,10 @@ def status_of(error: UserError) -> int:
 
 
 def told(error: Exception) -> str:
-    """Return what a page is told of an error; of a defect, only that there is one."""
-    return str(error) if isinstance(error, UserError) else f"this has failed: {one_line(error)}"
+    """Return what a page is told of an error, in one line; of a defect, only that there is one."""
+    if isinstance(error, UserError):
+        return "; ".join(str(error).splitlines())
+    return f"this has failed: {one_line(error)}"
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -60,7 +62,7 @@ def _answer(status: int, message: str) -> JSONResponse:
 
 async def _of_user(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    return _answer(status_of(error), str(error))
+    return _answer(status_of(error), told(error))
 
 
 async def _of_request(request: Request, error: Exception) -> JSONResponse:

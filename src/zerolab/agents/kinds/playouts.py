@@ -48,7 +48,7 @@ class PlayoutSearch:
             return SearchPlayer(game, name, options.search, uniform, options.sampled_plies)
 
         memory = search_bytes(game, options.search)
-        return Agent(name, player, memory, game=game, identity=name)
+        return Agent(name, player, memory, settings=options, game=game, identity=name)
 
 
 def parse_playouts(name: str, head: str) -> int:

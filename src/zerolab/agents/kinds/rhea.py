@@ -66,7 +66,13 @@ class _Rhea:
         options = parse_settings(RheaSettings, text, base)
         # Playouts given as an option have one spelling too.
         name = f"rhea:{options.playouts}{describe(options, _unchecked(options.playouts))}"
-        return Agent(name, lambda: RheaPlayer(game, name, options), game=game, identity=name)
+        return Agent(
+            name,
+            lambda: RheaPlayer(game, name, options),
+            settings=options,
+            game=game,
+            identity=name,
+        )
 
 
 def _unchecked(playouts: int) -> RheaSettings:

@@ -16,6 +16,7 @@ from fastapi import APIRouter, WebSocket
 from zerolab.core.errors import UserError
 from zerolab.web.archive.runs import open_run
 from zerolab.web.archive.watching import watch
+from zerolab.web.errors import told
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.routes.runs import MOST_AT_ONCE
@@ -37,7 +38,7 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
             )
         paths = await asyncio.to_thread(_paths, lab.folders, names)
     except UserError as error:
-        await socket.send({"error": str(error)})
+        await socket.send({"error": told(error)})
         paths = []
 
     async def tell() -> None:

@@ -17,7 +17,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.search.inspection import NodeView
 from zerolab.web.folders import Folders
-from zerolab.web.searches.players import Players
+from zerolab.web.searches.players import Players, bytes_of
 from zerolab.web.searches.solving import oracle_within
 
 _SLOT = np.zeros(1, np.int64)
@@ -59,21 +59,21 @@ class LiveSearch:
         """Nothing happens before `grow` is iterated."""
         self._wanted = wanted
         self._player: SearchPlayer | None = None
-        self.tree_bytes = 0
-        """At most so many the tree takes; 0 before the search has begun."""
+        self.bytes = 0
+        """At most so many it takes; 0 before it has begun."""
 
     def grow(self, players: Players, require_memory: Callable[[int], None]) -> Iterator[Analysis]:
         """Search, and yield what has been found by the end of each step.
 
-        `require_memory` raises an error where there are not so many bytes for another tree. Raises
-        UserError for a finished game, or an agent that there is not or pages may not name.
+        `require_memory` raises an error where there are not so many bytes for another search.
+        Raises UserError for a finished game, or an agent that there is not or pages may not name.
         """
         wanted = self._wanted
         if wanted.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
         agent = players.find(wanted.agent, wanted.position.game, wanted.folders, wanted.simulations)
-        require_memory(agent.slot_bytes)
-        self.tree_bytes = agent.slot_bytes
+        require_memory(bytes_of(agent))
+        self.bytes = bytes_of(agent)
         yield from self._grow(agent)
 
     def _grow(self, agent: Agent) -> Iterator[Analysis]:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 from zerolab.agents.interface import Agent
 from zerolab.agents.options import split_options
 from zerolab.agents.specs import named_path, parse_agent
-from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.interface import Game
-from zerolab.search.interface import Evaluator
+from zerolab.search.interface import Evaluator, playouts
+from zerolab.search.rhea import RheaSettings
+from zerolab.search.settings import SearchSettings
 from zerolab.web.folders import Folders
 
 MOST_SIMULATIONS = 100_000
 """Per move or analysis; a simulation of a large game takes some kilobytes."""
 _MOST_BYTES = 512 << 20
-"""Of the tree of one search."""
-_MOST_OF = {"cache": 1 << 20, "leaf_evaluator.playouts": 1000, "playouts": 20_000, "rhea": 20_000}
-"""Options, and playouts of a kind of agent, with the most that pages may ask for."""
+"""Of one search."""
+_MOST_CACHE = 1 << 20
+_MOST_LEAVES = 256
+_MOST_PLAYOUTS_OF_LEAF = 1000
+_MOST_PLAYOUTS = 20_000
+"""Of one step, which takes a second then in a large game; others wait for it."""
 _MOST_NETWORKS = 8
 
 
@@ -51,50 +53,47 @@ def find_player(spec: str, game: Game, folders: Folders, simulations: int | None
     """Return the agent that a page names, of a game.
 
     With `simulations`, an agent that searches gets so many. Raises UserError for what is no agent
-    of the game or one that pages may not name.
+    of the game or one that pages may not name, and for settings that pages may not ask for, whether
+    the spec, a run or a file says them.
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
         folders.confined_network(path)
-    _require_modest(spec)
     agent = parse_agent(spec, game)
     if simulations is not None and agent.slot_bytes:
         agent = parse_agent(with_simulations(spec, simulations), game)
-    if agent.slot_bytes > _MOST_BYTES:
+    _require_modest(agent)
+    if bytes_of(agent) > _MOST_BYTES:
         raise UserError(
-            f"{agent.name} needs {agent.slot_bytes >> 20:,} MiB to search: expected fewer"
-            f" simulations, so that {_MOST_BYTES >> 20} suffice"
+            f"{agent.name} needs {bytes_of(agent) >> 20:,} MiB to search: expected fewer"
+            f" simulations or a smaller cache, so that {_MOST_BYTES >> 20} suffice"
         )
     return agent
 
 
-def _require_modest(spec: str) -> None:
-    """Raise UserError for options that would make one step of a search very long."""
-    head, options = split_options(spec)
-    asked = {".".join(path): value for path, value in _assignments(options)}
-    kind, _, number = head.strip().partition(":")
-    if digits := re.match(r"\d{1,30}", number):
-        asked[kind] = int(digits[0])
-    for key, value in asked.items():
-        most = _MOST_OF.get(key)
-        if most is not None and _number(value) > most:
-            raise UserError(f"{key} = {quoted(value)}: expected at most {most:,} on a page")
+def bytes_of(agent: Agent) -> int:
+    """Return about how much memory a search of one position by an agent takes."""
+    return agent.slot_bytes + agent.kept_bytes
 
 
-def _number(value: Any) -> float:
-    """Return a number as settings would read it; 0 for what they refuse."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
+def _require_modest(agent: Agent) -> None:
+    """Raise UserError for settings that make a search, or one step of it, long or large."""
+    settings = agent.settings
+    if isinstance(settings, RheaSettings):
+        _require_most(agent, "playouts", settings.playouts, _MOST_PLAYOUTS)
+    if not isinstance(settings, SearchSettings):
+        return
+    each = playouts(settings.leaf_evaluator.build())
+    _require_most(agent, "simulations", settings.simulations, MOST_SIMULATIONS)
+    _require_most(agent, "cache", settings.cache, _MOST_CACHE)
+    _require_most(agent, "leaf_evaluator.playouts", each, _MOST_PLAYOUTS_OF_LEAF)
+    most = min(_MOST_LEAVES, _MOST_PLAYOUTS // max(1, each))
+    _require_most(agent, "leaves_per_step", settings.leaves_per_step, most)
 
 
-def _assignments(options: str | None) -> list[tuple[list[str], Any]]:
-    """Return options as they are read; none where they cannot be, which others say better."""
-    try:
-        return parse_assignments(options.split("&")) if options else []
-    except UserError:
-        return []
+def _require_most(agent: Agent, key: str, value: int, most: int) -> None:
+    if value > most:
+        raise UserError(f"{agent.name}: {key} = {value}: expected at most {most:,} on a page")
 
 
 def _is_misspelt(path: str) -> bool:

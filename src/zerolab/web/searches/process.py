@@ -25,8 +25,8 @@ SIGN_OF_LIFE = 0
 _SIGN_SECONDS = 1.0
 _MOST_KEPT = 64
 """Searches that are over and whose trees can still be looked at."""
-_MOST_TREE_BYTES = 2 << 30
-"""Of all trees of a process."""
+_MOST_BYTES = 2 << 30
+"""Of all searches of a process: their trees, and the evaluations that they keep."""
 
 
 class Begin(NamedTuple):
@@ -99,14 +99,14 @@ class _Searcher:
         number = next((each for each in self._searches if each not in self._queue), None)
         return number is not None and self._searches.pop(number) is not None
 
-    def _require_memory(self, tree_bytes: int) -> None:
-        """Make room for a tree; raise BusyError where searches under way need all there is."""
-        while self._tree_bytes() + tree_bytes > _MOST_TREE_BYTES:
+    def _require_memory(self, more: int) -> None:
+        """Make room for a search; raise BusyError where searches under way need all there is."""
+        while self._bytes() + more > _MOST_BYTES:
             if not self._forget_oldest():
                 raise BusyError("searches under way need all memory: try again in a moment")
 
-    def _tree_bytes(self) -> int:
-        return sum(each.tree_bytes for each in self._searches.values())
+    def _bytes(self) -> int:
+        return sum(each.bytes for each in self._searches.values())
 
     def _look(self, message: Look) -> None:
         search = self._searches.get(message.search)
