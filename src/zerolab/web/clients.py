@@ -6,6 +6,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -14,6 +15,8 @@ from starlette.types import Scope
 from zerolab.web.errors import BusyError
 
 _THIS_MACHINE = "127.0.0.1"
+_LONGEST = 60
+"""Characters of an address, and more."""
 _OWN_BITS = 64
 """Of an address of IPv6: who has one has all that begin with them."""
 
@@ -40,28 +43,21 @@ def address_of(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> 
     others: theirs is the last one in X-Forwarded-For, which the proxy has put there itself;
     whatever stands before it, anybody may have written.
     """
-    peer = _canonical(scope["client"][0] if scope.get("client") else "")
+    connected = scope["client"][0] if scope.get("client") else ""
+    peer = _machine(connected) or connected
     if not (has_proxy and peer == _THIS_MACHINE):
         return peer
     told = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-    return _canonical(told) if is_address(told) else peer
+    return _machine(told[:_LONGEST]) or peer
 
 
-def is_address(text: str) -> bool:
-    """Return whether a text is an address of IPv4 or IPv6, without a port."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _canonical(address: str) -> str:
-    """Return one name for all addresses that one machine can choose from; others as they are."""
+@lru_cache(maxsize=1024)
+def _machine(address: str) -> str:
+    """Return one name for all addresses that one machine can choose from; "" for no address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return ""
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     if found.is_loopback:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zerolab.web.clients import address_of, is_address
+from zerolab.web.clients import address_of
 
 _HEADERS = {
     "content-security-policy": (
@@ -147,7 +148,7 @@ class Guard:
 
     def _is_own(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
-            ANY_ADDRESS in self._hosts and is_address(name)
+            ANY_ADDRESS in self._hosts and _is_address(name)
         )
 
     def _is_own_site(self, origin: str, host: str) -> bool:
@@ -204,6 +205,14 @@ def _name_of(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _site_of(origin: str) -> str:

@@ -1,0 +1,50 @@
+"""How much of something is under way: in all, of an address, of a page."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tiny_laboratory import GAME
+
+from zerolab.rules.position import Position
+from zerolab.web.clients import Client, UnderWay
+from zerolab.web.errors import BusyError
+from zerolab.web.searches import solving
+from zerolab.web.searches.solving import Solvers
+
+
+def test_pages_share_what_their_address_has() -> None:
+    counted = UnderWay("things", most=4, most_of_address=3, most_of_page=2)
+    for page in ("x", "x", "y"):
+        counted.begin(Client("a", page))
+    for page, most in (("x", 2), ("y", 3), ("z", 3)):
+        with pytest.raises(BusyError, match=f"{most} things are under way here"):
+            counted.begin(Client("a", page))
+    counted.begin(Client("b", "x"))
+    with pytest.raises(BusyError, match="the server is busy with things"):
+        counted.begin(Client("b", "x"))
+    counted.end(Client("a", "x"))
+    with counted.one(Client("a", "z")):
+        assert counted.total == 4
+    assert counted.total == 3
+
+
+def test_solutions_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "_MOST_OF_ADDRESS", 2)
+
+    async def ask() -> None:
+        solvers = Solvers()
+        positions = [Position.start(GAME).play(move) for move in ("1", "2", "3")]
+        asked = [
+            asyncio.create_task(solvers.solve(Client("a", at.name(at.history[-1])), at, 1.0))
+            for at in positions
+        ]
+        with pytest.raises(BusyError, match="2 solutions are under way here"):
+            await asked[2]
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.to_thread(solvers.close)
+
+    asyncio.run(ask())
