@@ -67,7 +67,7 @@ class StageOfGames(NamedTuple):
 def count_games(store: GameStore, wanted: GameFilter) -> int:
     """Return how many games a filter lets through; raise UserError as `find_games`."""
     where, arguments = _condition(store, wanted)
-    rows = store.select(f"SELECT count(*) FROM games WHERE {where}", arguments)
+    rows = store.select(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
     return int(rows[0][0]) if rows else 0
 
 
@@ -109,6 +109,7 @@ def _select(
         arguments += after
     rows = store.select(
         f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
+        [int, str, int, str, str, str, int],
         [*arguments, *numbers],
     )
     try:
@@ -122,14 +123,15 @@ def stages_of_games(store: GameStore) -> list[StageOfGames]:
     rows = store.select(
         "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
         " FROM stages JOIN games USING (iteration, stage)"
-        " GROUP BY stages.stage ORDER BY min(stages.sequence)"
+        " GROUP BY stages.stage ORDER BY min(stages.sequence)",
+        [str, int, int, int],
     )
     return [StageOfGames(*row) for row in rows]
 
 
 def players_of_games(store: GameStore) -> list[str]:
     """Return the canonical names of all who moved first or second in some game."""
-    rows = store.select("SELECT first FROM games UNION SELECT second FROM games")
+    rows = store.select("SELECT first FROM games UNION SELECT second FROM games", [str])
     return sorted(store.named_outside(name) for (name,) in rows)
 
 

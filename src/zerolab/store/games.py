@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.errors import UserError, quoted
 from zerolab.store.agent_names import inside_run, outside_run
-from zerolab.store.checks import check_schema, damaged, digest
+from zerolab.store.checks import check_schema, damaged, digest, reading
+from zerolab.store.database import Database, check_objects, connected
 
 SELF_PLAY = "selfplay"
 """The stage whose games a run learns from."""
 
 SCHEMA = 2
-_BUSY_SECONDS = 60.0
-"""How long to wait for another process that is writing."""
+_OPERATIONS_PER_GAME = 1000
+"""Instructions of SQLite's that writing one may take; it takes about 30."""
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 
 _CREATE = (
@@ -74,7 +74,8 @@ class GameRecord(NamedTuple):
         """Return who made the move of a ply, counted from 0, or gave up in its place."""
         if not self.movers:
             return self.second if ply % 2 else self.first
-        return max(stretch for stretch in self.movers if stretch[0] <= ply)[1]
+        before = (stretch for stretch in self.movers if stretch[0] <= ply)
+        return max(before, default=(0, self.first))[1]
 
 
 class GameStore:
@@ -106,8 +107,10 @@ class GameStore:
         with self._reading() as connection:
             if connection is None:
                 return []
-            query = "SELECT iteration, stage FROM stages ORDER BY sequence"
-            return connection.execute(query).fetchall()
+            rows = connection.rows("SELECT iteration, stage FROM stages ORDER BY sequence")
+        with reading(self.path):
+            _check_cells(rows, (int, str))
+        return rows
 
     def games(self, iteration: int, stage: str) -> list[GameRecord]:
         """Return the games of one stage by number; none if no such stage was recorded."""
@@ -117,29 +120,33 @@ class GameStore:
             recorded = connection.execute(
                 "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
             ).fetchone()
-            rows = connection.execute(
+            rows = connection.rows(
                 "SELECT number, first, second, actions, result, movers FROM games"
                 " WHERE iteration = ? AND stage = ? ORDER BY number",
                 (iteration, stage),
-            ).fetchall()
-        try:
+            )
+        with reading(self.path):
+            _check_cells(rows, (int, str, str, str, int, str))
             games = [_game(row) for row in rows]
-        except (ValueError, TypeError, AttributeError) as error:
-            raise damaged(self.path, error) from error
         if _digest(games) != (recorded[0] if recorded else _digest(())):
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
         return [self._renamed(game, outside_run) for game in games]
 
-    def select(self, query: str, arguments: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+    def select(
+        self, query: str, kinds: Sequence[type], arguments: Sequence[str | int] = ()
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the tables above, with names as the file has them.
 
-        For looking only: nothing is compared with digests, as `games` does. None where nothing was
-        ever recorded.
+        `kinds` are those of the columns. For looking only: nothing is compared with digests, as
+        `games` does. None where nothing was ever recorded.
         """
         with self._reading() as connection:
             if connection is None:
                 return []
-            return connection.execute(query, arguments).fetchall()
+            rows = connection.rows(query, arguments)
+        with reading(self.path):
+            _check_cells(rows, kinds)
+        return rows
 
     def named_inside(self, name: str) -> str:
         """Return how the file names an agent."""
@@ -165,7 +172,7 @@ class GameStore:
         with self._reading() as connection:
             if connection is None:
                 return 0
-            return int(connection.execute("SELECT count(*) FROM games").fetchone()[0])
+            return connection.count("games")
 
     def rewind(self, stages: int) -> None:
         """Check the whole file, then remove all but the first `stages` stages.
@@ -175,10 +182,10 @@ class GameStore:
         with self._reading() as connection:
             found = 0
             if connection is not None:
-                faults = connection.execute("PRAGMA quick_check").fetchall()
+                faults = connection.rows("PRAGMA quick_check")
                 if faults != [("ok",)]:
                     raise damaged(self.path, faults[0][0])
-                (found,) = connection.execute("SELECT count(*) FROM stages").fetchone()
+                found = connection.count("stages")
         if found < stages:
             raise damaged(self.path, f"games of {found} stages, expected {stages}")
         if found > stages:
@@ -191,18 +198,18 @@ class GameStore:
                 connection.execute("DELETE FROM stages WHERE sequence > ?", (stages,))
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+    def _reading(self) -> Iterator[Database | None]:
         """Open the file as it is; None where nothing was ever recorded."""
         if not self.path.exists():
             yield None
             return
-        with self._connected("rw") as connection:
+        with connected(self.path, writing=False) as connection:
             yield connection if self._is_begun(connection) else None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[Database]:
         """Open or begin the file for one transaction; no journal stays behind."""
-        with self._connected("rwc") as connection:
+        with connected(self.path, writing=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             if not self._is_begun(connection):
                 for statement in _CREATE:
@@ -210,44 +217,31 @@ class GameStore:
             yield connection
             connection.execute("COMMIT")
 
-    @contextmanager
-    def _connected(self, mode: str) -> Iterator[sqlite3.Connection]:
-        address = f"{self.path.absolute().as_uri()}?mode={mode}"
-        try:
-            opened = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
-            with closing(opened) as connection:
-                yield connection
-        except UnicodeDecodeError as error:
-            raise damaged(self.path, error) from error
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
-                raise damaged(self.path, error) from error
-            raise UserError(f"cannot use {self.path}: {one_line(error)}") from error
-
-    def _is_begun(self, connection: sqlite3.Connection) -> bool:
+    def _is_begun(self, connection: Database) -> bool:
         """Tell whether there are tables; raise UserError if they are not ours or newer."""
         # Tables first: another process may be about to commit them, together with the numbers.
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        objects = connection.rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
-        if tables == 0 and application == 0:
+        if not objects and application == 0:
             return False
         if application != _APPLICATION:
             raise UserError(f"{self.path} was not written by zerolab")
         check_schema(self.path, schema, SCHEMA)
+        check_objects(self.path, objects, _CREATE)
         return True
 
 
 def _write_stage(
-    connection: sqlite3.Connection, iteration: int, stage: str, games: Sequence[GameRecord]
+    connection: Database, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
     """Write the games of a stage, in order, in place of those of an equal name."""
+    connection.allow(_OPERATIONS_PER_GAME * len(games))
     rows = [(iteration, stage, *_row(game)) for game in games]
     former = connection.execute(
         "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
     ).fetchone()
-    (latest,) = connection.execute("SELECT count(*) FROM stages").fetchone()
-    sequence = former[0] if former else latest + 1
+    sequence = former[0] if former else connection.count("stages") + 1
     connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
     connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     connection.execute(
@@ -262,9 +256,18 @@ def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
     return int(game.number), game.first, game.second, actions, int(game.result), movers
 
 
+def _check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
+    """Raise TypeError for a cell that is not of its column's kind: SQLite keeps any in any."""
+    for row in rows:
+        for cell, kind in zip(row, kinds, strict=True):
+            if type(cell) is not kind:
+                raise TypeError(f"{quoted(cell)}: expected {kind.__name__}")
+
+
 def _game(row: tuple[int, str, str, str, int, str]) -> GameRecord:
     number, first, second, actions, result, movers = row
-    stretches = tuple((int(ply), str(name)) for ply, name in json.loads(movers or "[]"))
+    stretches = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
+    _check_cells(stretches, (int, str))
     return GameRecord(number, first, second, tuple(map(int, actions.split())), result, stretches)
 
 

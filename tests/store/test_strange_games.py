@@ -1,0 +1,245 @@
+"""A games.sqlite that a stranger has made cannot act, keep anybody waiting, or fill the memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import struct
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from store.toy import everything, games, train
+from zerolab.core.errors import UserError
+from zerolab.store import database
+from zerolab.store.game_search import GameFilter, count_games, players_of_games, stages_of_games
+from zerolab.store.games import GameRecord, GameStore, _digest
+from zerolab.store.run_folder import RunFolder
+
+ENDLESS = (
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    " SELECT i AS sequence, i AS iteration, 'gate' AS stage, '' AS digest FROM n"
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = GameStore(tmp_path / "games.sqlite")
+    made.record_all((iteration, "gate", games(iteration)) for iteration in (1, 2))
+    return made
+
+
+def change(store: GameStore, *statements: str) -> None:
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def refused(store: GameStore, expected: str) -> None:
+    """Every way of reading or writing says so in one line, and changes nothing."""
+    before = everything(store.path.parent)
+    for work in (
+        store.stages,
+        lambda: store.games(1, "gate"),
+        lambda: store.rewind(1),
+        lambda: store.record(9, "gate", games(9)),
+    ):
+        with pytest.raises(UserError, match=expected) as caught:
+            work()
+        assert len(str(caught.value).splitlines()) == 1
+    assert everything(store.path.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (f"CREATE VIEW stages AS {ENDLESS}", 'the view "stages"'),
+        ("CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END", "the trigger"),
+        ("CREATE TRIGGER t AFTER DELETE ON stages BEGIN DELETE FROM games; END", "the trigger"),
+        ("CREATE VIRTUAL TABLE other USING fts5 (text)", 'holds the table "other"'),
+        ("CREATE INDEX other ON games (length(first))", 'holds the index "other"'),
+        ("ALTER TABLE games ADD COLUMN more", 'holds the table "games"'),
+    ],
+    ids=["view", "trigger", "trigger of stages", "virtual table", "index", "column"],
+)
+def test_only_the_tables_that_zerolab_writes_are_accepted(store, statement, expected):
+    change(store, *(["DROP TABLE stages"] if "VIEW stages" in statement else []), statement)
+    refused(store, expected)
+
+
+def test_a_trigger_never_runs_when_a_run_goes_on(tmp_path):
+    run = train(tmp_path / "run", iterations=1)
+    change(run.games, "CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END")
+    before = everything(run.path)
+    with pytest.raises(UserError, match='holds the trigger "t"'):
+        train(run.path, iterations=2)
+    assert everything(run.path) == before
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
+def test_a_named_pipe_is_not_waited_for(store, ending):
+    store.path.with_name("games.sqlite" + ending).unlink(missing_ok=True)
+    os.mkfifo(f"{store.path}{ending}")
+    for work in (store.stages, lambda: store.record(9, "gate", games(9))):
+        with pytest.raises(
+            UserError, match=f"games.sqlite{ending}.* is (a named pipe|not written)"
+        ):
+            work()
+
+
+def test_companions_are_looked_for_beside_what_a_link_leads_to(store, tmp_path):
+    link = tmp_path / "elsewhere" / "games.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(store.path)
+    os.mkfifo(f"{store.path}-journal")
+    with pytest.raises(UserError, match=r"games\.sqlite-journal: it is a named pipe"):
+        GameStore(link).stages()
+
+
+def test_a_journal_cannot_have_another_file_removed(store, tmp_path):
+    """SQLite removes the file that a journal names as that of several databases."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"\0" * 100)
+    journal = Path(f"{store.path}-journal")
+    journal.write_bytes(_journal(store.path.read_bytes(), os.fsencode(precious)))
+    with pytest.raises(UserError, match=r"games\.sqlite-journal is not written by zerolab"):
+        store.stages()
+    assert precious.exists()
+    journal.write_bytes(_journal(store.path.read_bytes(), b""))
+    assert len(store.stages()) == 2
+    assert not journal.exists()  # it was one that SQLite takes back
+
+
+def _journal(content: bytes, name: bytes, page: int = 4096) -> bytes:
+    """Return a journal with the first page of a database, as a killed process leaves it behind."""
+    magic, salt = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 7
+    head = magic + struct.pack(">5I", 1, salt, len(content) // page, 512, page)
+    first = content[:page]
+    total = salt + sum(first[place] for place in range(page - 200, 0, -200))
+    journal = head.ljust(512, b"\0") + struct.pack(">I", 1) + first + struct.pack(">I", total)
+    if name:
+        lock_page = (1 << 30) // page + 1
+        journal += struct.pack(">I", lock_page) + name + struct.pack(">II", len(name), sum(name))
+        journal += magic
+    return journal
+
+
+def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
+    assert max(database._SECONDS_TO_READ, database._SECONDS_TO_WRITE) <= 20
+    monkeypatch.setattr(database, "_SECONDS_TO_READ", 0.01)
+    monkeypatch.setattr(database, "_SECONDS_TO_WRITE", 0.02)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        for work, seconds in (
+            (store.stages, "0.01"),
+            (lambda: store.record(3, "gate", games(3)), "0.02"),
+        ):
+            with pytest.raises(
+                UserError, match=f"is locked by another process: waited {seconds} s"
+            ):
+                work()
+
+
+@pytest.mark.parametrize(
+    ("change_to", "expected"),
+    [
+        ("games SET first = x'00ff'", "expected str"),
+        ("games SET second = CAST(x'ff' AS TEXT)", "UTF-8"),
+        ("games SET result = 0.5", "expected int"),
+        ("games SET result = 'won'", "expected int"),
+        ("games SET actions = 7.5", "7.5"),
+        ("games SET actions = x'31'", "expected str"),
+        ("games SET movers = x'5b5d'", "expected str"),
+        (f"games SET movers = '{'[' * 100_000}'", "recursion"),
+        ("games SET movers = '[[0, [1]]]'", "expected str"),
+        ("games SET movers = '[[1e999, \"a\"]]'", "inf: expected int"),
+        ("games SET movers = '{\"a\": 1}'", "unpack"),
+        ("stages SET digest = 7", "were changed"),
+        (f"games SET first = '{'x' * 300_000}'", "too big"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_cells_of_other_kinds_are_told(store, change_to, expected):
+    change(store, f"UPDATE {change_to} WHERE iteration = 1")
+    with pytest.raises(UserError, match=f"games.sqlite is damaged .*{expected}"):
+        store.games(1, "gate")
+
+
+def test_names_of_stages_and_players_are_text(store):
+    change(store, "UPDATE games SET stage = x'00', first = x'00' WHERE iteration = 1")
+    change(store, "UPDATE stages SET stage = x'00' WHERE iteration = 1")
+    for work in (store.stages, lambda: stages_of_games(store), lambda: players_of_games(store)):
+        with pytest.raises(UserError, match="expected str"):
+            work()
+
+
+_PAGE = 512
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    """A file of 10 kB with 15^15 games: all branches of a page lead to the same page below it."""
+    path = tmp_path / "games.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
+        connection.execute("VACUUM")
+    store = GameStore(path)
+    store.record(1, "gate", [GameRecord(i, "first", "second", (1, 2), 1) for i in range(200)])
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'games'"
+        (root,) = connection.execute(query).fetchone()
+    pages = [bytearray(each) for (each,) in struct.iter_unpack(f"{_PAGE}s", path.read_bytes())]
+    top = pages[root - 1]
+    (cells,) = struct.unpack_from(">H", top, 3)
+    branches = (8, *struct.unpack_from(f">{cells}H", top, 12))
+    leaves = [struct.unpack_from(">I", top, place)[0] for place in branches]
+    for number, below in pairwise([root, *leaves[:15]]):
+        pages[number - 1] = bytearray(top)
+        for place in branches:
+            struct.pack_into(">I", pages[number - 1], place, below)
+    path.write_bytes(b"".join(pages))
+    return store
+
+
+@pytest.mark.parametrize("limit", ["_FREE_OPERATIONS", "_FREE_BYTES"])
+def test_pages_that_are_visited_again_and_again_end_a_query(bomb, monkeypatch, limit):
+    monkeypatch.setattr(database, limit, 0)
+    monkeypatch.setattr(database, f"_{'BYTES' if 'BYTES' in limit else 'OPERATIONS'}_PER_BYTE", 1)
+    wanted = GameFilter(most_plies=1000)
+    works = [lambda: bomb.games(1, "gate")]
+    if limit == "_FREE_OPERATIONS":
+        works += [bomb.count, lambda: count_games(bomb, wanted), lambda: stages_of_games(bomb)]
+    for work in works:
+        with pytest.raises(UserError, match=r"damaged \(it asks for more work than a file of its"):
+            work()
+
+
+def test_ten_thousand_games_are_within_the_bounds(tmp_path):
+    store = GameStore(tmp_path / "games.sqlite")
+    many = [GameRecord(number, "a", "b", (), 1) for number in range(10_000)]
+    for _ in range(2):
+        store.record_all((iteration, "gate", many) for iteration in range(3))
+    assert store.count() == 30_000
+    assert stages_of_games(store)[0].games == 30_000
+    assert store.games(2, "gate") == many
+    store.rewind(1)
+    assert len(store.stages()) == 1
+
+
+def test_digests_that_fit_do_not_help(store):
+    """A stranger can compute them as well as we do."""
+    forged = games(1)[0]._replace(movers=((0, "a"),))
+    text = json.dumps([[0, "a"]])
+    change(
+        store,
+        "DELETE FROM games WHERE iteration = 1 AND number > 0",
+        f"UPDATE games SET movers = '{text}' WHERE iteration = 1",
+        f"UPDATE stages SET digest = '{_digest([forged])}' WHERE iteration = 1",
+    )
+    assert store.games(1, "gate") == [forged]
+    change(store, "UPDATE games SET first = CAST(first AS BLOB) WHERE iteration = 1")
+    with pytest.raises(UserError, match="expected str"):
+        RunFolder(store.path.parent, {}).games.games(1, "gate")
