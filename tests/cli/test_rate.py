@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -119,6 +120,36 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         assert message in told.err, arguments
         assert told.err.count("\n") == 1, told.err
         assert not told.out
+
+
+def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
+    """Kind, size and head are looked at first: each would fill the memory, or never come."""
+    for folder in ("zeros", "link", "pipe"):
+        (tmp_path / folder).mkdir()
+    for name in ("zeros/games.sqlite", "huge.pgn"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(8 << 30)  # without a byte on the disk
+    (tmp_path / "link" / "games.sqlite").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe" / "games.sqlite")
+    mistakes = {
+        "zeros": "zeros/games.sqlite is damaged (file is not a database)",
+        "huge.pgn": "huge.pgn: it has 8,589,934,592 bytes; expected at most",
+        "link": "link/games.sqlite: it is a device; expected a file",
+        "pipe": "pipe/games.sqlite: it is a named pipe; expected a file",
+        "/dev/zero": "/dev/zero: it is a device; expected a file",
+    }
+    for name, message in mistakes.items():
+        assert main(["rate", str(tmp_path / name)]) == 2
+        told = capsys.readouterr()
+        assert message in told.err
+        assert told.err.count("\n") == 1
+
+
+def test_more_players_than_can_be_compared_are_told(tmp_path, capsys):
+    circle = [(f"p{i}", f"p{(i + 1) % 20_000}", 1) for i in range(20_000)]
+    (tmp_path / "games.pgn").write_text(pgn(circle))
+    assert main(["rate", str(tmp_path / "games.pgn")]) == 2
+    assert "of 20,000 players: expected at most 2,000" in capsys.readouterr().err
 
 
 def test_no_torch_is_imported(played):

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.core.errors import UserError, nearest
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.files import check_file, read_limited
 from zerolab.ratings.results import GameResult
+from zerolab.store.checks import reading
 from zerolab.store.games import GameStore
 
 STORE_NAME = "games.sqlite"
 
 _SQLITE = b"SQLite format 3\0"
+_LARGEST_STORE = 1 << 36
+_LARGEST_PGN = 1 << 27
+"""Bytes; what is read of the shortest games takes about five times as many."""
 _OUTCOMES = {"1-0": 1, "0-1": -1, "1/2-1/2": 0}
 _UNFINISHED = "*"
 
@@ -49,19 +54,16 @@ def _file(path: Path) -> Path:
 
 
 def _read(path: Path) -> Records:
-    try:
-        with open(path, "rb") as file:
-            head = file.read(len(_SQLITE))
-            content = head if head == _SQLITE else head + file.read()
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist: expected a PGN file or {STORE_NAME}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    if content == _SQLITE:
+    if not path.exists():
+        raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
+    check_file(path, _LARGEST_STORE)
+    with reading(path), open(path, "rb") as file:
+        is_store = file.read(len(_SQLITE)) == _SQLITE
+    if is_store or path.name == STORE_NAME:
         # A file that was copied out of its run is named itself.
         run = path.parent if path.name == STORE_NAME else path
         return read_store(GameStore(path, run))
-    return read_pgn(content, str(path))
+    return read_pgn(read_limited(path, _LARGEST_PGN), str(path))
 
 
 def read_store(store: GameStore) -> Records:
@@ -134,7 +136,7 @@ _TOKENS = re.compile(
     r"""
     (?P<comment> \{ [^}]* (?P<closed>\})? | ;[^\n]* | ^%[^\n]* )
     | \[ \s* (?P<name>\w+) \s+ " (?P<value>(?:[^"\\\n]|\\.)*) " \s* \]
-    | \[ \s* (?P<loose_name>\w+) \s+ " (?P<loose_value>[^\n]{0,1000}) " \s* \] [^\S\n]* $
+    | ^[^\S\n]* \[ \s* (?P<loose_name>\w+) \s+ " (?P<loose_value>[^\n]{0,1000}) " \s* \] [^\S\n]* $
     """,
     re.VERBOSE | re.MULTILINE,
 )

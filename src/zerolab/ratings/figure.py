@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_MOST_DRAWN = 300
+"""A figure has as many lines; those of thousands are too large to be made."""
+
+
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     """Draw the players from the strongest at the top to the weakest, with error bars."""
-    players = ratings.players
+    players = ratings.players[:_MOST_DRAWN]
     figure = new_figure(8, 1.4 + 0.26 * len(players))
     axes = figure.subplots()
     elos = [rating.elo for rating in players]
@@ -24,7 +28,9 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     # parse_math: a dollar sign in a name would begin a formula.
     axes.set_yticks(rows, [shortened(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
-    axes.set_xlabel("Elo with 95 % intervals")
+    others = len(ratings.players) - len(players)
+    of_all = f", the {_MOST_DRAWN} strongest of {len(ratings.players):,}" if others else ""
+    axes.set_xlabel(f"Elo with 95 % intervals{of_all}")
     axes.grid(axis="x", alpha=0.3)
     if title:
         axes.set_title(title, parse_math=False)

@@ -101,14 +101,23 @@ class Tally(NamedTuple):
         return played + played.T
 
 
+_MOST_PLAYERS = 2_000
+"""Ratings of so many take half a gigabyte and half a minute."""
+
+
 def tally(games: Iterable[RatedGame]) -> Tally:
     """Count results, those of repeated games as well; players are in alphabetical order.
 
     Games of a player against itself say nothing about strengths and are left out. Raises
-    ValueError for a result other than 1, 0 and -1.
+    ValueError for a result other than 1, 0 and -1, UserError for more than 2,000 players.
     """
     between = [game for game in games if game.first != game.second]
     players = tuple(sorted({name for game in between for name in (game.first, game.second)}))
+    if len(players) > _MOST_PLAYERS:
+        raise UserError(
+            f"the games are of {len(players):,} players: expected at most {_MOST_PLAYERS:,}, since"
+            " every pair of them is compared"
+        )
     number = {name: i for i, name in enumerate(players)}
     pairs = np.array([(number[game.first], number[game.second]) for game in between], np.int64)
     results = np.array([game.result for game in between], np.int64)
