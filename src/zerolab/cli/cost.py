@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import tyro
 from rich.table import Table
 
-from zerolab.cli.output import print_json, table_console
+from zerolab.cli.output import print_json, say, table_console
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, quoted
 
@@ -172,12 +172,12 @@ def _explain(found: dict[str, list[IterationCost]], reference: CostReference | N
     """Say what is missing in the tables, and what the reference is."""
     for name, costs in found.items():
         if _SELF_PLAY not in costs[-1].seconds:
-            print(f"{name} has no self-play: its cost is that of learning alone")
+            say(f"{name} has no self-play: its cost is that of learning alone")
     if reference is None:
         print("no hours of a reference machine: measure one with zerolab cost --measure RUN")
     else:
         machine = reference.machine
-        print(
+        say(
             f"h reference: moves on {machine.processor}, {machine.device}, {machine.cores} cores,"
             f" {machine.precision}; learning not counted"
         )
@@ -225,7 +225,7 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
         print_json([each.model_dump(mode="json") for each in measured])
     else:
         _print_measured(networks, measured)
-        print(f"written to {path}")
+        say(f"written to {path}")
 
 
 def _print_measured(networks: Sequence[str], measured: Sequence[MeasuredMove]) -> None:

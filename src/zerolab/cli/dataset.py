@@ -11,6 +11,7 @@ from typing import Annotated
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import Update, progress_bar
@@ -81,7 +82,7 @@ def dataset(
         json_format.dump(manifest, sys.stdout, indent=1)
         print()
     else:
-        print("\n".join(summary(path, manifest)))
+        say("\n".join(summary(path, manifest)))
 
 
 def _check_number(name: str, value: int, most: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 from rich.table import Table
 
-from zerolab.cli.output import print_json, table_console
+from zerolab.cli.output import print_json, say, table_console
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 
@@ -59,7 +59,7 @@ def diversity(
         table.add_row(each.name, *(f"{n:,}" for n in numbers), f"{each.per_game:.1f}", hour)
     table_console().print(table)
     if figure is not None:
-        print(figure)
+        say(figure)
 
 
 def run(arguments: Sequence[str]) -> None:

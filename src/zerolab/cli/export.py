@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from zerolab.cli.output import print_json
+from zerolab.cli.output import print_json, say
 from zerolab.cli.parse import call
 from zerolab.rules.catalogue import game_name
 
@@ -46,7 +46,7 @@ def export(
     if json:
         print_json(_as_dict(done))
     else:
-        print("\n".join(_lines(done)))
+        say("\n".join(_lines(done)))
 
 
 def _as_dict(done: Exported) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from zerolab.cli.output import print_json, table_console
+from zerolab.cli.output import print_json, say, table_console
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import progress_bar
@@ -78,8 +78,8 @@ def league(
         print_json(report.as_dict())
         return
     report.show(table_console())
-    print(f"\nwritten to {out}: league.png, league.svg, best.toml")
-    print(f"train with it: zerolab train {game} --preset {out / 'best.toml'}")
+    say(f"\nwritten to {out}: league.png, league.svg, best.toml")
+    say(f"train with it: zerolab train {game} --preset {out / 'best.toml'}")
 
 
 def run(arguments: Sequence[str]) -> None:

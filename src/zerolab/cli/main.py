@@ -105,9 +105,11 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 
 def _report(message: str) -> int:
-    for line in message.splitlines():
+    from zerolab.core.errors import printable
+
+    for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        print(f"zerolab: {shortened}", file=sys.stderr)
+        print(f"zerolab: {printable(shortened)}", file=sys.stderr)
     return USAGE_ERROR
 
 

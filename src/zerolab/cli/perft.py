@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
@@ -36,7 +37,7 @@ def count(
         counts.append(each._asdict())
         if not json:
             seconds = time.perf_counter() - began
-            print(
+            say(
                 f"{each.depth:3} {each.leaves:15,} sequences, {each.ended:,} ended, {seconds:.2f} s"
             )
     if json:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.core.figures import check_ending, save_figure
@@ -37,7 +38,7 @@ def plot(
     target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
     check_ending(target)
     save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
-    print(target)
+    say(target)
 
 
 def run(arguments: Sequence[str]) -> None:

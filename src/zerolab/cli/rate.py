@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import tyro
 
-from zerolab.cli.output import table_console
+from zerolab.cli.output import say, table_console
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.play.records import Records, read_records
@@ -61,7 +60,7 @@ def rate_files(
     if json:
         print(json_format.dumps(as_json(ratings)))
     elif csv:
-        print(as_csv(ratings), end="")
+        say(as_csv(ratings), end="")
     else:
         table_console().print(as_table(ratings), highlight=False)
     _tell_left_out(records)
@@ -72,7 +71,7 @@ def _tell_left_out(records: Records) -> None:
     for count, kind in ((records.unfinished, "unfinished"), (records.against_itself, "self-play")):
         if count:
             games = "game" if count == 1 else "games"
-            print(f"zerolab: left out {count} {kind} {games}", file=sys.stderr)
+            say(f"zerolab: left out {count} {kind} {games}", error=True)
 
 
 def run(arguments: Sequence[str]) -> None:

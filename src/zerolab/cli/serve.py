@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import call
 from zerolab.core.errors import MissingExtraError, UserError
 
@@ -62,7 +63,7 @@ def serve(
     laboratory = Laboratory(folders, allow_training=allow_training, workers=workers, warm_up=True)
 
     def announce(address: str, token: str | None) -> None:
-        print(f"zerolab is at {address}")
+        say(f"zerolab is at {address}")
         if token:
             for name in names:
                 print(f"through a proxy, it is at https://{name.lower()}/?token={token}")

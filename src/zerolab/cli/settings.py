@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from zerolab.cli.output import print_json
+from zerolab.cli.output import print_json, say
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, nearest, quoted
 
@@ -43,7 +43,7 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
         return
     for each in found:
         for line in _lines(each, presets):
-            print(line)
+            say(line)
 
 
 def _matching(pattern: str) -> list[Setting]:

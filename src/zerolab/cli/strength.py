@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, table_console
+from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter
@@ -73,7 +73,7 @@ def strength(
         print_json(report.as_dict(found))
     else:
         table_console().print(terminal_table(report.table(found, settings)))
-        print(f"\nwritten to {folder}: strength.md, strength.png, strength.svg")
+        say(f"\nwritten to {folder}: strength.md, strength.png, strength.svg")
 
 
 def run(arguments: Sequence[str]) -> None:

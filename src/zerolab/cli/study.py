@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-from zerolab.cli.output import WIDTH, Console, print_json, table_console
+from zerolab.cli.output import WIDTH, Console, print_json, say, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress_bar import duration, progress_bar
@@ -90,7 +89,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
             return
         failures = _work(study_work, workers, ray, again)
         for title, lines in failures.items():
-            print(f"{title} failed:", *lines, sep="\n  ", file=sys.stderr)
+            say("\n  ".join([f"{title} failed:", *lines]), error=True)
         show_report(study_work, study_work.folder.report, json)
         if failures:
             raise UserError(
@@ -215,7 +214,7 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
 
     results = study_work.results()
     for message in results.damaged:
-        print(f"left out of the report: {message}", file=sys.stderr)
+        say(f"left out of the report: {message}", error=True)
     document = study_work.study.document(results)
     save(document, output)
     if json:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
@@ -26,8 +27,8 @@ def export(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     if not runs:
         raise UserError("expected the folder of a run, as in runs/demo")
     for path in runs:
-        print(export_events(RunFolder.open(path)))
-    print(f"look at them with: tensorboard --logdir {runs[0].parent}")
+        say(export_events(RunFolder.open(path)))
+    say(f"look at them with: tensorboard --logdir {runs[0].parent}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, table_console
+from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter
@@ -94,8 +94,8 @@ def tune(
         return
     table_console().print(terminal_table(report.table()))
     if report.best is not None:
-        print(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
-        print(f"train with it: zerolab train {game} --preset {folder / 'best.toml'}")
+        say(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
+        say(f"train with it: zerolab train {game} --preset {folder / 'best.toml'}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -39,16 +39,16 @@ def quoted(value: object) -> str:
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
-            return f'"{_printable(value)}"'
-        return f'"{_printable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
+            return f'"{printable(value)}"'
+        return f'"{printable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
     if isinstance(value, Path):
         text = str(value)
-        return _printable(text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:])
+        return printable(text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:])
     if isinstance(value, int) and value.bit_length() > 3 * _LONGEST_QUOTE:
         digits = int(value.bit_length() * math.log10(2)) + 1
         return f"a number of about {digits:,} digits"
     text = str(value) if isinstance(value, int | float) else _Brief().repr(value)
-    return _printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+    return printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
 
 
 def require(name: str, value: object, kinds: Any, expected: str) -> None:
@@ -86,7 +86,14 @@ class _Brief(reprlib.Repr):
         return quoted(x)
 
 
-def _printable(text: str) -> str:
+def printable(text: str, kept: str = "") -> str:
+    """Return text with all that cannot be printed escaped, except for the characters in `kept`.
+
+    Printed as they are, control characters clear a terminal, and others turn text around.
+    """
+    if text.isprintable():
+        return text
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
+        for each in text
     )

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError, printable, quoted
 from zerolab.core.files import replacing
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _fitting(labels: Sequence[str], width: float) -> int:
 
 def shortened(name: str, longest: int = 40) -> str:
     """Return a name of at most `longest` characters, its end replaced by … where it is longer."""
+    name = printable(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
