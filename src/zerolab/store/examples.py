@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import replacing
-from zerolab.store.checks import check_schema, damaged, reading, require_file
+from zerolab.store.archives import open_archive
+from zerolab.store.checks import check_schema, damaged
 
 SCHEMA = 2
 _HEADER = "zerolab.json"
@@ -106,11 +107,7 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
     columns, about = _read(path, _COLUMNS)
-    examples = Examples(**columns)
-    forms = {name: (str(column.dtype), column.ndim) for name, column in columns.items()}
-    if forms != _COLUMNS or len({len(column) for column in examples}) != 1:
-        raise damaged(path, "its columns do not match each other")
-    return examples, about
+    return Examples(**columns), about
 
 
 def count_full(path: Path) -> tuple[int, dict[str, Any]]:
@@ -118,7 +115,7 @@ def count_full(path: Path) -> tuple[int, dict[str, Any]]:
 
     Only what is needed for that is read. Raises UserError as `load_examples` does.
     """
-    columns, about = _read(path, ["full"])
+    columns, about = _read(path, {"full": _COLUMNS["full"]})
     return int(columns["full"].sum()), about
 
 
@@ -127,27 +124,20 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 
     Raises UserError as `load_examples` does, and where there are none.
     """
-    columns, about = _read(path, [_FEATURES, "plies"])
-    features, rows = columns[_FEATURES], len(columns["plies"])
-    if (str(features.dtype), features.ndim) != ("float16", 2) or len(features) != rows:
-        raise damaged(path, "its features do not match its other columns")
-    return features, about
+    forms = {_FEATURES: ("float16", 2), "plies": _COLUMNS["plies"]}
+    columns, about = _read(path, forms)
+    return columns[_FEATURES], about
 
 
-def _read(path: Path, names: Iterable[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read some columns and the facts about a file."""
-    require_file(path)
-    with reading(path), zipfile.ZipFile(path) as archive:
-        if _HEADER not in archive.namelist():
+def _read(
+    path: Path, forms: Mapping[str, tuple[str, int]]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read some columns, of the same length, and the facts about a file."""
+    with open_archive(path) as archive:
+        if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")
-        about = json.loads(archive.read(_HEADER))
+        about = json.loads(archive.text(_HEADER))
+        if not isinstance(about, dict):
+            raise damaged(path, "its header is no table")
         check_schema(path, about.get("schema"), SCHEMA)
-        return {name: _read_column(archive, name) for name in names}, about
-
-
-def _read_column(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Read a member whole, so that its checksum is compared before anything is decoded."""
-    column: NDArray[Any] = np.lib.format.read_array(
-        BytesIO(archive.read(f"{name}.npy")), allow_pickle=False
-    )
-    return column
+        return archive.columns(forms), about

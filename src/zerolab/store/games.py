@@ -109,7 +109,7 @@ class GameStore:
                 return []
             rows = connection.rows("SELECT iteration, stage FROM stages ORDER BY sequence")
         with reading(self.path):
-            _check_cells(rows, (int, str))
+            check_cells(rows, (int, str))
         return rows
 
     def games(self, iteration: int, stage: str) -> list[GameRecord]:
@@ -126,7 +126,7 @@ class GameStore:
                 (iteration, stage),
             )
         with reading(self.path):
-            _check_cells(rows, (int, str, str, str, int, str))
+            check_cells(rows, (int, str, str, str, int, str))
             games = [_game(row) for row in rows]
         if _digest(games) != (recorded[0] if recorded else _digest(())):
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
@@ -145,7 +145,7 @@ class GameStore:
                 return []
             rows = connection.rows(query, arguments)
         with reading(self.path):
-            _check_cells(rows, kinds)
+            check_cells(rows, kinds)
         return rows
 
     def named_inside(self, name: str) -> str:
@@ -256,7 +256,7 @@ def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
     return int(game.number), game.first, game.second, actions, int(game.result), movers
 
 
-def _check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
+def check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
     """Raise TypeError for a cell that is not of its column's kind: SQLite keeps any in any."""
     for row in rows:
         for cell, kind in zip(row, kinds, strict=True):
@@ -267,7 +267,7 @@ def _check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
 def _game(row: tuple[int, str, str, str, int, str]) -> GameRecord:
     number, first, second, actions, result, movers = row
     stretches = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
-    _check_cells(stretches, (int, str))
+    check_cells(stretches, (int, str))
     return GameRecord(number, first, second, tuple(map(int, actions.split())), result, stretches)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zerolab.store.checks import damaged, reading
 from zerolab.store.examples import Examples, load_examples, save_examples
-from zerolab.store.games import GameRecord
+from zerolab.store.games import GameRecord, check_cells
 
 _GAMES = "games"
 
@@ -34,18 +34,20 @@ def load_unfinished(path: Path) -> tuple[Unfinished, dict[str, Any]]:
     moves, about = load_examples(path)
     with reading(path):
         games = tuple(_game(moves, *fields) for fields in about.pop(_GAMES))
-    played = sum(len(game.actions) for game in games)
-    if played != len(moves.games) or list(games) != sorted(games):
-        raise damaged(path, "its games and their moves do not match each other")
+        played = sum(len(game.actions) for game in games)
+        if played != len(moves.games) or list(games) != sorted(games):
+            raise damaged(path, "its games and their moves do not match each other")
     return Unfinished(games, moves), about
 
 
 def _game(
     moves: Examples, number: int, first: str, second: str, movers: list[tuple[int, str]]
 ) -> GameRecord:
+    check_cells([(number, first, second)], (int, str, str))
+    check_cells(movers, (int, str))
     rows = slice(*np.searchsorted(moves.games, (number, number + 1)))
     if not np.array_equal(moves.plies[rows], np.arange(rows.stop - rows.start)):
         raise ValueError(f"moves of game {number} are missing")
-    stretches = tuple((int(ply), str(name)) for ply, name in movers)
+    stretches = tuple((ply, name) for ply, name in movers)
     actions = tuple(moves.actions[rows].tolist())
-    return GameRecord(int(number), first, second, actions, 0, stretches)
+    return GameRecord(number, first, second, actions, 0, stretches)
