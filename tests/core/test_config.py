@@ -175,6 +175,40 @@ def test_what_is_no_toml_file_is_refused_in_one_line(tmp_path: Path, content: by
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "a" + 30_000 * ".a" + " = 1",
+        "[a" + 30_000 * " . a" + "]",
+        'x = {"a"' + 30_000 * '."a"' + " = 1}",
+        "# '\na" + 30_000 * ".a" + " = 1 # '",
+        '# """\na' + 30_000 * ".a" + ' = 1 # """',
+        'x = [{a = """b"""", a' + 30_000 * ".a" + ' = "1"}]',
+    ],
+    ids=["key", "table", "inline", "after a comment", "between comments", "after quotes"],
+)
+def test_keys_of_thousands_of_parts_are_refused_unread(tmp_path: Path, deep: str) -> None:
+    path = tmp_path / "preset.toml"
+    path.write_text(f"title = 'ñ'\n{deep}\n")
+    with pytest.raises(UserError, match="a key has more than 20 parts"):
+        read_toml(path)
+
+
+@pytest.mark.parametrize("quotes", ['"', "'", '"""', "'''"])
+def test_dots_in_text_are_no_keys(tmp_path: Path, quotes: str) -> None:
+    path, text = tmp_path / "preset.toml", "a.b." * 20
+    path.write_text(f"# {text}\ntitle = {quotes}{text}{quotes} # {text}\n")
+    assert read_toml(path) == {"title": text}
+
+
+def test_thousands_of_mistakes_are_counted() -> None:
+    with pytest.raises(UserError) as caught:
+        validate(Demo, {f"k{number}": 1 for number in range(5000)}, source="run.toml")
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "run.toml: and 4,980 more mistakes"
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Demo().learn.epochs = 3  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -25,6 +26,20 @@ from zerolab.core.files import read_text
 
 _DEEPEST_KEY = 20
 _LARGEST_FILE = 1 << 20
+_MOST_MISTAKES = 20
+
+_QUOTED = re.compile(
+    r"""
+      [\"]{3} (?: \\. | [^\\] )*? (?: [\"]{3,5} | \Z )
+    | '{3} .*? (?: '{3,5} | \Z )
+    | [\"] (?: [^\"\\\n] | \\. )* [\"]?
+    | ' [^'\n]* '?
+    | \# [^\n]*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Strings and comments of TOML; one that is not closed reaches to its end."""
+_TOO_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{_DEEPEST_KEY}}}", re.ASCII)
 
 
 class Settings(BaseModel):
@@ -153,18 +168,29 @@ def assignment(key: str, text: str) -> str:
 
 def _parse_value(key: str, text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except RecursionError:
         raise UserError(f"{quoted(key)} = {quoted(text)} is nested too deeply") from None
     except ValueError:  # not TOML; or thousands of digits, which Python refuses to convert
         return text
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of some TOML; raise ValueError if it is none, RecursionError if too deep.
+
+    tomllib keeps every beginning of a dotted key: one of 30,000 parts would take 4 GB. So keys of
+    more than 20 are refused, with ValueError.
+    """
+    if _TOO_DEEP.search(_QUOTED.sub("x", text)):
+        raise ValueError(f"a key has more than {_DEEPEST_KEY} parts")
+    return tomllib.loads(text)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file; raise UserError if it is none, or larger than 1 MiB."""
     text = read_text(path, _LARGEST_FILE)
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except RecursionError:
         raise UserError(f"{quoted(path)} is not a TOML file: nested too deeply") from None
     except ValueError as error:
@@ -231,13 +257,16 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 
 
 def explained(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
-    """Return what pydantic has found wrong with settings, one line per mistake.
+    """Return what pydantic has found wrong with settings, one line for each of the first mistakes.
 
     `source`, the file or text that the settings come from, begins each line.
     """
     where = f"{one_line(source)}: " if source else ""
     mistakes = error.errors(include_url=False)
-    return UserError("\n".join(where + _explain(model, mistake) for mistake in mistakes))
+    lines = [where + _explain(model, mistake) for mistake in mistakes[:_MOST_MISTAKES]]
+    if others := len(mistakes) - len(lines):
+        lines.append(f"{where}and {others:,} more mistakes")
+    return UserError("\n".join(lines))
 
 
 _EXPECTATIONS = {

@@ -12,7 +12,7 @@ from typing import Any
 import tomli_w
 from pydantic import Field
 
-from zerolab.core.config import Settings, validate
+from zerolab.core.config import Settings, parse_toml, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
@@ -120,4 +120,4 @@ def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
         body = text[head.end() :]
         if digest(body.encode()) != head[3]:
             raise damaged(path, f"its digest does not match: a {owner} keeps its settings")
-        return tomllib.loads(body)
+        return parse_toml(body)
