@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from store.toy import CONFIG, train
+from store.toy import CONFIG, in_child, train
 from zerolab.core.errors import UserError
 from zerolab.store.listing import find_runs, summarise
 from zerolab.store.run_folder import RunFolder
@@ -62,3 +66,27 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
     (run.path / name).unlink()
     (summary,) = map(summarise, find_runs([tmp_path]))
     assert f"{name} is " in summary.status
+
+
+def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
+    """The others are listed, too."""
+    with tempfile.TemporaryDirectory() as place:  # pytest's own are for one user alone
+        folder = Path(place)
+        folder.chmod(0o755)
+        train(folder / "run", iterations=1)
+        (folder / "secret").mkdir(mode=0)
+
+        def look() -> None:
+            if os.geteuid() == 0:
+                os.seteuid(65534)
+            one, other = map(summarise, find_runs([folder]))
+            assert (one.path, one.status) == (str(folder / "run"), "stopped")
+            assert other.path == str(folder / "secret")
+            assert (
+                other.status == f"damaged: cannot read {other.path}: Permission denied"
+            )
+
+        try:
+            assert in_child(look) == ""
+        finally:
+            (folder / "secret").chmod(0o755)

@@ -36,14 +36,24 @@ class RunSummary(NamedTuple):
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
-    """Return the runs among the folders and directly inside them, by name."""
+    """Return the runs among the folders and directly inside them, by name.
+
+    What is inside them and cannot be looked into is among these; `summarise` tells why.
+    """
     found: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
         with reading(folder):
-            found += [folder] if is_run(folder) else filter(is_run, folder.iterdir())
+            found += [folder] if is_run(folder) else filter(_may_be_run, folder.iterdir())
     return sorted(set(found))
+
+
+def _may_be_run(path: Path) -> bool:
+    try:
+        return is_run(path)
+    except UserError:
+        return True
 
 
 def summarise(path: Path) -> RunSummary:

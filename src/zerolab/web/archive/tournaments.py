@@ -122,14 +122,18 @@ def _found(folders: Folders) -> Iterator[Path]:
     if folders.tournaments.is_dir():
         if TOURNAMENT.is_in(folders.tournaments):
             yield folders.tournaments
-        yield from (each for each in folders.tournaments.iterdir() if _is_tournament(each))
+        yield from (each for each in folders.tournaments.iterdir() if _may_be_tournament(each))
     if folders.studies.is_dir():
         played = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
         yield from (each.parent for each in played)
 
 
-def _is_tournament(path: Path) -> bool:
-    return path.is_dir() and (path / TOURNAMENT.settings_file).is_file()
+def _may_be_tournament(path: Path) -> bool:
+    """Return whether a folder is a tournament, or cannot be looked into."""
+    try:
+        return path.is_dir() and TOURNAMENT.is_in(path)
+    except UserError:
+        return True
 
 
 def _summary(path: Path) -> ShownTournament:
