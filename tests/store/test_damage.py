@@ -25,6 +25,7 @@ from zerolab.store import archives, arrays, state
 from zerolab.store import examples as examples_module
 from zerolab.store import games as games_module
 from zerolab.store.checks import reading
+from zerolab.store.listing import summarise
 from zerolab.store.run_folder import RunFolder
 
 
@@ -392,3 +393,36 @@ def test_a_directory_of_thousands_of_entries_is_not_read(tmp_path):
     _write_archive(path, {**_members(_zeros(10)), **{f"{i}": b"" for i in range(2000)}})
     with pytest.raises(UserError, match="its directory has"):
         examples_module.load_examples(path)
+
+
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "games.sqlite"])
+def test_a_run_does_not_write_through_links(tmp_path, name):
+    """They may lead to files of whoever resumes it; with a state of no stages all would go."""
+    run, other = train(tmp_path / "run"), train(tmp_path / "other")
+    precious = other.path / name
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(precious)
+    state.write_state(run.path / "state.json", state.RunState())
+    before = everything(other.path)
+    with pytest.raises(UserError, match=f"{name}: it is a link"):
+        train(run.path, iterations=1)
+    assert summarise(run.path).status == "stopped"
+    assert everything(other.path) == before
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ({"zerolab": "[" * 5_000_000}, "its header has 5,[0-9,]* bytes"),
+        ({"zerolab": "[" * 100_000}, "recursion"),
+        ({"zerolab": json.dumps({"schema": 1})}, "float8"),
+    ],
+    ids=["large", "nested", "type"],
+)
+def test_headers_of_strange_weights_are_told(folder, header, expected):
+    entry = {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}
+    text = json.dumps({"__metadata__": header, "a": entry}).encode()
+    run = RunFolder.open(folder)
+    run.weights_path(1).write_bytes(struct.pack("<Q", len(text)) + text + b"1")
+    with pytest.raises(UserError, match=f"0001.safetensors is damaged .*{expected}"):
+        run.load_weights(1)

@@ -82,9 +82,7 @@ def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
             one, other = map(summarise, find_runs([folder]))
             assert (one.path, one.status) == (str(folder / "run"), "stopped")
             assert other.path == str(folder / "secret")
-            assert (
-                other.status == f"damaged: cannot read {other.path}: Permission denied"
-            )
+            assert other.status == f"damaged: cannot read {other.path}: Permission denied"
 
         try:
             assert in_child(look) == ""

@@ -49,6 +49,15 @@ def check_file(path: Path, limit: int) -> None:
         raise _unreadable(path, error) from None
 
 
+def check_no_link(path: Path) -> None:
+    """Raise UserError for a link, before something is written through it.
+
+    A folder of somebody else's could have a file of the reader's changed.
+    """
+    if path.is_symlink():
+        raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
+
+
 def read_limited(path: Path, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes; raise UserError otherwise."""
     check_file(path, limit)

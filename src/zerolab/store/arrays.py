@@ -6,7 +6,8 @@ The header carries a digest: safetensors itself does not notice a changed byte.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from zerolab.store.checks import check_schema, damaged, digest, reading, require
 SCHEMA = 1
 OWNER = "zerolab"
 """The key of the header among a safetensors file's metadata."""
+
+_LENGTH_BYTES = 8
+_LARGEST_HEADER = 1 << 22
+"""Bytes; safetensors itself takes 100 MB, which JSON turns into gigabytes."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,8 +62,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, of another kind or of a newer version.
     """
-    require_file(path)
-    with reading(path), safe_open(path, framework="numpy") as opened:
+    with _opened(path) as opened:
         header = _header(path, opened.metadata() or {})
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     found = header.pop("digest", None)
@@ -74,12 +78,24 @@ def read_digest(path: Path, kind: str) -> str:
 
     Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
     """
-    require_file(path)
-    with reading(path), safe_open(path, framework="numpy") as opened:
+    with _opened(path) as opened:
         header = _header(path, opened.metadata() or {})
     if header.get("kind") != kind:
         raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
     return str(header.get("digest"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file; raise UserError for whatever is wrong with it, now or as it is read."""
+    require_file(path)
+    with reading(path):
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        if length > _LARGEST_HEADER:
+            raise damaged(path, f"its header has {length:,} bytes")
+        with safe_open(path, framework="numpy") as opened:
+            yield opened
 
 
 def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ UNREADABLE = (
     ArithmeticError,
     EOFError,
     RuntimeError,
+    AttributeError,  # safetensors asks numpy for types that it lacks
     struct.error,
     zipfile.BadZipFile,
     zlib.error,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.files import check_file
+from zerolab.core.files import check_file, check_no_link
 from zerolab.store.checks import damaged
 
 _LARGEST = 1 << 36
@@ -91,6 +91,8 @@ def connected(path: Path, writing: bool) -> Iterator[Database]:
     What a process that was killed has left half written is taken back. Raises UserError in one
     line for everything that SQLite has to complain about, and where another process holds the file.
     """
+    if writing:
+        check_no_link(path)
     has_journal = _check_kinds(path)
     # Only who may write can take back what is half written.
     mode = "rwc" if writing else "rw" if has_journal else "ro"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder
+from zerolab.core.files import check_no_link, make_folder
 from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
 
@@ -126,6 +126,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     The lock ends with its process, however that ends. Raises InUseError if another process holds
     it, UserError if the folder cannot be written.
     """
+    check_no_link(folder / _LOCK)
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread may end it
     with writing(folder):
         try:
@@ -140,7 +141,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 def is_locked(folder: Path) -> bool:
     """Tell whether some process is at work on a run; nothing is written."""
-    if not (folder / _LOCK).exists():
+    if not (folder / _LOCK).exists() or (folder / _LOCK).is_symlink():
         return False
     lock = FileLock(folder / _LOCK)
     try:

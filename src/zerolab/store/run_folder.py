@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder, write_bytes
+from zerolab.core.files import check_no_link, make_folder, write_bytes
 from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import (
@@ -332,9 +332,10 @@ class RunFolder:
 
     def _rewind(self) -> None:
         """Check metrics and games, then go back to the commit point."""
+        metrics = self.path / "metrics.jsonl"
+        check_no_link(metrics)
         self.metrics()
         self.games.rewind(self._files.game_stages)
-        metrics = self.path / "metrics.jsonl"
         if metrics.exists():
             with writing(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
