@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
+from zerolab.evaluation import positions as positions_module
 from zerolab.evaluation.collecting import DatasetSettings, collect
 from zerolab.evaluation.positions import joined, read_positions, write_positions
 from zerolab.oracles.interface import ILLEGAL
@@ -25,6 +26,15 @@ POSITIONS = collect(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positio
 def equal(one, other):
     names = ("games", "moves", "offsets", "states", "values")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def test_columns_of_millions_of_equal_values_are_not_read(tmp_path, monkeypatch):
+    """They take no room in the file, but in memory they do."""
+    monkeypatch.setattr(positions_module, "_FREE_VALUES", 1000)
+    first = POSITIONS.take(np.zeros(40_000, np.int64))
+    write_positions(tmp_path / "bomb.parquet", first, {})
+    with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it holds 520,000 values"):
+        read_positions(tmp_path / "bomb.parquet")
 
 
 @pytest.fixture

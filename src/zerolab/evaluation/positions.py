@@ -19,13 +19,18 @@ from zerolab.evaluation.boards import replay
 from zerolab.oracles.interface import ILLEGAL
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.interface import Game
-from zerolab.store.checks import check_schema, damaged, digest, reading
+from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
 
 SCHEMA = 1
 
 _METADATA = b"zerolab"
 _KIND = "solved positions"
 _NO_MOVE = -1
+_LARGEST = 1 << 30
+_FREE_VALUES = 1_000_000
+_VALUES_PER_BYTE = 50
+"""A file may hold so many, beyond a few: what is always the same takes no room in it, but in memory
+it does. Three were seen."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -154,8 +159,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
         raise UserError(
             f"{quoted(path)} is not a file: expected positions written by zerolab dataset"
         )
-    with reading(path):
-        content = pa.py_buffer(path.read_bytes())
+    content = pa.py_buffer(read_bytes(path, _LARGEST))
     with reading(path):
         head, table = _read(path, content)
     found = parse_game(head["game"])
@@ -182,10 +186,18 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
                 raise damaged(path, "its metadata are not those of solved positions")
             if not file.schema_arrow.equals(_COLUMNS):
                 raise damaged(path, "its columns are not those of solved positions")
+            if _values(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
+                raise damaged(path, f"it holds {_values(file.metadata):,} values")
             # Threads that are still reading when another finds damage would abort the process.
             return head, file.read(use_threads=False)
     except (pa.ArrowException, OSError) as error:  # nothing is read from a disk here
         raise damaged(path, error) from error
+
+
+def _values(metadata: Any) -> int:
+    """Return how many values a Parquet file says it has, over all columns."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))
 
 
 def _restore(path: Path, game: Game, table: pa.Table) -> Positions:

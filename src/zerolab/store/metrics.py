@@ -18,7 +18,7 @@ from zerolab.store.checks import check_schema, damaged, digest, read_bytes
 SCHEMA = 1
 WALL_CLOCK = "wall_"
 
-_LARGEST = 1 << 32
+_LARGEST = 1 << 27
 
 
 def read_metrics(path: Path, length: int | None = None) -> list[dict[str, Any]]:
