@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 from zerolab.cli.main import main
+from zerolab.ratings import figure
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.results import GameResult
 from zerolab.ratings.synthetic import tournament
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
@@ -85,6 +88,14 @@ def test_a_figure(name, tmp_path, capsys):
     rated(capsys, tmp_path / "games.pgn", "--figure", tmp_path / name)
     content = (tmp_path / name).read_bytes()
     assert content.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+
+
+def test_a_figure_of_more_players_than_it_has_room_for_says_so(monkeypatch):
+    monkeypatch.setattr(figure, "_MOST_DRAWN", 2)
+    ratings = rate([GameResult("A", "B", 1), GameResult("B", "C", 1), GameResult("C", "A", 0)])
+    (axes,) = figure.draw_ratings(ratings).axes
+    assert len(axes.get_yticks()) == 2
+    assert axes.get_xlabel() == "Elo with 95 % intervals, the 2 strongest of 3"
 
 
 def test_mistakes_are_told_in_one_line(tmp_path, capsys):

@@ -68,6 +68,13 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
     assert f"{name} is " in summary.status
 
 
+@pytest.mark.parametrize("iterations", ["many", [1], {"a": 1}, float("inf")], ids=str)
+def test_settings_of_another_kind_are_damage(tmp_path, iterations):
+    run = train(tmp_path / "run", iterations=1)
+    run.save_config({**CONFIG, "iterations": iterations})
+    assert summarise(run.path).status.startswith(f"damaged: {run.path}/config.toml is damaged")
+
+
 def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
     """The others are listed, too."""
     with tempfile.TemporaryDirectory() as place:  # pytest's own are for one user alone

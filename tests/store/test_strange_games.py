@@ -181,7 +181,7 @@ _PAGE = 512
 
 @pytest.fixture
 def bomb(tmp_path):
-    """A file of 10 kB with 15^15 games: all branches of a page lead to the same page below it."""
+    """A file of 10 kB with 13^13 games: all branches of a page lead to the same page below it."""
     path = tmp_path / "games.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE}")

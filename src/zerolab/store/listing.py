@@ -61,11 +61,12 @@ def summarise(path: Path) -> RunSummary:
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()
+        with reading(path / "config.toml"):
+            iterations = int(run.config.get("iterations", 0))
     except UserError as error:
         return RunSummary(str(path), "", "", 0, 0, "", f"damaged: {error}", 0.0)
     progress, config = run.progress, run.config
     status = "finished" if progress.finished else "running" if run.is_locked else "stopped"
-    iterations = int(config.get("iterations", 0))
     game, preset = str(config.get("game", "")), str(config.get("preset", ""))
     iteration = min(progress.iteration, iterations)
     return RunSummary(
