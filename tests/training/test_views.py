@@ -197,6 +197,13 @@ def test_unknown_records_are_reported(run):
         read_records(run)
 
 
+def test_stages_that_are_no_names_are_reported(tmp_path):
+    run = made_run(tmp_path / "run", [])
+    run.commit(run.progress, [{"stage": ["gate"], "iteration": 1, "wall_seconds": 1}])
+    with pytest.raises(UserError, match=r"unknown stage \['gate'\]: expected one of selfplay"):
+        read_records(run)
+
+
 def test_every_head_has_a_line_of_its_own_style(tmp_path):
     """In all runs of a figure alike, whatever their heads."""
     losses = [{"policy": 1.0, "value": 0.5, "sum": 1.5}, {"policy": 2.0, "reply": 3.0, "total": 9}]

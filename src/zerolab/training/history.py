@@ -31,7 +31,7 @@ def best_after(records: Iterable[Record], iteration: int) -> int:
 
 def _record(run: RunFolder, line: dict[str, Any]) -> Record:
     path, stage = run.path / "metrics.jsonl", line.get("stage")
-    if stage not in Record.types:
+    if not isinstance(stage, str) or stage not in Record.types:
         known = ", ".join(Record.types)
         raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {known}")
     kind = Record.types[stage]
