@@ -142,11 +142,13 @@ def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
             file.truncate(8 << 30)  # without a byte on the disk
     (tmp_path / "link" / "games.sqlite").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe" / "games.sqlite")
+    (tmp_path / "loop.pgn").symlink_to("loop.pgn")
     mistakes = {
         "zeros": "zeros/games.sqlite is damaged (file is not a database)",
         "huge.pgn": "huge.pgn: it has 8,589,934,592 bytes; expected at most",
         "link": "link/games.sqlite: it is a device; expected a file",
         "pipe": "pipe/games.sqlite: it is a named pipe; expected a file",
+        "loop.pgn": "loop.pgn does not exist",
         "/dev/zero": "/dev/zero: it is a device; expected a file",
     }
     for name, message in mistakes.items():

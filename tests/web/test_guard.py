@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -318,6 +319,25 @@ def test_a_server_that_others_can_reach_wants_its_token(
         bearer = {"authorization": f"Bearer {_token()}"}
         assert opened.get("/api/v1/server", headers=bearer).status_code == 200
     assert not running[0].config.proxy_headers  # which would believe whatever is in them
+
+
+def test_text_of_a_client_that_is_not_utf_8_leaves_no_traceback_in_the_log(
+    here: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
+    server.serve(Laboratory(Folders(), workers=0), "127.0.0.1", 0, [], lambda *_: None)
+    log = logging.getLogger("uvicorn.error")
+    monkeypatch.setattr(log, "propagate", True)
+    log.addHandler(caplog.handler)
+    for wrong in (b"\xff".decode, lambda: int("one")):
+        try:
+            wrong()
+        except ValueError:
+            log.exception("refused")
+    log.removeHandler(caplog.handler)
+    of_client, own = caplog.text.split("refused")[1:3]
+    assert "Traceback" not in of_client
+    assert "Traceback" in own
 
 
 def _token() -> str:

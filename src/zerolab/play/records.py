@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def read_records(paths: Sequence[Path]) -> Records:
     never merged. A file that two paths lead to is read once. Raises UserError, in one line, for a
     file that cannot be read or understood.
     """
-    files = {path.resolve(): path for path in reversed([_file(path) for path in paths])}
+    files = {os.path.realpath(path): path for path in reversed([_file(path) for path in paths])}
     read = [_read(path) for path in reversed(files.values())]
     return Records(
         [result for records in read for result in records.results],

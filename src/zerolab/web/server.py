@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import secrets
 import socket
@@ -59,8 +60,16 @@ def serve(
         ws="websockets-sansio",
         ws_max_size=_MOST_WEBSOCKET_MESSAGE,
     )
+    logging.getLogger("uvicorn.error").addFilter(_without_traces_of_clients)
     server = _Server(config, lambda: announce(_address(_reachable(host), number, token), token))
     server.run(sockets=[listening])
+
+
+def _without_traces_of_clients(record: logging.LogRecord) -> bool:
+    """Log in one line, without a traceback, that a client has sent text that is not UTF-8."""
+    if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
+        record.exc_info = None
+    return True
 
 
 class _Server(uvicorn.Server):
