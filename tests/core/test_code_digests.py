@@ -17,10 +17,23 @@ HELPERS = """
 BONUS = 3
 def inner(value):
     return value + 1
+def scaled(value):
+    raise NotImplementedError
+"""
+EFFECTS = """
+import numba
+import my_helpers
+LIMITS = {"low": 7}
+@numba.extending.overload(my_helpers.scaled)
+def _(value):
+    limit = LIMITS["low"]
+    return lambda value: value * limit
 """
 RULES = """
+import typing
 import numba
 import numpy as np
+import my_effects
 import my_helpers
 from my_helpers import BONUS, inner
 TABLE = np.arange(3)
@@ -40,7 +53,24 @@ class Rules(Base):
         return OUTLINE(shape)
     @staticmethod
     def slope(shape):
-        return SLOPE(shape)
+        return SLOPE(shape) + my_helpers.scaled(PLACE.row)
+    @staticmethod
+    def chosen(shape):
+        return FIRST(shape) + SECOND(shape) + CHOSEN(shape)
+class Place(typing.NamedTuple):
+    row: int = 0
+PLACE = Place(5)
+class PlaceRules:
+    @staticmethod
+    def distance(place):
+        return place.row + 11
+@numba.njit(error_model="numpy")
+def FIRST(shape):
+    return 1
+@numba.njit
+def SECOND(shape):
+    return 2
+CHOSEN = (FIRST, SECOND)[0]
 CORNER = 1
 @numba.njit
 def OUTLINE(shape):
@@ -59,20 +89,25 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def digest_of(rules: str = RULES, helpers: str = HELPERS, **attributes: Any) -> str:
-        for name, source in (("my_helpers", helpers), ("my_rules", rules)):
+    def digest_of(
+        rules: str = RULES, helpers: str = HELPERS, effects: str = EFFECTS, **attributes: Any
+    ) -> str:
+        sources = {"my_helpers": helpers, "my_effects": effects, "my_rules": rules}
+        for name, source in sources.items():
             (tmp_path / f"{name}.py").write_text(source)
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         module = importlib.import_module("my_rules")
         for name, value in attributes.items():
-            setattr(module, name, value)
-        taken = CodeDigest(lambda kind: [module.Rules] if kind is module.Shape else [], _is_covered)
+            for each in sources if name == "__file__" else ("my_rules",):
+                setattr(sys.modules[each], name, value)
+        implementations = {module.Shape: [module.Rules], module.Place: [module.PlaceRules]}
+        taken = CodeDigest(lambda kind: implementations.get(kind, []), _is_covered)
         taken.add_type(module.Shape)
         return taken.hexdigest()
 
     yield digest_of
-    for name in ("my_helpers", "my_rules"):
+    for name in ("my_helpers", "my_effects", "my_rules"):
         sys.modules.pop(name, None)
 
 
@@ -93,12 +128,23 @@ def _is_covered(module: str) -> bool:
         ("slopes(2)", "slopes(3)"),
         ("start=0", "start=1"),
         ('("side",)', '("size",)'),
+        ("Place(5)", "Place(6)"),
+        ("place.row + 11", "place.row + 12"),
+        ("SECOND)[0]", "SECOND)[1]"),
+        ('error_model="numpy"', 'error_model="python"'),
+        ("value * limit", "value + limit"),
+        ('"low": 7', '"low": 8'),
     ],
 )
 def test_an_edit_changes_the_digest(digest: Callable[..., str], old: str, new: str) -> None:
-    assert (RULES + HELPERS).count(old) == 1
-    before = digest()
-    assert digest(RULES.replace(old, new), HELPERS.replace(old, new)) != before
+    sources = [RULES, HELPERS, EFFECTS]
+    assert "".join(sources).count(old) == 1
+    without_sources = {"__file__": ""}  # as in a notebook: what is in memory has to tell
+    before = digest(*sources), digest(*sources, **without_sources)
+    edited = [each.replace(old, new) for each in sources]
+    assert before[0] != digest(*edited)
+    assert before[1] != digest(*edited, **without_sources)
+    assert before == (digest(*sources), digest(*sources, **without_sources))
 
 
 def test_values_that_no_source_shows_change_the_digest(digest: Callable[..., str]) -> None:
@@ -112,5 +158,5 @@ def test_values_that_no_source_shows_change_the_digest(digest: Callable[..., str
 def test_what_kernels_cannot_contain_does_not_change_the_digest(
     digest: Callable[..., str],
 ) -> None:
-    assert digest(LOG=[], OTHER={}) == digest(LOG=[1], OTHER={1: object()})
+    assert digest(LOG=[], OTHER={}) == digest(LOG=[1], OTHER={1: object()}), "nothing names them"
     assert digest(CORNER=object()) == digest(CORNER=object())

@@ -231,6 +231,9 @@ def test_without_a_place_for_it_kernels_are_compiled_every_time(
 ) -> None:
     (own_cache / "cache").write_text("a file")
     assert _hits() == _hits() == 0
+    too_long = own_cache / ("n" * 300)
+    monkeypatch.setattr(kernel_cache, "_root", lambda: too_long)  # as a folder one may not search
+    assert _hits() == _hits() == 0
     monkeypatch.setattr(kernel_cache, "_root", lambda: None)
     assert _hits() == _hits() == 0
 
@@ -259,15 +262,28 @@ def test_processors_of_different_kinds_share_no_entry() -> None:
     assert path_on("znver4") == path_on("znver4")
 
 
+def test_flags_of_numba_that_change_its_code_have_entries_of_their_own(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _hits() == 0
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
+    assert _hits() == 0
+
+
 def test_entries_that_nobody_uses_go_first(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _hits() == 0
     (entry,) = _entries(own_cache)
-    unused = entry.with_name("unused.kernel")
-    of_other_sources = own_cache / "cache" / "kernels-other" / "inner" / "one.nbc"
-    foreign = own_cache / "cache" / "other" / "file"
-    for path in (unused, of_other_sources, foreign):
+    root = own_cache / "cache"
+    (root / "kernels-fedcba9876543210").symlink_to(own_cache / "linked")
+    former = root / "kernels-0123456789abcdef"
+    unused = [entry.with_name("unused.kernel"), former / ".a.kernel.1.part", former / "a.lock"]
+    foreign = [
+        entry.with_name("notes.txt"), root / "kernels-mine" / "a.kernel", root / "sources-of-mine",
+        own_cache / "linked" / "a.kernel",
+    ]  # fmt: skip
+    for path in (*unused, *foreign):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(100))
         os.utime(path, (0, 0))
@@ -276,9 +292,9 @@ def test_entries_that_nobody_uses_go_first(
     kernel_cache._tidy_once.cache_clear()
     kernel_cache._tidy_once(own_cache / "cache")
     assert entry.exists()
-    assert foreign.exists()
-    assert not unused.exists()
-    assert not (own_cache / "cache" / "kernels-other").exists()
+    assert all(each.exists() for each in foreign)
+    assert not any(each.exists() for each in unused)
+    assert not former.exists()
 
     older = entry.with_name("older.kernel")
     older.write_bytes(bytes(100))
@@ -286,4 +302,5 @@ def test_entries_that_nobody_uses_go_first(
     monkeypatch.setattr(kernel_cache, "MOST_BYTES", entry.stat().st_size + 99)
     kernel_cache._tidy_once.cache_clear()
     kernel_cache._tidy_once(own_cache / "cache")
-    assert _entries(own_cache) == [entry]
+    assert entry.exists()
+    assert not older.exists()

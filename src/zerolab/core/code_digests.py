@@ -3,13 +3,17 @@
 A compiled kernel contains the functions that it calls and the values of the globals that they
 name, whatever module these come from. So a digest covers the bytecode of functions, their
 closures and defaults, and those globals, all as they are in memory: an edit of a file that this
-process has not imported again is not in its machine code either. The sources of the modules are
-covered, too, for what no name leads to, such as a function's ``numba.extending.overload``.
+process has not imported again is not in its machine code either. What is registered for a function
+with ``numba.extending.overload`` counts as well, and so do the sources of all modules that are met.
+
+Not seen is what extends numba itself: constants of types of one's own, methods and attributes that
+are added to types, and code that is written while it is compiled.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import inspect
 import os
@@ -24,6 +28,7 @@ import numpy as np
 from numba.core import types as numba_types
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic as Intrinsic
+from numba.core.registry import cpu_target
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
 _INSTALLED = tuple(
@@ -76,30 +81,46 @@ class CodeDigest:
         self._hash.update(repr(words).encode())
 
     def _add(self, value: object) -> None:
+        """Take in a value: plain ones and their containers by content, others once by content.
+
+        Where a function or a class comes again, its place among those known says which one it is.
+        """
         if isinstance(value, _PLAIN):
             self._note(type(value).__name__, repr(value))
-            return
-        if id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        self._add_object(value)
+        elif isinstance(value, tuple | frozenset | np.ndarray):
+            self._add_constant(value)
+        elif id(value) in self._seen:
+            self._note("again", list(self._seen).index(id(value)))
+        else:
+            self._seen[id(value)] = value
+            self._add_object(value)
+
+    def _add_constant(self, value: tuple[object, ...] | frozenset[object] | np.ndarray) -> None:
+        if isinstance(value, np.ndarray):
+            self._note("array", value.dtype.str, value.shape, value.strides, value.tobytes())
+        elif isinstance(value, frozenset):
+            self._note("set", sorted(map(repr, value)))
+        else:
+            self._note("tuple", len(value))
+            if hasattr(value, "_fields"):
+                self._add(type(value))
+            for each in value:
+                self._add(each)
 
     def _add_object(self, value: object) -> None:
         function = _function_of(value)
+        if isinstance(value, Dispatcher):
+            self._note(sorted((key, repr(each)) for key, each in value.targetoptions.items()))
         if function is not None:
             self._add_code_of(function)
         elif isinstance(value, type):
             self._add_class(value)
         elif isinstance(value, types.ModuleType):
             self._add_module(value)
-        elif isinstance(value, np.ndarray):
-            self._note("array", value.dtype.str, value.shape, value.tobytes())
-        elif isinstance(value, tuple | list):
+        elif isinstance(value, list | dict):  # read while an overload is chosen, at the latest
             self._note(type(value).__qualname__, len(value))
-            for each in value:
+            for each in value.items() if isinstance(value, dict) else value:
                 self._add(each)
-        elif isinstance(value, frozenset):
-            self._note("set", sorted(map(repr, value)))
         elif isinstance(value, enum.Enum | numba_types.Type):
             self._note(type(value).__qualname__, repr(value))
         else:  # nothing that numba makes a constant of
@@ -111,6 +132,8 @@ class CodeDigest:
             self._add_closure(function)
             self._add(function.__defaults__)
             self._add(tuple(sorted((function.__kwdefaults__ or {}).items())))
+            for overload in _overloads_of(function):
+                self._add(overload)
 
     def _add_closure(self, function: types.FunctionType) -> None:
         for cell in function.__closure__ or ():
@@ -125,6 +148,7 @@ class CodeDigest:
             if isinstance(names.get(name), types.ModuleType):
                 self._add_attributes(names[name], code.co_names)
             elif name in names:
+                self._note(name)
                 self._add(names[name])
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
@@ -142,6 +166,7 @@ class CodeDigest:
                 if isinstance(value, types.ModuleType) and value is not module:
                     self._add_attributes(value, [each for each in names if each != name])
                 elif value is not None:
+                    self._note(name)
                     self._add(value)
 
     def _add_class(self, kind: type) -> None:
@@ -166,19 +191,40 @@ class CodeDigest:
     def _is_followed(self, module: str, name: str) -> bool:
         """Note where something comes from; return whether its code is to be taken in, too.
 
-        Of other installed packages, size and time of the file stand for the code.
+        Of other installed packages, sizes and times of their files stand for the code.
         """
         self._note(module, name)
         if self._is_covered(module) or _package(module) in _SHARED:
             return False
         path = _source(module)
         if path and str(path).startswith(_INSTALLED) and _package(module) not in self._owners:
-            facts = path.stat()
-            self._note(facts.st_size, facts.st_mtime_ns)
+            self._note(_installed_files(_package(module)))
             return False
         if module in sys.modules:
             self._add(sys.modules[module])
         return True
+
+
+def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
+    """Return what `numba.extending.overload` has registered for a function, wherever it was."""
+    context = cpu_target.typing_context
+    context.refresh()
+    try:
+        kind = context.resolve_value_type(function)
+    except ValueError:  # nothing
+        return []
+    templates = getattr(kind, "templates", ())
+    return [each._overload_func for each in templates if hasattr(each, "_overload_func")]
+
+
+@functools.cache
+def _installed_files(package: str) -> str:
+    """Return a digest of the names, sizes and times of the files of an installed package."""
+    path = _source(package) or _source(next(m for m in sys.modules if m.startswith(package + ".")))
+    assert path is not None
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def _function_of(value: object) -> types.FunctionType | None:

@@ -104,8 +104,11 @@ class CompiledInterface:
         """Use the static methods of `implementation` for arguments of the type `kind`.
 
         From then on a value of this type equals none of another type: tuples of equal numbers would
-        share entries of dictionaries and caches. Raises TypeError if a method is missing.
+        share entries of dictionaries and caches. Raises TypeError if a method is missing, and
+        ValueError if the type has an implementation: kernels may have been compiled with that one.
         """
+        if self._implementations.get(kind, implementation) is not implementation:
+            raise ValueError(f"{kind.__name__} is registered twice as a {self.noun}")
         missing = [name for name in self._functions if not hasattr(implementation, name)]
         if missing:
             raise TypeError(f"{implementation.__name__} lacks {', '.join(missing)}")

@@ -42,6 +42,9 @@ _KERNEL_IMPORT = b"core.compiled"
 """What a module elsewhere contains if it defines kernels."""
 
 _RUNNING = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
+_FLAGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
+"""Settings of numba that change its machine code."""
+
 _SUFFIX = ".kernel"
 _DIGEST_BYTES = 32
 _MOST_BYTES_OF_ENTRY = 1 << 28
@@ -115,8 +118,8 @@ class KernelCache(_Cache):  # type: ignore[misc]
         arguments, _ = normalize_signature(sig)
         path = self._path(arguments, target_context.codegen())
         with ExitStack() as held:
-            if path is not None and not path.exists():
-                with suppress(OSError, NotImplementedError, Timeout):  # it can do without
+            with suppress(OSError, NotImplementedError, Timeout):  # it can do without
+                if path is not None and not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
                     lock = FileLock(path.with_suffix(".lock"), timeout=_MOST_SECONDS_TO_WAIT)
                     held.enter_context(lock)
@@ -146,7 +149,8 @@ class KernelCache(_Cache):  # type: ignore[misc]
         digest.add_function(self._function)
         for kind in _classes(arguments):
             digest.add_type(kind)
-        facts = digest.hexdigest(), str(arguments), codegen.magic_tuple()
+        flags = [getattr(numba.config, name) for name in _FLAGS]
+        facts = digest.hexdigest(), str(arguments), codegen.magic_tuple(), flags
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
         return folder / f"{self._name()}-{key}{_SUFFIX}"
 
@@ -292,13 +296,16 @@ def cache_folder() -> Path | None:
 def _tidy_once(root: Path) -> None:
     """Remove entries that nobody has used for long, and the oldest ones while there are too many.
 
-    Loading an entry renews its time.
+    Loading an entry renews its time. Only files with the names that are given here are touched, in
+    real folders with such names: others may keep theirs beside them.
     """
     found = []
-    for path in (*root.glob("kernels-*/**/*"), *root.glob("sources-*")):
+    folders = [each for each in _named(root, "kernels-", 16) if stat.S_ISDIR(each.lstat().st_mode)]
+    inside = (each for folder in folders for each in folder.iterdir() if _is_own(each))
+    for path in (*inside, *_named(root, "sources-", 32)):
         with suppress(OSError):
             facts = path.lstat()
-            if not stat.S_ISDIR(facts.st_mode):
+            if stat.S_ISREG(facts.st_mode):
                 found.append((facts.st_mtime, facts.st_size, path))
     total, oldest = 0, time.time() - UNUSED_SECONDS
     for used, size, path in sorted(found, reverse=True):
@@ -306,9 +313,19 @@ def _tidy_once(root: Path) -> None:
         if used < oldest or total > MOST_BYTES:
             with suppress(OSError):
                 path.unlink()
-    for folder in sorted(root.glob("kernels-*/**/"), reverse=True):
+    for folder in folders:
         with suppress(OSError):  # those in use are not empty
             folder.rmdir()
+
+
+def _named(root: Path, prefix: str, digits: int) -> list[Path]:
+    """Return what has a prefix and so many hexadecimal digits as its name."""
+    form = re.compile(f"{prefix}[0-9a-f]{{{digits}}}")
+    return [each for each in root.iterdir() if form.fullmatch(each.name)]
+
+
+def _is_own(path: Path) -> bool:
+    return path.suffix in (_SUFFIX, ".lock", ".part")
 
 
 _hashed_modules()  # now: a later edit is not in the code that this process imports
