@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from store.toy import everything
 from zerolab.core.errors import UserError
+from zerolab.core.files import replacing
 from zerolab.store.folder import FolderKind
 
 TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
@@ -40,6 +43,22 @@ def test_a_folder_of_another_kind_is_left_alone(tmp_path):
     (tmp_path / "study.toml").write_bytes((tmp_path / "tournament.toml").read_bytes())
     with pytest.raises(UserError, match="not written by zerolab for a study"):
         study.read_settings(tmp_path)
+
+
+def test_what_killed_writers_have_left_goes_and_nothing_else(tmp_path):
+    with TOURNAMENT.locked(tmp_path):
+        TOURNAMENT.write_settings(tmp_path, SETTINGS)
+    with suppress(KeyboardInterrupt), replacing(tmp_path / "games.csv") as temporary:
+        temporary.write_text("half")
+        (tmp_path / "kept").write_bytes(temporary.read_bytes())
+        leftover = temporary.name
+        raise KeyboardInterrupt
+    (tmp_path / "kept").rename(tmp_path / leftover)  # as after a kill
+    foreign = tmp_path / ".film.mkv.part"
+    foreign.write_text("half of it")
+    with TOURNAMENT.locked(tmp_path):
+        left = {each.name for each in tmp_path.iterdir()}
+    assert left == {"tournament.toml", ".lock", foreign.name}
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path):

@@ -89,7 +89,7 @@ def test_what_lies_beyond_the_commit_point_is_removed(tmp_path, undisturbed):
     run.save_examples(3, run.load_examples(2))
     run.save_network(3, {}, {})
     run.games.record(3, "selfplay", games(3))
-    (folder / "checkpoints" / ".0003.safetensors.17.part").write_bytes(b"half")
+    (folder / "checkpoints" / ".0003.safetensors.0a1b2c3d.part").write_bytes(b"half")
     assert RunFolder.open(folder).metrics() == run.metrics()
     with RunFolder.open(folder).locked():
         pass

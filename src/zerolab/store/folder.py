@@ -7,7 +7,7 @@ settings, and one process at a time works in it.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,9 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_no_link, make_folder
 from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
+
+LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
+"""Temporary files of `core.files.replacing`, whose writers were killed."""
 
 _LOCK = ".lock"
 _PATIENCE = 0.2  # seconds: `is_locked` in another process holds the lock for a moment
@@ -54,11 +57,15 @@ class FolderKind(NamedTuple):
     def locked(self, path: Path) -> Iterator[None]:
         """Make the folder if it is not there, and keep other processes out of it.
 
-        Raises UserError if the folder holds something else or another process works in it.
+        What writers that were killed have left half written in it is removed. Raises UserError if
+        the folder holds something else or another process works in it.
         """
         make_folder(path)
         self.require_ours(path)  # before the lock's file is put into a folder that is not ours
         with exclusive(path):
+            for leftover in path.glob(LEFTOVERS):
+                with suppress(OSError):
+                    leftover.unlink()
             yield
 
     def read_settings(self, path: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from zerolab.store.examples import (
     load_features,
     save_examples,
 )
-from zerolab.store.folder import FolderKind, exclusive, is_locked
+from zerolab.store.folder import LEFTOVERS, FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
 from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
 from zerolab.store.networks import OPTIMIZER, WEIGHTS
@@ -339,7 +339,7 @@ class RunFolder:
         if metrics.exists():
             with writing(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
-        for path in [*self._uncommitted(), *self.path.rglob(".*.part")]:
+        for path in [*self._uncommitted(), *self.path.rglob(LEFTOVERS)]:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
