@@ -109,6 +109,31 @@ def test_a_proxy_speaks_for_pages_by_its_name(here: Path) -> None:
             assert answer.status_code == status
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Via", "X-Real-IP"],
+)
+def test_without_a_token_nothing_is_served_through_a_proxy(
+    client: TestClient, guarded: TestClient, header: str
+) -> None:
+    """Which may say that the host is this machine, whoever asks."""
+    passed_on = {"host": "127.0.0.1:8765", header: "192.0.2.1"}
+    answers = (
+        client.get("/api/v1/server", headers=passed_on),
+        client.post("/api/v1/position", json=POSITION, headers=passed_on),
+    )
+    for answer in answers:
+        assert answer.status_code == 403
+        assert "zerolab serve --names NAME" in answer.json()["error"]
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/api/v1/live", headers=passed_on),
+    ):
+        pass
+    known = {"authorization": "Bearer secret-token", header: "192.0.2.1"}
+    assert guarded.get("/api/v1/server", headers=known).status_code == 200
+
+
 def test_pages_may_load_nothing_from_elsewhere(client: TestClient) -> None:
     for path in ("/", "/analyse", "/static/lib/api.js", "/api/v1/games", "/nowhere"):
         headers = client.get(path).headers
@@ -228,9 +253,10 @@ def test_too_many_requests_have_to_wait(here: Path, monkeypatch: pytest.MonkeyPa
 
 
 def _address(client: str, **proxy: Any) -> TestClient:
-    """Return a client of an address, of a server without searches."""
-    app = make_app(Laboratory(Folders(), workers=0), **proxy)
-    return TestClient(app, base_url="http://localhost", client=(client, 5000))
+    """Return a client of an address, who knows the token of a server without searches."""
+    app = make_app(Laboratory(Folders(), workers=0), token="secret-token", **proxy)
+    bearer = {"authorization": "Bearer secret-token"}
+    return TestClient(app, base_url="http://localhost", client=(client, 5000), headers=bearer)
 
 
 def _statuses(opened: TestClient, *forwarded: str | None) -> list[int]:

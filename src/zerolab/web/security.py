@@ -37,6 +37,15 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
 _SAFE = ("GET", "HEAD")
+_OF_PROXIES = (
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "forwarded",
+    "via",
+    "x-real-ip",
+)
+"""Headers by which a proxy shows itself: who asks through it is elsewhere, whatever the host."""
 
 MOST_BODY = 1 << 18
 """Bytes of a request, but for files."""
@@ -64,6 +73,7 @@ class Guard:
     ) -> None:
         """Answer to these names of hosts, and with a `token`, only to who knows it.
 
+        Without a token, what has come through a proxy is refused: anybody may stand behind it.
         ANY_ADDRESS among the hosts stands for all addresses: that another site has made lead here
         are names alone. `proxies` are names of servers in front of this one, whose pages are own.
         They run on this machine, and say for whom they speak; see `clients.address_of`.
@@ -122,12 +132,9 @@ class Guard:
         host = headers.get("host", "")
         if not self._is_own(_name_of(host)):
             return _error(421, "the server does not answer to this name of a host")
-        is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        origin = headers.get("origin")
-        if is_change and origin is not None and not self._is_own_site(origin, host):
-            return _error(403, "requests of other sites are refused")
-        is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site"
-        if is_from_elsewhere and scope["path"].startswith("/api"):
+        if self._token is None and any(name in headers for name in _OF_PROXIES):
+            return _error(403, "a proxy in front of the server needs `zerolab serve --names NAME`")
+        if self._is_of_another_site(scope, headers, host):
             return _error(403, "requests of other sites are refused")
         most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
         length = headers.get("content-length", "0")
@@ -145,6 +152,15 @@ class Guard:
         if scope["type"] == "websocket" and self._sockets[client] >= _MOST_SOCKETS:
             return "too many websockets: close some pages"
         return None
+
+    def _is_of_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
+        """Return whether a page of another site asks for what only the own ones may."""
+        is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
+        origin = headers.get("origin")
+        if is_change and origin is not None and not self._is_own_site(origin, host):
+            return True
+        is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site"
+        return is_from_elsewhere and scope["path"].startswith("/api")
 
     def _is_own(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
