@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 import tomli_w
 
 import zerolab
 from zerolab.agents.kinds import perfect
+from zerolab.cli import tournament, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.oracles.solver import Budget
-from zerolab.play.tournament import gather_agents
+from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.engine.tasks import TrainTask
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve, saved_settings
 
 
 def test_a_folder_starts_no_program_by_itself(tmp_path):
@@ -81,6 +84,32 @@ def test_a_program_that_is_allowed_or_typed_is_run(strangers, arguments, monkeyp
         assert main([*arguments, *said]) == 2  # it is no engine
         assert "cannot play gobang:3x3:3" in capsys.readouterr().err
         strangers.unlink()
+
+
+def test_the_command_that_resumes_a_run_allows_its_programs(strangers, capsys):
+    """As it is printed where training is stopped; a shell takes folders with blanks for one."""
+    folder = strangers.with_name("a run")
+    run = RunFolder.open(strangers.with_name("run").rename(folder))
+    advice = train.resuming(folder, saved_settings(run))
+    assert advice == f"zerolab train --run '{folder}' --allow-programs"
+    assert main(shlex.split(advice)[1:]) == 2  # the program is run: it is no engine
+    assert "cannot play gobang:3x3:3" in capsys.readouterr().err
+    plain = resolve("gobang:3x3:3", "smoke")
+    assert train.resuming(Path("runs/p"), plain) == "zerolab train --run runs/p"
+
+
+def test_the_command_that_resumes_a_tournament_names_its_programs(strangers, capsys):
+    program = f'gtp:"touch {strangers}"'
+    agents = gather_agents([], [program, "random"], parse_game("gobang:3x3:3"))
+    players = {agent.name: agent.identity for agent in agents}
+    settings = TournamentSettings(game="gobang:3x3:3", players=players, games=2)
+    folder = strangers.with_name("all of them")
+    with Tournament.locked(folder, settings):
+        pass
+    advice = tournament.resuming(folder, settings)
+    assert advice == f"zerolab tournament '{program}' --folder '{folder}'"
+    assert main(shlex.split(advice)[1:]) == 2
+    assert "cannot play gobang:3x3:3" in capsys.readouterr().err
 
 
 def test_a_study_runs_no_program_of_a_run_that_it_finds(strangers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,8 +79,8 @@ def _lines(done: Exported) -> list[str]:
     head = f"{done.path}: {game_name(agent.game)}, {done.size / 1024:,.0f} KiB"
     lines = [f"{head}, network {origin.iteration} of the run {origin.run}"]
     if done.agreement is None:
-        lines += [f"digest {agent.digest}", f"play against it with: zerolab play {done.path}"]
-        return lines
+        play = shlex.join(["zerolab", "play", str(done.path)])
+        return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
     from zerolab.networks.onnx_export import INPUT, TOLERANCE
     from zerolab.rules import host
 

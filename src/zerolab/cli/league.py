@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def league(
         return
     report.show(table_console())
     say(f"\nwritten to {out}: league.png, league.svg, best.toml")
-    say(f"train with it: zerolab train {game} --preset {out / 'best.toml'}")
+    best = shlex.quote(str(out / "best.toml"))
+    say(f"train with it: zerolab train {game} --preset {best}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from zerolab.agents.interface import Agent
+from zerolab.agents.specs import runs_program
 from zerolab.cli.output import print_json, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
@@ -62,7 +64,8 @@ def tournament(
     if folder is not None and saved is None and not players:
         raise UserError(
             f"{folder} holds no tournament to resume: expected agents, as in"
-            f" zerolab tournament random mcts:100 --game othello:6x6 --folder {folder}"
+            f" zerolab tournament random mcts:100 --game othello:6x6"
+            f" --folder {shlex.quote(str(folder))}"
         )
     former = saved.settings.model_dump() if saved else {}
     chosen = game or former.get("game")
@@ -91,7 +94,7 @@ def _default_folder(settings: TournamentSettings) -> Path:
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play what is left, and write the results."""
-    again = f"zerolab tournament --folder {folder}"
+    again = resuming(folder, settings)
     with resumable("finished games are stored", again), Tournament.locked(folder, settings) as held:
         if total := held.games_left():
             with progress_bar(str(folder), total, "games") as update:
@@ -99,6 +102,12 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         report = TournamentReport.of(held)
         report.save()
     return report
+
+
+def resuming(folder: Path, settings: TournamentSettings) -> str:
+    """Return the command that resumes a tournament, which must name the programs that play."""
+    named = [name for name in settings.players if runs_program(name)]
+    return shlex.join(["zerolab", "tournament", *named, "--folder", str(folder)])
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,15 +143,22 @@ def train_run(console: Console, run: RunFolder, settings: TrainSettings) -> None
     from zerolab.training.trainer import Trainer
 
     kind = TerminalReporter if console.is_terminal else PlainReporter
-    again = f"zerolab train --run {run.path}"
     with (
-        resumable("finished stages are saved", again),
+        resumable("finished stages are saved", resuming(run.path, settings)),
         run.locked(),
         kind(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter).train()
     console.print(f"\ndone, with {peak_memory()} MiB of memory at the peak")
-    console.print(f"play against it with: zerolab play {run.path}")
+    console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
+
+
+def resuming(folder: Path, settings: TrainSettings) -> str:
+    """Return the command that resumes a run, which must allow the programs that it names."""
+    from zerolab.training.configure import programs
+
+    allowance = ["--allow-programs"] if programs(settings) else []
+    return shlex.join(["zerolab", "train", "--run", str(folder), *allowance])
 
 
 def run(arguments: Sequence[str]) -> None:

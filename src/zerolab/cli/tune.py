@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -95,7 +96,8 @@ def tune(
     table_console().print(terminal_table(report.table()))
     if report.best is not None:
         say(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
-        say(f"train with it: zerolab train {game} --preset {folder / 'best.toml'}")
+        best = shlex.quote(str(folder / "best.toml"))
+        say(f"train with it: zerolab train {game} --preset {best}")
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -208,7 +209,7 @@ def gather_agents(
         if runs_program(name) and name not in specs:
             raise UserError(
                 f"the folder names the program {name}: expected it on the command line too before"
-                f" it is run, as in zerolab tournament '{name}' --folder FOLDER"
+                f" it is run, as in zerolab tournament {shlex.quote(name)} --folder FOLDER"
             )
     parse = partial(parse_agents, game_example=game_example)
     agents: dict[str, Agent] = {}

@@ -65,14 +65,20 @@ def require_no_programs(settings: TrainSettings, origin: str, known: Iterable[st
     The file may be a stranger's, and a program may do whatever its user may. `known` are texts that
     the user has written himself.
     """
-    final, typed = settings.final_evaluation, set(known)
-    named = [each for each in final.baselines if runs_program(each) and each not in typed]
-    if named and final.games:
+    typed = set(known)
+    named = [each for each in programs(settings) if each not in typed]
+    if named:
         raise UserError(
             f"{origin} names a program to be run, {', '.join(map(json.dumps, named))}: expected"
             " --allow-programs (in Python, allow_programs=True), or final_evaluation.baselines with"
             " it among the settings given now"
         )
+
+
+def programs(settings: TrainSettings) -> list[str]:
+    """Return the specs of the programs that a run with these settings plays."""
+    final = settings.final_evaluation
+    return [each for each in final.baselines if runs_program(each)] if final.games else []
 
 
 def _texts(value: Any) -> Iterator[str]:

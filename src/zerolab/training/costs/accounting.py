@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -88,8 +89,8 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
         return list(_costs(settings, records, reference))
     except _NotMeasuredError as error:
         raise UserError(
-            f"the reference knows no moves of {error}: expected zerolab cost --measure {run.path}"
-            " on that machine"
+            f"the reference knows no moves of {error}: expected zerolab cost --measure"
+            f" {shlex.quote(str(run.path))} on that machine"
         ) from None
 
 

@@ -6,6 +6,7 @@ import csv
 import inspect
 import io
 import re
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -127,7 +128,7 @@ def study_progress(folders: Folders, name: str, scale: Scale) -> StudyProgress:
     begun = _begun(folders, name, scale)
     report = work.folder.report
     is_default = folders.studies == Path("studies")
-    elsewhere = "" if is_default else f" --folder {folders.studies.as_posix()}"
+    elsewhere = "" if is_default else f" --folder {shlex.quote(folders.studies.as_posix())}"
     return StudyProgress(
         name=name,
         scale=scale,
