@@ -92,6 +92,17 @@ if __name__ == "__main__":
     os._exit(2)
 """
 
+_STARTS_ANOTHER_MEANWHILE = """
+import subprocess, sys
+from multiprocessing import forkserver
+from zerolab.core.processes import forked_after_import
+
+if __name__ == "__main__":
+    other = "import sys, zerolab.core.processes{and_more}; sys.exit(3)"
+    forkserver.ensure_running = lambda: sys.exit(subprocess.call([sys.executable, "-c", other]))
+    forked_after_import("json")
+"""
+
 pytestmark = pytest.mark.skipif(
     "forkserver" not in multiprocessing.get_all_start_methods(), reason="nothing is forked"
 )
@@ -141,6 +152,11 @@ def test_a_program_that_has_done_its_work_leaves_nothing_behind(tmp_path):
 
 def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback(tmp_path):
     assert run(_ENDS_DURING_A_REQUEST, tmp_path) == (2, "")
+
+
+@pytest.mark.parametrize("and_more", ["", ", zerolab.core.fork_server_preload"])
+def test_another_process_that_starts_beside_the_server_ends_with_its_own_code(tmp_path, and_more):
+    assert run(_STARTS_ANOTHER_MEANWHILE.format(and_more=and_more), tmp_path) == (3, "")
 
 
 def test_errors_before_the_work_begins_are_shown(tmp_path):

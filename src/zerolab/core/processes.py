@@ -12,7 +12,11 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 
-from zerolab.core import fork_server
+PARENT = "ZEROLAB_FORK_SERVER_OF"
+"""The environment variable that gives the server the process id of its parent."""
+
+# By its name, as nothing but the server is to import it.
+_PRELOAD = f"{__package__}.fork_server_preload"
 
 
 def forked_after_import(*modules: str) -> BaseContext:
@@ -27,7 +31,7 @@ def forked_after_import(*modules: str) -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([fork_server.__name__, *modules])
+    context.set_forkserver_preload([_PRELOAD, *modules])
     _start_server()
     return context
 
@@ -38,7 +42,7 @@ def _start_server() -> None:
         resource_tracker.ensure_running()  # which would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        with _environment(fork_server.PARENT, str(os.getpid())):
+        with _environment(PARENT, str(os.getpid())):
             forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,6 +3,9 @@
 The server that `core.processes` starts looks for the end of its parent only between two requests,
 so it would go on with imports of many seconds, and then fork whatever was asked for. Such a process
 finds that nothing of its parent is left, of which Python would print a traceback.
+
+Other processes may see the environment variable, too, such as one that another thread starts at
+the same moment. So what is done here is done in such a server alone.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ import pickle
 import sys
 import threading
 import traceback
+from multiprocessing import forkserver
 from types import TracebackType
 
-PARENT = "ZEROLAB_FORK_SERVER_OF"
-"""The environment variable that gives the server the process id of its parent."""
+from zerolab.core.processes import PARENT
 
 _LOOK_SECONDS = 0.05
 _LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
@@ -52,7 +55,12 @@ def _show_unless_parent_has_ended(
         sys.__excepthook__(kind, error, trace)
 
 
-if PARENT in os.environ:
+def _is_server() -> bool:
+    """Return whether this process runs multiprocessing's server of forks, and nothing else."""
+    return getattr(sys.modules["__main__"], "main", None) is forkserver.main
+
+
+if PARENT in os.environ and _is_server():
     _follow_parent(int(os.environ.pop(PARENT)))
     atexit.register(os._exit, 0)  # to take apart what torch has loaded takes a second
     sys.excepthook = _show_unless_parent_has_ended
