@@ -1,14 +1,20 @@
-"""What of a folder is the same after kills as without them: the table of docs/files.md, in code."""
+"""What of a folder is the same after kills as without them: the table of docs/files.md, in code.
+
+The tests compare by it, and the campaigns of the folder benchmarks.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 _FROM_CLOCKS = {"hours", "datetime_start", "datetime_complete", "worker_id", "digest"}
+_HOURS = re.compile(rb"[0-9.e+-]+ hours of training")  # the last line of a report
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -23,22 +29,20 @@ def contents(folder: Path) -> dict[str, object]:
     return found
 
 
+def differences(found: dict[str, object], expected: dict[str, object]) -> list[str]:
+    """Return the names of files that are extra, missing or different."""
+    extra = [f"{name} (extra)" for name in found.keys() - expected.keys()]
+    missing = [f"{name} (missing)" for name in expected.keys() - found.keys()]
+    both = found.keys() & expected.keys()
+    return sorted(
+        [*extra, *missing, *(f"{name} (differs)" for name in both if found[name] != expected[name])]
+    )
+
+
 def _promised(path: Path) -> object:
-    if path.name == "games.sqlite":
-        return _rows(path)
-    if path.name == "metrics.jsonl":
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in lines]
-    if path.name == "state.json":
-        state = json.loads(path.read_text())
-        length = state["files"].pop("metrics_bytes")  # clocks are of different lengths
-        assert length == path.with_name("metrics.jsonl").stat().st_size
-        return state
-    if path.name == "journal.jsonl":
-        return [_without_clocks(json.loads(line)) for line in path.read_text().splitlines()]
-    if path.name == "tuning.md":
-        return _without_hours(path.read_text())
-    return path.read_bytes()
+    if path.parent.name == "report":
+        return _HOURS.sub(b"hours of training", path.read_bytes())
+    return _READERS.get(path.name, Path.read_bytes)(path)
 
 
 def _rows(path: Path) -> list[list[tuple[Any, ...]]]:
@@ -51,13 +55,44 @@ def _rows(path: Path) -> list[list[tuple[Any, ...]]]:
         ]
 
 
+def _metrics(path: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in lines]
+
+
+def _state(path: Path) -> Any:
+    state = json.loads(path.read_text())
+    length = state["files"].pop("metrics_bytes")  # clocks are of different lengths
+    assert length == path.with_name("metrics.jsonl").stat().st_size
+    return state
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    return [_without_clocks(json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def _ratings(path: Path) -> dict[str, Any]:
+    return {**json.loads(path.read_text()), "folder": ""}
+
+
 def _without_clocks(entry: dict[str, Any]) -> dict[str, Any]:
     noted = {k: v for k, v in entry.get("user_attr", {}).items() if k not in _FROM_CLOCKS}
     kept = {k: v for k, v in entry.items() if k not in _FROM_CLOCKS}
     return {**kept, "user_attr": noted} if "user_attr" in entry else kept
 
 
-def _without_hours(text: str) -> list[list[str]]:
-    rows = [line.split("|") for line in text.splitlines()]
+def _without_hours(path: Path) -> list[list[str]]:
+    rows = [line.split("|") for line in path.read_text().splitlines()]
     (place,) = {row.index(" hours ") for row in rows if " hours " in row}
     return [row[:place] + row[place + 1 :] for row in rows]
+
+
+_READERS: dict[str, Callable[[Path], object]] = {
+    "games.sqlite": _rows,
+    "metrics.jsonl": _metrics,
+    "state.json": _state,
+    "journal.jsonl": _events,
+    "tuning.md": _without_hours,
+    "ratings.json": _ratings,
+}
+"""Of files that are not promised to have the same bytes."""

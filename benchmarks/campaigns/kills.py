@@ -2,8 +2,8 @@
 
 What is killed at an operation on files is one process of the command, at a random moment the first
 one or all of them. Where an operation fails, the command says so in one line; with or without
-that, what is left is finished by the same command. Every value is then as in a folder that was
-never disturbed.
+that, what is left is finished by the same command. Everything that docs/files.md promises is then
+as in a folder that was never disturbed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from campaigns.contents import contents, differences
 from campaigns.inject import CALLS, Plan, counted
 from campaigns.laboratory import Attempt, Laboratory
 from campaigns.victims import KEYS, Victim
 from campaigns.watch import BENCHMARKS, Command, Ended, Launcher, with_paths
+from promised import contents, differences
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
 _KILLED = (0, 2, -9)

@@ -261,7 +261,7 @@ class _Watching:
 
 
 def _left(process: int, command: Command, mark: str) -> list[str]:
-    """Return what still runs two seconds after the end, and end it."""
+    """Return what still runs some seconds after the end, and end it."""
     deadline = time.monotonic() + _SECONDS_TO_LEAVE
     while (left := leftovers(process, command.folder, mark)) and time.monotonic() < deadline:
         time.sleep(_SAMPLE_SECONDS)

@@ -16,6 +16,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from promised import contents, differences
+
 PACKAGE = Path(__file__).parents[2] / "benchmarks" / "campaigns"
 
 # Not by sys.path: other scripts in benchmarks have names of folders of tests.
@@ -23,7 +25,6 @@ _spec = importlib.util.spec_from_file_location("campaigns", PACKAGE / "__init__.
 sys.modules["campaigns"] = importlib.util.module_from_spec(_spec)
 
 from campaigns import damage, grammar, watch  # noqa: E402  found by now
-from campaigns.contents import contents, differences  # noqa: E402
 from campaigns.inject import Plan, counted  # noqa: E402
 from campaigns.journal import Journal  # noqa: E402
 from campaigns.schema import Drawn  # noqa: E402
@@ -153,7 +154,7 @@ def folder(tmp_path):
     folder = tmp_path / "victim"
     folder.mkdir()
     (folder / "a.toml").write_text('game = "othello"\n\n[search]\nsimulations = 8\n')
-    (folder / "b.json").write_text('{"game": "othello", "wall_seconds": 3.5, "elo": 12}')
+    (folder / "b.json").write_text('{"game": "othello", "digest": "aa11", "elo": 12}')
     (folder / "c.pgn").write_text('[White "one"]\n[Black "other"]\n[Result "1-0"]\n\n1-0\n')
     np.savez(folder / "d.npz", states=np.arange(50), zerolab=np.zeros(1))
     with closing(sqlite3.connect(folder / "e.sqlite")) as connection:
@@ -225,17 +226,27 @@ def test_options_are_those_that_commands_declare():
 
 
 def test_folders_are_compared_without_the_clock(folder, tmp_path):
+    with closing(sqlite3.connect(folder / "games.sqlite")) as connection:
+        connection.execute("CREATE TABLE games (a, b, c)")
+        connection.execute("CREATE TABLE stages (sequence, iteration, stage, digest)")
+        connection.execute("INSERT INTO games VALUES (1, 2, 3)")
+        connection.commit()
+    (folder / "metrics.jsonl").write_text('{"wall_seconds": 3.5, "seconds_asked": 12}\n')
     expected = contents(folder)
     other = Path(shutil.copytree(folder, tmp_path / "other"))
-    (other / "b.json").write_text('{"game": "othello", "wall_seconds": 9.9, "elo": 12}')
-    with closing(sqlite3.connect(other / "e.sqlite")) as connection:
-        connection.execute("VACUUM")
+    (other / "metrics.jsonl").write_text('{"wall_seconds": 9.9, "seconds_asked": 12}\n')
+    with closing(sqlite3.connect(other / "games.sqlite")) as connection:
+        connection.execute("CREATE INDEX i ON games (a)")
+    assert (other / "games.sqlite").read_bytes() != (folder / "games.sqlite").read_bytes()
     assert differences(contents(other), expected) == []
+    (other / "metrics.jsonl").write_text('{"wall_seconds": 3.5, "seconds_asked": 13}\n')
     (other / "a.toml").unlink()
     (other / ".b.json.part").touch()
+    (other / "b.json").write_text((folder / "b.json").read_text().replace("aa11", "bb22"))
     (other / "c.pgn").write_text("")
     assert differences(contents(other), expected) == [
-        ".b.json.part (extra)", "a.toml (missing)", "c.pgn (differs)",
+        ".b.json.part (extra)", "a.toml (missing)", "b.json (differs)", "c.pgn (differs)",
+        "metrics.jsonl (differs)",
     ]  # fmt: skip
 
 
