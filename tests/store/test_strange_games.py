@@ -6,6 +6,8 @@ import json
 import os
 import sqlite3
 import struct
+import subprocess
+import sys
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -68,6 +70,42 @@ def refused(store: GameStore, expected: str) -> None:
 def test_only_the_tables_that_zerolab_writes_are_accepted(store, statement, expected):
     change(store, *(["DROP TABLE stages"] if "VIEW stages" in statement else []), statement)
     refused(store, expected)
+
+
+def test_a_file_in_wal_mode_is_refused_before_sqlite_makes_files_beside_it(store):
+    change(store, "PRAGMA journal_mode = WAL")
+    refused(store, "games.sqlite is in SQLite's WAL mode: .* journal_mode = DELETE")
+    assert [path.name for path in store.path.parent.iterdir()] == ["games.sqlite"]
+    change(store, "PRAGMA journal_mode = DELETE")
+    assert store.games(1, "gate") == games(1)
+
+
+def test_looking_at_a_file_keeps_the_locks_of_other_connections(store, monkeypatch):
+    monkeypatch.setattr(database, "_SECONDS_TO_WRITE", 0.01)
+    with database.connected(store.path, writing=True) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        store.stages()
+        code = (
+            "import sqlite3, sys; other = sqlite3.connect(sys.argv[1], timeout=0);"
+            "other.execute('BEGIN IMMEDIATE')"
+        )
+        other = subprocess.run(
+            [sys.executable, "-c", code, store.path], capture_output=True, text=True, check=False
+        )
+    assert "database is locked" in other.stderr
+
+
+def test_what_sqlite_notes_for_its_planner_is_accepted(store):
+    change(store, "ANALYZE")
+    assert store.games(1, "gate") == games(1)
+    store.record(3, "gate", games(3))
+    assert store.stages() == [(1, "gate"), (2, "gate"), (3, "gate")]
+    change(
+        store,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = sql || ' WITHOUT ROWID' WHERE name = 'sqlite_stat1'",
+    )
+    refused(store, "sqlite_stat1")
 
 
 def test_a_trigger_never_runs_when_a_run_goes_on(tmp_path):

@@ -39,6 +39,11 @@ _BYTES_PER_BYTE = 4
 
 _NAMES_ANOTHER_FILE = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 """The end of a journal that belongs to several databases."""
+_STATISTICS = (
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+)
+"""What ANALYZE creates for SQLite's planner; other programs run it unasked."""
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")
 
 
@@ -97,12 +102,9 @@ def connected(path: Path, writing: bool) -> Iterator[Database]:
     # Only who may write can take back what is half written.
     mode = "rwc" if writing else "rw" if has_journal else "ro"
     seconds = _SECONDS_TO_WRITE if writing else _SECONDS_TO_READ
-    address = f"{path.absolute().as_uri()}?mode={mode}"
     try:
-        opened = sqlite3.connect(
-            address, uri=True, isolation_level=None, timeout=seconds, factory=Database
-        )
-        with closing(opened) as connection:
+        _check_mode(path)
+        with closing(_opened(path, mode, timeout=seconds)) as connection:
             _harden(connection, writing)
             size = path.stat().st_size
             connection.allow(
@@ -118,9 +120,10 @@ def connected(path: Path, writing: bool) -> Iterator[Database]:
 def check_objects(path: Path, objects: Iterable[tuple[str, str, str]], ours: Iterable[str]) -> None:
     """Raise UserError for all but the tables that some statements create, such as a view.
 
-    `objects` are the type, name and sql of rows of sqlite_master.
+    SQLite's own statistics may be there, too. `objects` are the type, name and sql of rows of
+    sqlite_master.
     """
-    statements = {_plain(text) for text in ours}
+    statements = {_plain(text) for text in (*ours, *_STATISTICS)}
     for kind, name, text in objects:
         is_automatic = kind == "index" and text is None
         if not is_automatic and not (kind == "table" and _plain(str(text)) in statements):
@@ -161,6 +164,30 @@ def _check_kinds(path: Path) -> bool:
     if end == _NAMES_ANOTHER_FILE:
         raise UserError(f"{quoted(journal)} is not written by zerolab: it names another file")
     return True
+
+
+def _check_mode(path: Path) -> None:
+    """Raise UserError for a file in WAL mode, beside which even reading writes others.
+
+    Without locks SQLite reads no such file. It looks at the header alone here, so a change by
+    another process meanwhile does no harm.
+    """
+    if not path.exists():
+        return
+    with closing(_opened(path, "ro&nolock=1")) as connection:
+        try:
+            connection.execute("PRAGMA application_id")
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname == "SQLITE_CANTOPEN":
+                raise UserError(
+                    f"{path} is in SQLite's WAL mode: zerolab writes no such file; after"
+                    " PRAGMA journal_mode = DELETE it can be read"
+                ) from None
+
+
+def _opened(path: Path, mode: str, **options: Any) -> Database:
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, factory=Database, **options)
 
 
 def _harden(connection: Database, writing: bool) -> None:
