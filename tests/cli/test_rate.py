@@ -162,7 +162,7 @@ def test_more_players_than_can_be_compared_are_told(tmp_path, capsys):
     circle = [(f"p{i}", f"p{(i + 1) % 20_000}", 1) for i in range(20_000)]
     (tmp_path / "games.pgn").write_text(pgn(circle))
     assert main(["rate", str(tmp_path / "games.pgn")]) == 2
-    assert "of 20,000 players: expected at most 2,000" in capsys.readouterr().err
+    assert "of 20,000 players: expected at most 1,000" in capsys.readouterr().err
 
 
 def test_no_torch_is_imported(played):

@@ -224,7 +224,9 @@ def test_superiority_and_covariance_are_what_they_say(rows):
 
 def test_derivatives_are_those_of_the_posterior():
     random = np.random.default_rng(3)
-    posterior = Posterior(random.random((6, 6)) * 9, random.random((6, 6)) * 9, 17.5)
+    pairs = np.array(list(itertools.product(range(6), repeat=2)))
+    first, second = random.permutation(pairs)[:25].T
+    posterior = Posterior(first, second, random.random(25) * 9, random.random(25) * 9, 17.5)
     point = np.array([*random.normal(0, 0.7, 6), 0.2, 0.6])
     steps = 1e-5 * np.eye(8)
     slopes = [(posterior.value(point + s) - posterior.value(point - s)) / 2e-5 for s in steps]
@@ -313,6 +315,15 @@ def test_parameters_out_of_range(wrong):
 def test_unknown_outcomes_are_a_mistake_of_the_program():
     with pytest.raises(ValueError, match="a result is"):
         tally([GameResult("a", "b", 2)])
+
+
+def test_a_long_row_of_players_is_rated():
+    """The first is 290,000 Elo ahead of the last: Newton's steps are long, and yet few."""
+    row = [f"p{number:03}" for number in range(400)]
+    ratings = rate([GameResult(*pair, 1) for pair in itertools.pairwise(row)])
+    assert [each.player for each in ratings.players] == row
+    elos = [each.elo for each in ratings.players]
+    assert elos == pytest.approx([-elo for elo in reversed(elos)], rel=1e-6, abs=1e-3)
 
 
 def test_lopsided_chains_of_players_are_rated():

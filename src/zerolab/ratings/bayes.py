@@ -32,6 +32,7 @@ from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_co
 from zerolab.ratings.score import Z95
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 PRIOR_DRAWS = 2.0
 """Virtual draws per player, as in BayesElo."""
@@ -52,7 +53,7 @@ _NEAR = 1e-6
 """Squared standard errors within which full steps converge, and values differ by rounding."""
 _CONVERGED = 1e-18
 _LONGEST_STEP = 4.0
-"""In any parameter: full steps are wild where the posterior is nearly linear."""
+"""In any lead and in draw_elo: full steps are wild where the posterior is nearly linear."""
 _NORMAL = NormalDist()
 
 
@@ -189,45 +190,61 @@ def rate(
 class Posterior(NamedTuple):
     """The logarithm of the posterior at (strengths [n], advantage, draw_elo), in natural units.
 
-    A draw counts as a win and a loss, as the model's third factor depends on draw_elo alone.
+    Results are listed by the m ordered pairs that met: of many players, few have. A draw counts as
+    a win and a loss, as the model's third factor depends on draw_elo alone.
     """
 
+    first: Ints
+    """int64[m]: who moved first."""
+    second: Ints
+    """int64[m]: against whom; a player may meet itself."""
     wins: Floats
-    """float64[n, n]: wins and draws of i moving first against j, virtual games included."""
+    """float64[m]: wins and draws of who moved first, virtual games included."""
     losses: Floats
-    """float64[n, n]: losses and draws."""
+    """float64[m]: losses and draws."""
     draws: float
     """All draws."""
 
+    def lead(self, point: Floats) -> Floats:
+        """Return float64[m]: by how much who moves first is ahead."""
+        lead: Floats = point[self.first] - point[self.second] + point[-2]
+        return lead
+
     def value(self, point: Floats) -> float:
         """Return the value; constant terms are left out, those of a given draw_elo 0 too."""
-        lead, bar = _lead(point), point[-1]
-        value = -(self.wins * np.logaddexp(0.0, bar - lead)).sum()
-        value -= (self.losses * np.logaddexp(0.0, bar + lead)).sum()
+        lead, bar = self.lead(point), point[-1]
+        value = -(self.wins * _softplus(bar - lead)).sum()
+        value -= (self.losses * _softplus(bar + lead)).sum()
         # The logarithm of expm1(2 * bar), which itself may be too large for a number.
         by_draw = 2.0 * bar + math.log(-math.expm1(-2.0 * bar)) if bar else 0.0
         return float(value + self.draws * by_draw)
 
     def gradient(self, point: Floats) -> Floats:
         """Return float64[n + 2]."""
-        lead, bar = _lead(point), point[-1]
-        not_won, not_lost = _logistic(bar - lead), _logistic(bar + lead)
-        won, lost = self.wins * not_won, self.losses * not_lost
+        lead, bar = self.lead(point), point[-1]
+        won = self.wins * _logistic(bar - lead)
+        lost = self.losses * _logistic(bar + lead)
         by_lead = won - lost
         by_bar = -(won + lost).sum() + (self.draws * (1.0 + 1.0 / math.tanh(bar)) if bar else 0.0)
-        return np.array([*(by_lead.sum(1) - by_lead.sum(0)), by_lead.sum(), by_bar])
+        n = len(point) - 2
+        by_strength = _sums(by_lead, self.first, n) - _sums(by_lead, self.second, n)
+        return np.array([*by_strength, by_lead.sum(), by_bar])
 
     def information(self, point: Floats) -> Floats:
         """Return float64[n + 2, n + 2], the Hessian with its sign turned."""
-        lead, bar = _lead(point), point[-1]
+        lead, bar = self.lead(point), point[-1]
         won = self.wins * _logistic(bar - lead) * _logistic(lead - bar)
         lost = self.losses * _logistic(bar + lead) * _logistic(-bar - lead)
         both, skew = won + lost, lost - won
-        n = len(both)
-        matrix = np.empty((n + 2, n + 2))
-        matrix[:n, :n] = np.diag(both.sum(0) + both.sum(1)) - both - both.T
-        matrix[:n, n] = matrix[n, :n] = both.sum(1) - both.sum(0)
-        matrix[:n, n + 1] = matrix[n + 1, :n] = skew.sum(1) - skew.sum(0)
+        n = len(point) - 2
+        as_first, as_second = _sums(both, self.first, n), _sums(both, self.second, n)
+        matrix = np.zeros((n + 2, n + 2))
+        matrix[self.first, self.second] = -both
+        matrix[:n, :n] += matrix[:n, :n].T
+        matrix[range(n), range(n)] += as_first + as_second
+        matrix[:n, n] = matrix[n, :n] = as_first - as_second
+        by_skew = _sums(skew, self.first, n) - _sums(skew, self.second, n)
+        matrix[:n, n + 1] = matrix[n + 1, :n] = by_skew
         matrix[n, n] = both.sum()
         matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()
         matrix[n + 1, n + 1] = both.sum() + (self.draws / math.sinh(bar) ** 2 if bar else 0.0)
@@ -239,14 +256,22 @@ def _posterior(counted: Tally) -> Posterior:
 
     As in BayesElo (CCondensedResults::AddPrior) every player brings half of PRIOR_DRAWS, divided
     among its opponents in proportion to the games with each, and gets the other half from theirs;
-    both colours get equal parts. The virtual games between equals are on the diagonal.
+    both colours get equal parts. The virtual games between equals are those of a player and itself.
     """
-    meetings = counted.meetings.astype(np.float64)
-    fraction = meetings / meetings.sum(axis=1, keepdims=True)
-    draws = counted.draws + PRIOR_DRAWS / 4.0 * (fraction + fraction.T)
-    equals = np.eye(len(meetings)) * (PRIOR_EQUALS / len(meetings))
+    meetings = counted.meetings
+    games = meetings.sum(axis=1)
+    first, second = np.nonzero(meetings + np.eye(len(games), dtype=np.int64))
+    met = meetings[first, second]
+    draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
+        met / games[first] + met / games[second]
+    )
+    equals = np.where(first == second, PRIOR_EQUALS / len(games), 0.0)
     return Posterior(
-        counted.wins + draws + equals, counted.losses + draws + equals, float(draws.sum())
+        first,
+        second,
+        counted.wins[first, second] + draws + equals,
+        counted.losses[first, second] + draws + equals,
+        float(draws.sum()),
     )
 
 
@@ -254,10 +279,12 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
     """Climb by Newton's steps, cut while far away until they rise and draw_elo is positive."""
     for _ in range(_MOST_STEPS):
         gradient = posterior.gradient(point) * free
-        step = _inverse(posterior.information(point), free) @ gradient
+        step = _newton_step(posterior.information(point), gradient, free)
         gain = float(gradient @ step)  # the squared distance to go, in standard errors
         if gain > _NEAR:
-            step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
+            # However many players stand in a row, it is their leads that matter.
+            longest = max(float(np.abs(posterior.lead(step)).max()), abs(float(step[-1])))
+            step *= min(1.0, _LONGEST_STEP / longest)
             step *= _length(posterior, point, step, float(gradient @ step))
         point = point + step
         if gain < _CONVERGED:
@@ -279,20 +306,36 @@ def _length(posterior: Posterior, point: Floats, step: Floats, gain: float) -> f
     raise ArithmeticError(f"ratings did not converge: no step rises, gain {gain}")
 
 
+def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:
+    """Return the gradient times the inverse, which takes a third of the time this way."""
+    step = np.zeros_like(gradient)
+    _regularise(information)
+    step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
+    step[:-2] -= step[:-2].mean()
+    return step
+
+
 def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Invert among parameters that are free and strengths whose mean is 0.
+    """Invert among parameters that are free and strengths whose mean is 0."""
+    n = len(information) - 2
+    weight = _regularise(information)
+    inverse = np.zeros_like(information)
+    chosen = np.ix_(free, free)
+    inverse[chosen] = np.linalg.inv(information[chosen])
+    inverse[:n, :n] -= 1.0 / (n * weight)
+    return inverse
+
+
+def _regularise(information: Floats) -> float:
+    """Let a matrix of information, in place, tell about all strengths together; return how much.
 
     Adding the same to all strengths changes no probability, so that direction, whose information
-    is 0, is given some and its variance taken away again.
+    is 0, is given some, and whoever inverts the matrix takes its variance away again.
     """
     n = len(information) - 2
-    common = np.zeros((n + 2, n + 2))
-    common[:n, :n] = 1.0 / n
-    weight = np.trace(information[:n, :n]) / n
-    inverse: Floats = -common / weight
-    chosen = np.ix_(free, free)
-    inverse[chosen] += np.linalg.inv((information + weight * common)[chosen])
-    return inverse
+    weight = float(np.trace(information[:n, :n])) / n
+    information[:n, :n] += weight / n
+    return weight
 
 
 def _model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
@@ -327,15 +370,20 @@ def _listed(model: Model, played: Tally, counted: Tally) -> list[Rating]:
     return [Rating(*row) for row in rows]
 
 
-def _lead(point: Floats) -> Floats:
-    """Return float64[n, n]: by how much i, moving first, is ahead of j."""
-    strengths: Floats = point[:-2]
-    lead: Floats = strengths[:, None] - strengths + point[-2]
-    return lead
+def _sums(values: Floats, players: Ints, n: int) -> Floats:
+    """Return float64[n]: the sum of the values of each player."""
+    return np.bincount(players, values, n).astype(np.float64, copy=False)
 
 
 def _logistic(x: Floats) -> Floats:
-    values: Floats = np.exp(-np.logaddexp(0.0, -x))
+    with np.errstate(over="ignore"):  # 1 / infinity is what is meant
+        values: Floats = 1.0 / (1.0 + np.exp(-x))
+    return values
+
+
+def _softplus(x: Floats) -> Floats:
+    """Return log(1 + exp(x)), in half of the time that logaddexp takes."""
+    values: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return values
 
 

@@ -101,15 +101,15 @@ class Tally(NamedTuple):
         return played + played.T
 
 
-_MOST_PLAYERS = 2_000
-"""Ratings of so many take half a gigabyte and half a minute."""
+_MOST_PLAYERS = 1_000
+"""Ratings of so many take 150 MB and two seconds; time grows with their number cubed."""
 
 
 def tally(games: Iterable[RatedGame]) -> Tally:
     """Count results, those of repeated games as well; players are in alphabetical order.
 
     Games of a player against itself say nothing about strengths and are left out. Raises
-    ValueError for a result other than 1, 0 and -1, UserError for more than 2,000 players.
+    ValueError for a result other than 1, 0 and -1, UserError for more than 1,000 players.
     """
     between = [game for game in games if game.first != game.second]
     players = tuple(sorted({name for game in between for name in (game.first, game.second)}))
