@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import csv
 import io
+import json
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,9 @@ from rich.text import Text
 import zerolab.cli
 from zerolab.cli.main import main
 from zerolab.cli.output import Console, say
+from zerolab.cli.process import report_interruption, resumable, warnings_in_one_line
 from zerolab.cli.progress_bar import new_bar
+from zerolab.core.errors import MissingExtraWarning
 from zerolab.store.games import GameRecord, GameStore
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b5A\u202eevil\r[bold red]:boom:\x7f"
@@ -62,8 +68,42 @@ def test_lines_keep_their_ends_and_tabs(capsys):
     assert capsys.readouterr() == (f"a\tb\n{SHOWN}\n", SHOWN)
 
 
+def test_a_name_makes_no_lines_of_its_own(tmp_path, capsys):
+    say("a\nb", "c")
+    assert capsys.readouterr().out == "a\\nb\nc\n"
+    GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, "a\n1 c", "b", (), 1)])
+    assert main(["rate", str(tmp_path)]) == 0
+    assert "a\\n1 c" in capsys.readouterr().out
+
+
+def test_data_for_programs_are_as_they_are(tmp_path, capsys):
+    name = "\u00e4\u00a0b\u200dc\nd,\re\x1b"
+    GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, name, "b", (), 1)])
+    assert main(["rate", str(tmp_path), "--csv"]) == 0
+    shown = capsys.readouterr().out
+    rows = csv.DictReader(io.StringIO(shown, newline=""))
+    assert [row["player"] for row in rows] == [name, "b"]
+    assert main(["rate", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["players"][0]["player"] == name
+
+
+def test_warnings_and_advice_are_shown_escaped(capsys):
+    with pytest.warns(RuntimeWarning) as others, warnings_in_one_line():
+        warnings.warn(EVIL, MissingExtraWarning, stacklevel=1)
+        warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
+    assert [str(each.message) for each in others] == [SHOWN]
+    with pytest.raises(KeyboardInterrupt) as stopped, resumable("all is saved", EVIL):
+        raise KeyboardInterrupt
+    report_interruption(stopped.value)
+    shown = capsys.readouterr().err
+    assert shown.count(SHOWN) == 2
+    assert EVIL not in shown
+
+
 @pytest.mark.parametrize("option", [[], ["--csv"], ["--json"]], ids=str)
-def test_players_of_a_stranger_are_shown_escaped(tmp_path, capsys, option):
+def test_players_of_a_stranger_are_shown_escaped(tmp_path, monkeypatch, capsys, option):
+    if option:  # a table would have colours
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, EVIL, "b", (1,), 1)])
     assert main(["rate", str(tmp_path), *option]) == 0
     shown = capsys.readouterr().out

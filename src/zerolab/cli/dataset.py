@@ -82,7 +82,7 @@ def dataset(
         json_format.dump(manifest, sys.stdout, indent=1)
         print()
     else:
-        say("\n".join(summary(path, manifest)))
+        say(*summary(path, manifest))
 
 
 def _check_number(name: str, value: int, most: int) -> None:

@@ -47,7 +47,7 @@ def export(
     if json:
         print_json(_as_dict(done))
     else:
-        say("\n".join(_lines(done)))
+        say(*_lines(done))
 
 
 def _as_dict(done: Exported) -> dict[str, Any]:

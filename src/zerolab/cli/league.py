@@ -79,7 +79,7 @@ def league(
         print_json(report.as_dict())
         return
     report.show(table_console())
-    say(f"\nwritten to {out}: league.png, league.svg, best.toml")
+    say("", f"written to {out}: league.png, league.svg, best.toml")
     best = shlex.quote(str(out / "best.toml"))
     say(f"train with it: zerolab train {game} --preset {best}")
 

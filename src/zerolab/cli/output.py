@@ -49,9 +49,17 @@ def table_console() -> Console:
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
-    """Print lines on standard output or standard error, with what cannot be printed escaped."""
-    text = "\n".join(map(str, lines))
-    print(printable(text, "\n\t"), end=end, file=sys.stderr if error else sys.stdout)
+    """Print each on a line of standard output or standard error.
+
+    What cannot be printed is escaped, line breaks as well: a name makes no lines of its own.
+    """
+    text = "\n".join(printable(str(line), "\t") for line in lines)
+    print(text, end=end, file=sys.stderr if error else sys.stdout)
+
+
+def print_data(text: str) -> None:
+    """Print what programs read, such as CSV, as it is; what a terminal shows is escaped."""
+    print(printable(text, "\n\t") if sys.stdout.isatty() else text, end="")
 
 
 def print_json(value: Any) -> None:

@@ -35,7 +35,9 @@ def resumable(saved: str, command: str) -> Iterator[None]:
 
     KeyboardInterrupt carries that on, in place of what it carried.
     """
-    _advice.append(f"stopped; {saved}, resume with: {command}")
+    from zerolab.core.errors import printable
+
+    _advice.append(printable(f"stopped; {saved}, resume with: {command}"))
     try:
         yield
     except KeyboardInterrupt:
@@ -162,7 +164,7 @@ def prepare_streams() -> None:
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
     """Show that an optional package is missing as messages are shown, once."""
-    from zerolab.core.errors import MissingExtraWarning
+    from zerolab.core.errors import MissingExtraWarning, printable
 
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -176,9 +178,10 @@ def warnings_in_one_line() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, MissingExtraWarning):
-                print(f"zerolab: {message}", file=sys.stderr)
+                print(f"zerolab: {printable(str(message))}", file=sys.stderr)
             else:
-                show(message, category, filename, lineno, file, line)
+                shown = printable(str(message), "\n\t")
+                show(shown, category, filename, lineno, file, line)
 
         warnings.showwarning = show_in_one_line
         warnings.simplefilter("once", MissingExtraWarning)

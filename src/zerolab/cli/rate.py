@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from zerolab.cli.output import say, table_console
+from zerolab.cli.output import print_data, say, table_console
 from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.play.records import Records, read_records
@@ -60,7 +60,7 @@ def rate_files(
     if json:
         print(json_format.dumps(as_json(ratings)))
     elif csv:
-        say(as_csv(ratings), end="")
+        print_data(as_csv(ratings))
     else:
         table_console().print(as_table(ratings), highlight=False)
     _tell_left_out(records)

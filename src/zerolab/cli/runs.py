@@ -12,6 +12,7 @@ from rich.table import Table
 
 from zerolab.cli.output import table_console
 from zerolab.cli.parse import call
+from zerolab.core.errors import printable
 from zerolab.store.listing import RunSummary, find_runs, summarise
 
 
@@ -64,7 +65,7 @@ def _table(summaries: Sequence[RunSummary]) -> Table:
     shown = {name: cells for name, cells in columns.items() if name not in optional or any(cells)}
     table = Table(*shown, box=None)
     for row in zip(*shown.values(), strict=True):
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     return table
 
 

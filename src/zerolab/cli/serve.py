@@ -66,7 +66,7 @@ def serve(
         say(f"zerolab is at {address}")
         if token:
             for name in names:
-                print(f"through a proxy, it is at https://{name.lower()}/?token={token}")
+                say(f"through a proxy, it is at https://{name.lower()}/?token={token}")
             print("whoever has this address can use it: its token is its password")
         sys.stdout.flush()
         if open:

@@ -73,7 +73,7 @@ def strength(
         print_json(report.as_dict(found))
     else:
         table_console().print(terminal_table(report.table(found, settings)))
-        say(f"\nwritten to {folder}: strength.md, strength.png, strength.svg")
+        say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
 def run(arguments: Sequence[str]) -> None:

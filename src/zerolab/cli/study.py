@@ -89,7 +89,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
             return
         failures = _work(study_work, workers, ray, again)
         for title, lines in failures.items():
-            say("\n  ".join([f"{title} failed:", *lines]), error=True)
+            say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
         show_report(study_work, study_work.folder.report, json)
         if failures:
             raise UserError(

@@ -95,7 +95,7 @@ def tune(
         return
     table_console().print(terminal_table(report.table()))
     if report.best is not None:
-        say(f"\nwritten to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
+        say("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         best = shlex.quote(str(folder / "best.toml"))
         say(f"train with it: zerolab train {game} --preset {best}")
 

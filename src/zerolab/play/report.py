@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zerolab.core.errors import printable
 from zerolab.core.figures import save_figure
 from zerolab.core.files import write_text
 from zerolab.play.figure import draw_cross_table
@@ -232,7 +233,7 @@ class TournamentReport:
             table.add_column(str(number), justify="right")
         for number, row in enumerate(self.table.tolist(), start=1):
             cells = ["" if math.isnan(rate) else f"{rate:.0%}" for rate in row]
-            table.add_row(str(number), Text(self.players[number - 1]), *cells)
+            table.add_row(str(number), Text(printable(self.players[number - 1])), *cells)
         return table
 
     def _pair_table(self) -> Table:
@@ -247,7 +248,9 @@ class TournamentReport:
             rate = f"{pair.score.score_rate:.1%}"
             numbers = [*map(str, pair.score), rate, f"{low:.1%} to {high:.1%}"]
             distinct = f"{pair.distinct.games} of {pair.score.games}"
-            table.add_row(Text(pair.first), Text(pair.second), *numbers, distinct)
+            table.add_row(
+                Text(printable(pair.first)), Text(printable(pair.second)), *numbers, distinct
+            )
         return table
 
     def _describe_games(self) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from zerolab.core.errors import printable
 from zerolab.ratings.bayes import Rating, Ratings
 
 
@@ -31,13 +33,18 @@ def as_json(ratings: Ratings) -> dict[str, Any]:
 
 def as_csv(ratings: Ratings) -> str:
     """Return one line per player below a line of headings."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["rank", *Rating._fields])
+    lines = [_csv_line(["rank", *Rating._fields])]
     for rank, rating in enumerate(ratings.players, start=1):
         numbers = [f"{x:.6g}" if isinstance(x, float) else x for x in rating[1:]]
-        writer.writerow([rank, rating.player, *numbers])
-    return text.getvalue()
+        lines.append(_csv_line([rank, rating.player, *numbers]))
+    return "".join(lines)
+
+
+def _csv_line(cells: Sequence[object]) -> str:
+    text = io.StringIO(newline="")
+    end = "\r\n"  # the module quotes no other line breaks than those that end its lines
+    csv.writer(text, lineterminator=end).writerow(cells)
+    return text.getvalue().removesuffix(end) + "\n"
 
 
 def as_table(ratings: Ratings) -> Table:
@@ -53,7 +60,7 @@ def as_table(ratings: Ratings) -> Table:
     for i, rating in enumerate(ratings.players):
         table.add_row(
             str(i + 1),
-            Text(rating.player),
+            Text(printable(rating.player)),
             f"{rating.elo:+.0f}",
             f"{rating.low:+.0f} to {rating.high:+.0f}",
             f"{likelihoods[i, i + 1]:.1%}" if i < last else "",
