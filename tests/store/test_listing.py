@@ -54,6 +54,10 @@ def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
         run.commit(run.progress, lines)
     summary = summarise(run.path)
     assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
+    with run.locked():
+        run.commit(run.progress, [{"stage": "selfplay", "iteration": 3}])
+    summary = summarise(run.path)  # of a run that was extended and goes on
+    assert (summary.accuracy, summary.scores) == (0.75, {})
 
 
 @pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])

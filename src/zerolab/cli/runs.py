@@ -20,8 +20,10 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     """List runs: game, preset, iteration, status, how strong they are, and what they started from.
 
     How strong, as far as it was measured: accuracy on solved positions, and points per game against
-    opponents of the final evaluation. Runs of one game can be compared by them, unlike by the
-    training Elo that JSON has, too: that compares each network with its predecessor.
+    opponents of the final evaluation, unless the run has gone on since. Runs of one game can be
+    compared by scores against the same opponents and by accuracy on the same positions (each run
+    may have a file of its own), unlike by the training Elo that JSON has, too: that compares each
+    network with its predecessor.
 
     Example: zerolab runs runs --json
 

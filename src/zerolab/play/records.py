@@ -58,6 +58,8 @@ def _read(path: Path) -> Records:
     if not path.exists():
         raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
     check_file(path, _LARGEST_STORE)
+    # A database that this process has open elsewhere would lose its locks here (see
+    # store/database.py): only `zerolab rate` reads records, and has none open.
     with reading(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store or path.name == STORE_NAME:

@@ -6,7 +6,7 @@ settings, and one process at a time works in it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,6 +120,14 @@ def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _shown(table: Mapping[str, Any], key: str) -> str:
     return quoted(table[key]) if key in table else "nothing"
+
+
+def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
+    """Tell whether a folder is of a kind or cannot be looked into: a listing then tells why."""
+    try:
+        return is_of_kind(path)
+    except UserError:
+        return True
 
 
 class InUseError(UserError):

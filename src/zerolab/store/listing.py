@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError
 from zerolab.store.agent_names import source_folder
 from zerolab.store.checks import reading
+from zerolab.store.folder import may_be
 from zerolab.store.run_folder import RunFolder, is_run
 
 
@@ -30,7 +31,7 @@ class RunSummary(NamedTuple):
     """The network that it started from, such as runs/demo@12; empty for an untrained one."""
     scores: Mapping[str, float] = MappingProxyType({})
     """Points per game against each opponent of the final evaluation that other runs can have too:
-    all but networks of the run itself."""
+    all but networks of the run itself. Empty once a run has gone on after its evaluation."""
     accuracy: float | None = None
     """Strong accuracy of the search on solved positions, when last measured; None where never."""
 
@@ -45,15 +46,11 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
         with reading(folder):
-            found += [folder] if is_run(folder) else filter(_may_be_run, folder.iterdir())
+            if is_run(folder):
+                found.append(folder)
+            else:
+                found += (each for each in folder.iterdir() if may_be(is_run, each))
     return sorted(set(found))
-
-
-def _may_be_run(path: Path) -> bool:
-    try:
-        return is_run(path)
-    except UserError:
-        return True
 
 
 def summarise(path: Path) -> RunSummary:
@@ -76,8 +73,17 @@ def summarise(path: Path) -> RunSummary:
 
 
 def _scores(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the latest scores by opponent; the stages that write the lines are layers above."""
-    played = (line for line in metrics if line.get("stage") == "final_evaluation")
+    """Return the scores by opponent, none of an evaluation after which the run has gone on.
+
+    The stages that write the lines are layers above.
+    """
+    lines = [line for line in metrics if isinstance(line.get("iteration"), int)]
+    latest = max((line["iteration"] for line in lines), default=0)
+    played = (
+        line
+        for line in lines
+        if line.get("stage") == "final_evaluation" and line["iteration"] == latest
+    )
     found = {str(line.get("opponent", "@")): line.get("score_rate") for line in played}
     return {
         opponent: score

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.report import TournamentReport
 from zerolab.play.tournament import TOURNAMENT, Tournament
-from zerolab.store.folder import is_locked
+from zerolab.store.folder import is_locked, may_be
 from zerolab.web.archive.remembered import Remembered
 from zerolab.web.errors import MissingError
 from zerolab.web.folders import Folders
@@ -122,18 +122,11 @@ def _found(folders: Folders) -> Iterator[Path]:
     if folders.tournaments.is_dir():
         if TOURNAMENT.is_in(folders.tournaments):
             yield folders.tournaments
-        yield from (each for each in folders.tournaments.iterdir() if _may_be_tournament(each))
+        inside = folders.tournaments.iterdir()
+        yield from (each for each in inside if may_be(TOURNAMENT.is_in, each))
     if folders.studies.is_dir():
         played = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
         yield from (each.parent for each in played)
-
-
-def _may_be_tournament(path: Path) -> bool:
-    """Return whether a folder is a tournament, or cannot be looked into."""
-    try:
-        return path.is_dir() and TOURNAMENT.is_in(path)
-    except UserError:
-        return True
 
 
 def _summary(path: Path) -> ShownTournament:
