@@ -125,10 +125,11 @@ class Watched(GameStore):
         super().__init__(path, run)
         self.plans = []
 
-    def select(self, query, arguments=()):
-        steps = super().select(f"EXPLAIN QUERY PLAN {query}", arguments)
+    def select(self, query, kinds, arguments=()):
+        plan = f"EXPLAIN QUERY PLAN {query}"
+        steps = super().select(plan, (int, int, int, str), arguments)
         self.plans.append([text for *_, text in steps])
-        return super().select(query, arguments)
+        return super().select(query, kinds, arguments)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 80, 240, 1000])
