@@ -231,6 +231,8 @@ def test_folders_are_compared_without_the_clock(folder, tmp_path):
         connection.execute("CREATE TABLE stages (sequence, iteration, stage, digest)")
         connection.execute("INSERT INTO games VALUES (1, 2, 3)")
         connection.commit()
+    (folder / "run").mkdir()
+    (folder / "run" / "config.toml").touch()
     (folder / "metrics.jsonl").write_text('{"wall_seconds": 3.5, "seconds_asked": 12}\n')
     expected = contents(folder)
     other = Path(shutil.copytree(folder, tmp_path / "other"))
@@ -242,11 +244,12 @@ def test_folders_are_compared_without_the_clock(folder, tmp_path):
     (other / "metrics.jsonl").write_text('{"wall_seconds": 3.5, "seconds_asked": 13}\n')
     (other / "a.toml").unlink()
     (other / ".b.json.part").touch()
+    (other / "run" / ".b.json.part").touch()
     (other / "b.json").write_text((folder / "b.json").read_text().replace("aa11", "bb22"))
     (other / "c.pgn").write_text("")
     assert differences(contents(other), expected) == [
-        ".b.json.part (extra)", "a.toml (missing)", "b.json (differs)", "c.pgn (differs)",
-        "metrics.jsonl (differs)",
+        "a.toml (missing)", "b.json (differs)", "c.pgn (differs)", "metrics.jsonl (differs)",
+        "run/.b.json.part (extra)",
     ]  # fmt: skip
 
 
