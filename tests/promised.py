@@ -16,22 +16,27 @@ from typing import Any
 _FROM_CLOCKS = {"hours", "datetime_start", "datetime_complete", "worker_id", "digest"}
 _HOURS = re.compile(rb"[0-9.e+-]+ hours of training")  # the last line of a report
 
+_REMOVING = "tournament.toml", "league.toml", "study.toml"
+
 
 def contents(folder: Path) -> dict[str, object]:
     """Return everything in a folder that is promised to be the same, by the names of its files."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
-        is_hidden = any(part.startswith(".") for part in parts) and not _is_left_in_a_run(path)
+        is_hidden = any(part.startswith(".") for part in parts) and not _is_to_be_removed(path)
         is_left_out = path.parent.name == "tensorboard" or path.name == "failures.json"
         if path.is_file() and not is_hidden and not is_left_out:
             found["/".join(parts)] = _promised(path)
     return found
 
 
-def _is_left_in_a_run(path: Path) -> bool:
-    """Return whether a killed writer has left a file that a run is to remove."""
-    return path.suffix == ".part" and any((p / "config.toml").is_file() for p in path.parents)
+def _is_to_be_removed(path: Path) -> bool:
+    """Return whether a killed writer has left a file that its folder removes when work goes on."""
+    in_run = any((parent / "config.toml").is_file() for parent in path.parents)
+    return path.suffix == ".part" and (
+        in_run or any(path.with_name(each).is_file() for each in _REMOVING)
+    )
 
 
 def differences(found: dict[str, object], expected: dict[str, object]) -> list[str]:
