@@ -113,7 +113,7 @@ def require_same_tree(made, b, node, expected):
         return
     for child in range(first, first + tree.children[b, node]):
         twin = expected.children.pop(int(tree.action[b, child]))
-        count, mean, _ = tree.statistics[b, child]
+        count, mean = tree.statistics[b, child, [COUNT, MEAN]]
         assert count == twin.later
         assert mean == pytest.approx(twin.later_mean, abs=1e-6)
         require_same_tree(made, b, child, twin)
@@ -145,9 +145,12 @@ def test_agrees_with_the_definition(name, all_movers, leaf):
         require_same_tree(made, b, 0, expected)
 
 
+COUNT, TOTAL, MEAN = 0, 1, 4
+
+
 def drawn_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
-    tree = empty_tree(1, 13, 2, 3)
+    tree = empty_tree(1, 13, 2, 5)
     tree.parent[0, 0] = -1
     tree.outcome[0] = UNSEEN
     for node, first in ((0, 1), (1, 4), (5, 7), (9, 10)):
@@ -161,8 +164,8 @@ def drawn_tree():
 def counters(tree):
     """Return {node: (count, mean)} of the nodes that were credited."""
     return {
-        int(node): tuple(tree.statistics[0, node, :2].tolist())
-        for node in np.flatnonzero(tree.statistics[0, :, 0])
+        int(node): tuple(tree.statistics[0, node, [COUNT, MEAN]].tolist())
+        for node in np.flatnonzero(tree.statistics[0, :, COUNT])
     }
 
 
@@ -233,16 +236,17 @@ def test_what_a_state_counts_is_the_sum_of_its_actions():
     tree = drawn_tree()
     for value in (0.5, -1.0):
         learn(Rave(equivalence=1.0), tree, 9, np.float32(value), playout_of())
-    assert tree.statistics[0, [0, 1, 5], 2].tolist() == [4, 2, 2]
-    assert tree.statistics[0, 3, :2].tolist() == [2, pytest.approx(0.25)]
+    assert tree.statistics[0, [0, 1, 5], TOTAL].tolist() == [4, 2, 2]
+    assert tree.statistics[0, 3, [COUNT, MEAN]].tolist() == [2, pytest.approx(0.25)]
 
 
 def test_counts_do_not_stop_where_float32_has_no_next_integer():
     tree = drawn_tree()
-    tree.statistics[0, :, [0, 2]] = 2.0**24
-    learn(Rave(equivalence=1.0), tree, 9, np.float32(0.5), playout_of())
-    assert tree.statistics[0, 1, 0] == 2**24 + 1
-    assert tree.statistics[0, 0, 2] == 2**24 + 2
+    tree.statistics[0, :, [COUNT, TOTAL]] = 2.0**24
+    for _ in range(8):
+        learn(Rave(equivalence=1.0), tree, 9, np.float32(0.5), playout_of())
+    assert tree.statistics[0, 1, COUNT] == 2**24 + 8
+    assert tree.statistics[0, 0, TOTAL] == 2**24 + 16
 
 
 @pytest.mark.parametrize(("name", "leaf"), [*WITH_NETWORK, (GAMES[1], "playout")])

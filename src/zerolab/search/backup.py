@@ -65,7 +65,7 @@ def _expand(tree, b, node, priors, workspace):
         tree.value[b, child] = np.float32(0.0)
         forget(tree.proofs, tree, b, child)
         for k in range(tree.statistics.shape[2]):
-            tree.statistics[b, child, k] = 0.0
+            tree.statistics[b, child, k] = np.float32(0.0)
     tree.first_child[b, node] = first
     tree.children[b, node] = count
     tree.used[b] = first + count

@@ -32,7 +32,7 @@ def _set_root(game, tree, b, state):
     tree.visits[b, 0] = 0
     tree.value[b, 0] = np.float32(0.0)
     forget(tree.proofs, tree, b, 0)
-    tree.statistics[b, 0] = 0.0
+    tree.statistics[b, 0] = np.float32(0.0)
     tree.used[b] = 1
 
 

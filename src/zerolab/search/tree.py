@@ -51,7 +51,7 @@ class Forest(NamedTuple):
 
     used: NDArray[np.int32]  # [B] nodes in use
     nodes: NDArray[np.void]  # [B, nodes] NODE
-    statistics: NDArray[np.float64]  # [B, nodes, K] of the selection rule
+    statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
     utility: Any  # what values are worth; see `search.utility`
     proofs: Any  # whether results are proven; see `search.proofs`
@@ -75,7 +75,7 @@ class Tree(NamedTuple):
     proven: NDArray[np.int8]  # [B, nodes] ONGOING or the mover's proven result; see `proofs`
     distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, where proven
     draws: NDArray[np.float32]  # [B, nodes] mean probability of a draw; see `utility`
-    statistics: NDArray[np.float64]  # [B, nodes, K] of the selection rule
+    statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
     utility: Any  # what values are worth; see `search.utility`
     proofs: Any  # whether results are proven; see `search.proofs`
@@ -94,7 +94,7 @@ def empty_forest(
     return Forest(
         used=np.zeros(batch, np.int32),
         nodes=np.zeros((batch, width), NODE),
-        statistics=np.zeros((batch, width, statistics)),
+        statistics=np.zeros((batch, width, statistics), np.float32),
         states=np.zeros((batch, width, words), np.uint64),
         utility=utility,
         proofs=proofs,
@@ -108,7 +108,7 @@ def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
 
 def node_bytes(words: int, statistics: int) -> int:
     """Return the memory that a node takes, whose state has `words` words."""
-    return _NODE_BYTES + 8 * (words + statistics)
+    return _NODE_BYTES + 8 * words + 4 * statistics
 
 
 def grown(forest: Forest) -> Forest:

@@ -12,7 +12,9 @@ from zerolab.core.compiled import inlined
 from zerolab.search.interface import Selection, first_play, fpu_value, register_selection
 from zerolab.search.utility import action_value, seen_from_parent, worth
 
-_COUNT, _MEAN, _TOTAL = range(3)
+_COUNT, _TOTAL, _MEAN = 0, 1, 4
+_EXACT = np.float32(2**24)
+_REST = 2  # places from a count to what was lost in rounding it
 
 
 class Rave(NamedTuple):
@@ -36,6 +38,23 @@ class Rave(NamedTuple):
 
 
 @inlined
+def _count_one(tree, b, node, which):
+    """Add 1 to a count by Kahan's summation: float32 alone would stop at 2^24.
+
+    What rounding loses waits two places further on. Scores read the count alone: those that read
+    float64 or uint32 instead made the search 8 % slower on Gobang.
+    """
+    before = tree.statistics[b, node, which]
+    if before < _EXACT:
+        tree.statistics[b, node, which] = before + np.float32(1)
+        return
+    rest = tree.statistics[b, node, which + _REST] + np.float32(1)
+    after = before + rest
+    tree.statistics[b, node, which] = after
+    tree.statistics[b, node, which + _REST] = rest - (after - before)
+
+
+@inlined
 def _add(tree, b, node, action, value):
     """Add a value for a node's mover to Q_rave of one of its actions, if it is legal there."""
     first = tree.first_child[b, node]
@@ -46,11 +65,11 @@ def _add(tree, b, node, action, value):
     while child >= first and tree.action[b, child] > action:
         child -= 1
     if child >= first and tree.action[b, child] == action:
-        count = tree.statistics[b, child, _COUNT] + 1.0
-        tree.statistics[b, child, _COUNT] = count
+        _count_one(tree, b, child, _COUNT)
+        _count_one(tree, b, node, _TOTAL)
         mean = tree.statistics[b, child, _MEAN]
+        count = tree.statistics[b, child, _COUNT]
         tree.statistics[b, child, _MEAN] = mean + (value - mean) / count
-        tree.statistics[b, node, _TOTAL] += 1.0
 
 
 @inlined
@@ -74,12 +93,14 @@ def _credit(rule, tree, b, node, own, action, signal):
 class RaveRule(Selection):
     """Statistics of a node: N_rave and Q_rave of the action that leads to it, and N_rave(s) - 1.
 
+    Both counts have a remainder; see `_count_one`.
+
     N(s) and N_rave(s) count the node's own evaluation, as in `Puct`.
     """
 
     @staticmethod
     def statistics(rule):
-        return 3
+        return 5
 
     @staticmethod
     def with_budget(rule, simulations):
@@ -109,9 +130,9 @@ class RaveRule(Selection):
         value = action_value(tree.utility, tree, b, child)
         value = value if visits > 0 else unvisited
         puct = value + exploration * prior / np.float32(1 + visits)
-        count = np.float32(tree.statistics[b, child, _COUNT])
+        count = tree.statistics[b, child, _COUNT]
         mean = tree.statistics[b, child, _MEAN]
-        mean = np.float32(mean if count > 0 else unvisited)
+        mean = mean if count > 0 else unvisited
         later = mean + rave * prior / (np.float32(1) + count)
         return (np.float32(1) - beta) * puct + beta * later
 
