@@ -51,7 +51,8 @@ class CodeDigest:
         self._implementations = implementations
         self._is_covered = is_covered
         self._hash = hashlib.sha256()
-        self._seen: dict[int, object] = {}  # by id; held, so that no id is used twice
+        self._places: dict[int, int] = {}  # by id
+        self._held: list[object] = []  # so that no id is used twice
         self._owners: set[str] = set()
 
     def add_type(self, kind: type) -> None:
@@ -89,10 +90,11 @@ class CodeDigest:
             self._note(type(value).__name__, repr(value))
         elif isinstance(value, tuple | frozenset | np.ndarray):
             self._add_constant(value)
-        elif id(value) in self._seen:
-            self._note("again", list(self._seen).index(id(value)))
+        elif id(value) in self._places:
+            self._note("again", self._places[id(value)])
         else:
-            self._seen[id(value)] = value
+            self._places[id(value)] = len(self._held)
+            self._held.append(value)
             self._add_object(value)
 
     def _add_constant(self, value: tuple[object, ...] | frozenset[object] | np.ndarray) -> None:
@@ -198,7 +200,7 @@ class CodeDigest:
             return False
         path = _source(module)
         if path and str(path).startswith(_INSTALLED) and _package(module) not in self._owners:
-            self._note(_installed_files(_package(module)))
+            self._note(_installed_files(_source(_package(module)) or path))
             return False
         if module in sys.modules:
             self._add(sys.modules[module])
@@ -218,10 +220,8 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
 
 
 @functools.cache
-def _installed_files(package: str) -> str:
-    """Return a digest of the names, sizes and times of the files of an installed package."""
-    path = _source(package) or _source(next(m for m in sys.modules if m.startswith(package + ".")))
-    assert path is not None
+def _installed_files(path: Path) -> str:
+    """Return a digest of the names, sizes and times of the files of a package, or of one module."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -67,6 +67,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         """Keep the machine code of `function`, which may call the `implementations` of a type."""
         self._function = function
         self._implementations = implementations
+        self._paths: dict[tuple[Any, ...], Path | None] = {}
 
     @property
     def cache_path(self) -> str | None:
@@ -78,7 +79,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         """Return the machine code for these types of arguments; None if there is none to be had."""
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
-        path = self._path(arguments, target_context.codegen())
+        path = self._known_path(arguments, target_context.codegen())
         if path is None:
             return None
         try:
@@ -97,13 +98,14 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep new machine code, where there is room and permission to do so."""
         arguments, _ = normalize_signature(sig)
-        path = self._path(arguments, data.codegen)
+        path = self._known_path(arguments, data.codegen)
         if path is None or not self._is_lasting(data):
             return
-        file = io.BytesIO()
-        _Pickler(file, _classes(arguments)).dump(data._reduce())
-        payload = file.getvalue()
-        with suppress(OSError, UserError):  # no room, no permission: it can do without
+        # No room, no permission, types that cannot be written: it can do without.
+        with suppress(OSError, UserError, pickle.PicklingError, TypeError):
+            file = io.BytesIO()
+            _Pickler(file, _classes(arguments)).dump(data._reduce())
+            payload = file.getvalue()
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, hashlib.sha256(payload).digest() + payload)
             _tidy_once(path.parents[1])
@@ -116,7 +118,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         """
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
-        path = self._path(arguments, target_context.codegen())
+        path = self._known_path(arguments, target_context.codegen())
         with ExitStack() as held:
             with suppress(OSError, NotImplementedError, Timeout):  # it can do without
                 if path is not None and not path.exists():
@@ -141,6 +143,13 @@ class KernelCache(_Cache):  # type: ignore[misc]
         module = self._function.__module__.rpartition(".")[2]
         return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
 
+    def _known_path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
+        """Return the file for these types, found once: what it depends on is then compiled."""
+        kinds = tuple(arguments)
+        if kinds not in self._paths:
+            self._paths[kinds] = self._path(kinds, codegen)
+        return self._paths[kinds]
+
     def _path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
         folder = cache_folder()
         if folder is None:
@@ -150,7 +159,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         for kind in _classes(arguments):
             digest.add_type(kind)
         flags = [getattr(numba.config, name) for name in _FLAGS]
-        facts = digest.hexdigest(), str(arguments), codegen.magic_tuple(), flags
+        facts = digest.hexdigest(), str(tuple(arguments)), codegen.magic_tuple(), flags
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
         return folder / f"{self._name()}-{key}{_SUFFIX}"
 
