@@ -1,4 +1,4 @@
-"""What of a folder is the same after kills as without them: the table of docs/files.md, in code.
+"""Contents of a folder that kills must not change: the table of docs/files.md, in code.
 
 The tests compare by it, and the campaigns of the folder benchmarks.
 """
@@ -32,7 +32,7 @@ def contents(folder: Path) -> dict[str, object]:
 
 
 def _is_to_be_removed(path: Path) -> bool:
-    """Return whether a killed writer has left a file that its folder removes when work goes on."""
+    """Return True for a killed writer's file that its folder removes when work resumes."""
     in_run = any((parent / "config.toml").is_file() for parent in path.parents)
     return path.suffix == ".part" and (
         in_run or any(path.with_name(each).is_file() for each in _REMOVING)

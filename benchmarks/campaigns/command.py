@@ -27,7 +27,7 @@ _USAGE = """python benchmarks/campaigns CAMPAIGN --folder FOLDER [--count N] [--
 
 Attacks zerolab: kills, faults, damages, arguments, requests, or all of them one after another.
 Each attempt is drawn from the seed and its number, and is a line of FOLDER/journal.jsonl; the same
-command goes on after the last one. Needs Linux; everything stays on this machine."""
+command resumes after the last one. Needs Linux; sends nothing to other machines."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="repeat this attempt alone, as a process")
     options = parser.parse_args(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; the same command goes on"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; repeat the command to resume"))
     names = list(CAMPAIGNS) if options.campaign == "all" else [options.campaign]
     with Laboratory(options.folder) as laboratory:
         journal = Journal(laboratory.folder)
@@ -82,7 +82,7 @@ def _run(
 def _checked(
     campaign: Campaign, laboratory: Laboratory, seed: int, number: int
 ) -> tuple[Attempt, list[str]]:  # fmt: skip
-    """Make an attempt; what goes wrong in a fork counts if it does as a process, too."""
+    """Make an attempt; repeat a fault found in a fork as a real process before it counts."""
     attempt = _attempt(campaign, laboratory, seed, number, as_process=False)
     if not attempt.faults:
         return attempt, []

@@ -76,7 +76,7 @@ def folder(path: Path, draw: random.Random) -> bool:
 
 
 def pipe(path: Path, draw: random.Random) -> bool:
-    """Put a named pipe in its place, into which nobody writes."""
+    """Replace the file by a named pipe without a writer."""
     path.unlink()
     os.mkfifo(path)
     return True
@@ -132,7 +132,7 @@ def nested(path: Path, draw: random.Random) -> bool:
 
 
 def keys(path: Path, draw: random.Random) -> bool:
-    """Add a hundred thousand keys, each in a table of its own."""
+    """Add a hundred thousand keys, each in a separate table."""
     if path.suffix == ".toml":
         lines = "".join(f"k{n}.a.b.c.d = {n}\n" for n in range(100_000))
         return _replace(path, lines.encode() + path.read_bytes())

@@ -213,4 +213,4 @@ _BY_NAME: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "name": (("warm-start", "table-5.1", "defects"), ("warm", "")),
     "moves": (("b2", "a1,b2"), ("b2 c3", "z9", ",", "b2,b2")),
 }
-"""What options are called, with what they take and what they may refuse."""
+"""Names of options, with valid and invalid values for each."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 CALLS = ("open", "write", "fsync", "rename", "remove", "mkdir", "sql")
-"""What is counted."""
+"""The kinds of operations that are counted."""
 
 _VARIABLE = "ZEROLAB_CAMPAIGN_PLAN"
 _EVENTS = {
@@ -31,7 +31,7 @@ _WRITING = set("wax+")
 
 
 class Plan(NamedTuple):
-    """What is to happen."""
+    """A disturbance: the operation to strike and its effect."""
 
     folder: str
     """Only operations on what is in here count."""
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     error: int = 0
     """The errno it fails with; 0: SIGKILL."""
     lasts: bool = False
-    """Whether all later ones fail, too."""
+    """True if all later operations fail as well."""
     counts: str = ""
     """A file that gets a line for each operation."""
 

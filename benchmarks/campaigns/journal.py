@@ -1,4 +1,4 @@
-"""A line for each attempt, so that a campaign goes on where it was stopped, and a table of them."""
+"""Resumable record of attempts, one JSON line each, and the table that sums them up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = {
     "traceback": "tracebacks", "hang": "hangs", "memory": "over 1 GiB", "left": "processes left",
     "wrong": "wrong results",
 }  # fmt: skip
-"""The kinds of faults that have a column of their own; the rest are counted together."""
+"""Kinds of faults with a separate column; all others share one."""
 
 
 class Journal:

@@ -29,11 +29,11 @@ _HOOK = Path(__file__).parent / "hook"
 
 
 class _Undisturbed(NamedTuple):
-    """What is known of the making of a victim."""
+    """Measurements of an undisturbed run of the command that makes a victim."""
 
     seconds: float
     counts: Counter[str]
-    """How many operations of each kind its busiest process makes."""
+    """Operations of each kind in its busiest process."""
     contents: dict[str, Any]
 
 
@@ -103,7 +103,7 @@ class Kills:
         return {"seconds": ended.seconds, "counts": counted(lines)}
 
     def _disturbed(self, draw: random.Random, victim: Victim, work: Path) -> tuple[str, Command]:
-        """Return the command that is to be killed, and at what, in words."""
+        """Return the moment of the kill, in words, and the command to kill."""
         if draw.random() < 0.3:
             after, whole = draw.uniform(0, self._known(victim).seconds), draw.random() < 0.5
             command = _making(victim, work)._replace(kill_after=after, kills_all=whole)

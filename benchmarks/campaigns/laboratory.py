@@ -1,4 +1,4 @@
-"""What all campaigns share: victims, launchers, and what an attempt is."""
+"""Shared parts of all campaigns: victims, launchers, and the result of an attempt."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from campaigns.watch import SECONDS, Command, Ended, Launcher, Shell, Warm, watc
 
 
 class Attempt(NamedTuple):
-    """What was tried, and what was wrong about the outcome."""
+    """The result of an attempt: what was tried, and the faults found."""
 
     what: str
     faults: list[str]
     ended: str = ""
-    """How the last command ended, for people."""
+    """The last message of the last command."""
 
 
 class Campaign(Protocol):

@@ -1,4 +1,4 @@
-"""A server of its own, and requests that no page would send: it goes on answering."""
+"""Requests that no page would send, to a private server that must keep answering."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOCKETS = ("/api/v1/live", "/api/v1/judge", "/api/v1/runs/live?run=trained", "/
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW")
 _MOST_AT_ONCE = 4
 _SECONDS_TO_ANSWER = 10.0
-"""How long an attempt waits for an answer of its own, which may rightly take longer."""
+"""Seconds that an attempt waits for its own answer, which may rightly take longer."""
 
 
 class Requests:
@@ -70,7 +70,7 @@ class Requests:
 
 
 class Server:
-    """A server in a process of its own, with something of most kinds to show."""
+    """A server process with runs, games and studies to show."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         place = laboratory.clear("server")

@@ -27,7 +27,7 @@ _FITTING: dict[str, tuple[Any, ...]] = {
     "scale": ("smoke",), "player": ("random", "trained@0"), "board": ("X..", ".O.", "..."),
     "simulations": (1, 20, 200), "seconds": (0.1, 1), "iteration": (1, 2), "stage": ("gate",),
 }  # fmt: skip
-"""What fits by its name alone."""
+"""Plausible values for parameters, by name."""
 
 
 class Drawn:

@@ -24,20 +24,20 @@ class Victim(NamedTuple):
 
     name: str
     target: str
-    """What is attacked: a file or a folder."""
+    """A file or folder to attack."""
     make: _Words
     """The command that makes it, and resumes what was stopped."""
     read: tuple[_Words, ...]
     needs: tuple[str, ...] = ()
     """Names of others, whose targets the commands use."""
     finish: Callable[[Path], None] | None = None
-    """What is done to it afterwards, without zerolab."""
+    """Changes made afterwards, without zerolab."""
     environment: tuple[tuple[str, str], ...] = ()
     is_resumable: bool = True
     is_cache: bool = False
-    """Whether what it holds may differ from time to time, and a fork would have chosen another."""
+    """True if its content depends on the process, so that a fork would choose another."""
     weight: int = 2
-    """How often it is chosen, beside others: those that take long seldom."""
+    """Relative frequency; slow victims are drawn seldom."""
 
 
 def _words(text: str) -> _Words:
@@ -180,7 +180,7 @@ KEYS = {
     "gtp": "name\nboardsize 3\nclear_board\ngenmove b\nquit\n",
     "play": "b2\nhint\nundo\nquit\n",
 }
-"""What is typed into commands that ask."""
+"""Keyboard input of interactive commands."""
 
 
 class Victims:

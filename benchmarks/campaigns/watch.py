@@ -18,16 +18,16 @@ from typing import Any, NamedTuple, Protocol
 from campaigns.processes import family, kill, leftovers, memory
 
 SECONDS = 20.0
-"""How much longer than undisturbed a command may take before it counts as hanging."""
+"""Seconds beyond the undisturbed time after which a command counts as hanging."""
 BYTES = 1 << 30
-"""What a process of a command may take."""
+"""Most memory of one process of a command."""
 
 _MOST_BYTES = 3 * BYTES  # beyond that it is killed
 _SAMPLE_SECONDS = 0.05
 _SECONDS_TO_LEAVE = 5.0
 _SECONDS_TO_STOP = 8.0
 BENCHMARKS = Path(__file__).parents[1]
-"""Where this package is."""
+"""The folder that contains this package."""
 
 _MARK = "ZEROLAB_CAMPAIGN"
 _SHOWN = 100_000  # bytes of output that are looked at, from either end
@@ -42,20 +42,20 @@ class Command(NamedTuple):
 
     words: tuple[str, ...]
     folder: Path
-    """Where it works."""
+    """The working directory."""
     keys: str = ""
-    """What is typed."""
+    """Keyboard input."""
     environment: Mapping[str, str] = {}
     stop_after: float | None = None
     """Seconds after which SIGTERM ends it, for what may rightly take long."""
     kill_after: float | None = None
     """Seconds after which SIGKILL ends it."""
     kills_all: bool = False
-    """Whether SIGKILL goes to all of its processes, not to the first alone."""
+    """True if SIGKILL goes to all of its processes instead of the first."""
 
 
 class Ended(NamedTuple):
-    """What became of a command."""
+    """The outcome of a command."""
 
     code: int
     seconds: float
@@ -102,17 +102,17 @@ def _last_line(text: bytes) -> str:
 
 
 class Launcher(Protocol):
-    """How commands are started, one at a time."""
+    """A way to start commands, one at a time."""
 
     def start(self, request: dict[str, Any]) -> int:
-        """Start a command in a session of its own; return its process."""
+        """Start a command in a new session; return its process id."""
 
     def code(self, seconds: float) -> int | None:
         """Wait so long at most; return its exit code if it has ended."""
 
 
 class Shell:
-    """Starts each command as a process of its own, as a shell does."""
+    """Starts each command as a new process, as a shell does."""
 
     def __init__(self, *program: str) -> None:
         """Start zerolab, or another program for tests."""
@@ -193,7 +193,7 @@ def environment(more: Mapping[str, str], mark: str) -> dict[str, str]:
 
 
 def with_paths(*folders: Path) -> dict[str, str]:
-    """Return the variable that lets Python find modules in some folders, too."""
+    """Return the environment variable that adds folders to Python's path."""
     paths = [*map(str, folders), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
@@ -201,7 +201,7 @@ def with_paths(*folders: Path) -> dict[str, str]:
 def watched(launcher: Launcher, command: Command, notes: Path, seconds: float) -> Ended:
     """Run a command to its end, which must come in so many seconds.
 
-    What it prints is kept in files whose names begin with `notes`.
+    Its output is kept in files whose names begin with `notes`.
     """
     keys, output, errors = (notes.with_name(f"{notes.name}.{x}") for x in ("keys", "out", "err"))
     keys.write_text(command.keys)
@@ -229,7 +229,7 @@ def watched(launcher: Launcher, command: Command, notes: Path, seconds: float) -
 
 
 class _Watching:
-    """What is noticed while a command runs, and done about it."""
+    """Samples of a running command, and the reactions to them."""
 
     def __init__(self, process: int, command: Command, began: float, seconds: float) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""What commands print is text, whoever has chosen it: it cannot act on a terminal."""
+"""Output of commands is plain text: names chosen by strangers cannot act on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may take the place of a process that searches; it is started by name."""
+"""Stand-ins for search processes, started by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of something is under way: in all, of an address, of a page."""
+"""Counts of work in progress: in total, per address, per page."""
 
 from __future__ import annotations
 

@@ -161,10 +161,10 @@ class Agent:
     slot_bytes: int = field(default=0, compare=False)
     """About how much memory a player needs for each of its slots."""
     kept_bytes: int = field(default=0, compare=False)
-    """How much a player needs beside its slots, such as for evaluations that it keeps."""
+    """Bytes that a player needs beside its slots, such as for cached evaluations."""
     settings: Settings | None = field(default=None, compare=False, repr=False)
-    """How it searches, wherever that is said; None if it does not search. Pages hold it to their
-    bounds."""
+    """Settings of its search, resolved; None if it does not search. Pages check them against
+    their bounds."""
     max_games: int = field(default=1 << 30, compare=False)
     """How many games a player can hold at once."""
     game: Game = None

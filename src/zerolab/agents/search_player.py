@@ -22,7 +22,7 @@ _FIXED = FixedSettings()
 _LEAST_SIMULATIONS = 1000  # per move, from which on a single game is searched in waves
 _SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
 _MOST_LEAVES = 256  # that wait at once
-_MOST_PLAYOUTS = 4096  # of a step, which is to be short whatever a leaf takes
+_MOST_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf costs
 
 
 class SearchPlayer:

@@ -1,4 +1,4 @@
-"""How commands print: lines and consoles on which text is text, and JSON."""
+"""Output of commands: escaped lines and consoles, data and JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table_console() -> Console:
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
     """Print each on a line of standard output or standard error.
 
-    What cannot be printed is escaped, line breaks as well: a name makes no lines of its own.
+    Characters that cannot be printed are escaped, line breaks included.
     """
     text = "\n".join(printable(str(line), "\t") for line in lines)
     print(text, end=end, file=sys.stderr if error else sys.stdout)

@@ -26,7 +26,7 @@ _SECONDS_TO_CLEAN_UP = 1.0
 
 
 _INTERRUPTED = "interrupted"
-_advice = [_INTERRUPTED]  # the last one is for whoever interrupts the work that is being done
+_advice = [_INTERRUPTED]  # the last one is shown on interruption
 
 
 @contextmanager

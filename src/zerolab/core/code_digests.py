@@ -191,7 +191,7 @@ class CodeDigest:
             self._note("source", path.read_bytes())
 
     def _is_followed(self, module: str, name: str) -> bool:
-        """Note where something comes from; return whether its code is to be taken in, too.
+        """Note the origin of an object; return True if its code belongs to the digest.
 
         Of other installed packages, sizes and times of their files stand for the code.
         """

@@ -52,7 +52,7 @@ def check_file(path: Path, limit: int) -> None:
 def check_no_link(path: Path) -> None:
     """Raise UserError for a link, before something is written through it.
 
-    A folder of somebody else's could have a file of the reader's changed.
+    Otherwise a stranger's folder could change a file of the user's.
     """
     if path.is_symlink():
         raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")

@@ -1,11 +1,11 @@
-"""What the server of forked processes imports first: it ends with its parent, without a word.
+"""First import of the fork server: makes it end silently with its parent.
 
 The server that `core.processes` starts looks for the end of its parent only between two requests,
-so it would go on with imports of many seconds, and then fork whatever was asked for. Such a process
-finds that nothing of its parent is left, of which Python would print a traceback.
+so it would finish imports of many seconds and then fork the requested process. That process finds
+nothing left of its parent, and Python would print a traceback.
 
-Other processes may see the environment variable, too, such as one that another thread starts at
-the same moment. So what is done here is done in such a server alone.
+Other processes may inherit the environment variable, such as one that another thread starts at the
+same moment. So this module acts in a fork server alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zerolab.core.processes import PARENT
 
 _LOOK_SECONDS = 0.05
 _LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
-"""What multiprocessing meets where a parent has ended: pipes that break off, locks removed."""
+"""Errors of multiprocessing after the end of a parent: broken pipes, removed locks."""
 
 
 def _follow_parent(parent: int) -> None:

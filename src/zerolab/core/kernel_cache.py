@@ -39,7 +39,7 @@ _KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
 """Packages of zerolab whose code, constants included, can become part of any kernel."""
 
 _KERNEL_IMPORT = b"core.compiled"
-"""What a module elsewhere contains if it defines kernels."""
+"""Text by which modules elsewhere are known to define kernels."""
 
 _RUNNING = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
 _FLAGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
@@ -51,9 +51,9 @@ _MOST_BYTES_OF_ENTRY = 1 << 28
 _MOST_BYTES_OF_NOTE = 100
 _MOST_SECONDS_TO_WAIT = 120.0
 MOST_BYTES = 1 << 30
-"""What all entries together may take; the least recently used go first."""
+"""Most bytes of all entries together; the least recently used are removed first."""
 UNUSED_SECONDS = 30 * 24 * 3600.0
-"""After which an entry goes in any case."""
+"""Age since its last use at which an entry is removed in any case."""
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
@@ -76,7 +76,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the machine code for these types of arguments; None if there is none to be had."""
+        """Return the machine code for these argument types; None if none can be loaded."""
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, target_context.codegen())
@@ -303,7 +303,7 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def _tidy_once(root: Path) -> None:
-    """Remove entries that nobody has used for long, and the oldest ones while there are too many.
+    """Remove entries unused for long, then the least recently used while they take too much.
 
     Loading an entry renews its time. Only files with the names that are given here are touched, in
     real folders with such names: others may keep theirs beside them.

@@ -17,7 +17,7 @@ def describe(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a file: its settings and counts, and how hard its positions are.
 
     `about` are the settings and counts in the file's metadata. Their order does not matter: it is
-    another one where a command that was killed before this goes on from the file.
+    another one where a resumed command reads it back from the file.
     """
     best = positions.best
     strongest = (positions.values == best[:, None]).sum(axis=1)

@@ -35,7 +35,7 @@ _END_64 = b"PK\6\7"
 
 
 class _Column(NamedTuple):
-    """Where an array is in its member, as the member's head and the directory say."""
+    """Location of an array within its member, by the member's head and the directory."""
 
     member: zipfile.ZipInfo
     offset: int

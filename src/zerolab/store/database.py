@@ -5,8 +5,8 @@ others refer to a billion times. Beside it may lie a named pipe in place of its 
 journal that lets SQLite remove a file of the reader's. So kinds and sizes are looked at first,
 nothing but the expected tables is accepted, and the work of queries is bounded by the file's size.
 
-SQLite alone opens the file itself: whoever else closes it in this process drops the locks that its
-other threads hold on it.
+SQLite alone opens the file: closing any other descriptor of it drops the locks that other threads
+of this process hold on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_ROW = 1 << 18
 _ROWS_AT_ONCE = 64
 _SECONDS_TO_READ = 5.0
 _SECONDS_TO_WRITE = 15.0
-"""How long to wait for another process that holds the file."""
+"""Longest waits for another process that holds the file."""
 
 # Queries of games were seen to take at most one instruction of SQLite's per byte of the file.
 _FREE_OPERATIONS = 2_000_000
@@ -43,7 +43,7 @@ _STATISTICS = (
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 )
-"""What ANALYZE creates for SQLite's planner; other programs run it unasked."""
+"""Tables that ANALYZE creates for SQLite's planner; other programs run it unasked."""
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")
 
 
@@ -80,7 +80,7 @@ class Database(sqlite3.Connection):
         return int(total)
 
     def is_exhausted(self) -> bool:
-        """Take note of some more instructions; tell whether there have been too many."""
+        """Count some more instructions; return True if there have been too many."""
         self._operations -= _OPERATIONS_PER_STEP
         return self._operations < 0
 
@@ -93,7 +93,7 @@ class _TooMuchError(sqlite3.DatabaseError):
 def connected(path: Path, writing: bool) -> Iterator[Database]:
     """Open a file for its tables to be read, or written as well, and made where there is none.
 
-    What a process that was killed has left half written is taken back. Raises UserError in one
+    Half-written changes of a killed process are rolled back. Raises UserError in one
     line for everything that SQLite has to complain about, and where another process holds the file.
     """
     if writing:
@@ -158,7 +158,7 @@ def _check_kinds(path: Path) -> bool:
             file.seek(-min(journal.stat().st_size, len(_NAMES_ANOTHER_FILE)), os.SEEK_END)
             end = file.read()
     except (OSError, UserError):
-        if not os.path.lexists(journal):  # whoever was writing has finished
+        if not os.path.lexists(journal):  # the writer has finished
             return False
         raise
     if end == _NAMES_ANOTHER_FILE:

@@ -57,7 +57,7 @@ class FolderKind(NamedTuple):
     def locked(self, path: Path) -> Iterator[None]:
         """Make the folder if it is not there, and keep other processes out of it.
 
-        What writers that were killed have left half written in it is removed. Raises UserError if
+        Half-written files of killed writers are removed. Raises UserError if
         the folder holds something else or another process works in it.
         """
         make_folder(path)

@@ -84,8 +84,8 @@ def find_games(
 def every_game(store: GameStore, wanted: GameFilter, at_once: int = 1000) -> Iterator[FoundGame]:
     """Yield all games that a filter lets through, as `find_games` returns them; errors as there.
 
-    Reads `at_once` at a time. Each time goes on where the last one ended, where an offset would
-    make SQLite walk over all games before.
+    Reads `at_once` at a time, each time after the last game of the read before. With an offset,
+    SQLite would walk over all earlier games.
     """
     found = _select(store, wanted, "LIMIT ?", [at_once])
     while found:

@@ -21,7 +21,7 @@ class Baseline(NamedTuple):
 
     agent: Agent
     asked: str | None = None
-    """How the settings name it, where its network has another number."""
+    """Its name in the settings, where its network has another number."""
 
 
 def run_baselines(context: TrainingContext) -> list[Baseline]:

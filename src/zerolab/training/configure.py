@@ -143,7 +143,7 @@ def amend(
 
     Solved positions may have moved: their digest says that they are the same. Raises UserError for
     any other change: the run would no longer be what its settings say. A program that the run alone
-    names, and no assignment, is a mistake, too, unless programs are allowed.
+    names, and no assignment, is also a mistake, unless programs are allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()

@@ -1,7 +1,7 @@
-"""Which settings have no effect because of others, so that nobody sets them in vain.
+"""Settings without effect under others, refused where the user sets them.
 
-A preset may hold such a setting: its neighbours may be changed. One that the user sets himself is a
-mistake, and the message names what has the effect that he was after.
+A preset may hold such a setting, since the others may be changed. Set by the user, it is a mistake,
+and the message names the setting that does have the effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Idle(NamedTuple):
     reason: Callable[[TrainSettings], str]
     """Returns the others that leave them without an effect, as they are set; empty if none do."""
     expected: str
-    """What has the effect, or which change of the others would let them have it."""
+    """The settings with the effect, or the change of the others that gives these one."""
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:

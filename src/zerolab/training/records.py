@@ -354,7 +354,7 @@ class BaselineRecord(Record):
     opponent: str
     """The baseline's spec; ``@0`` is network 0 of this run, the untrained one."""
     asked: str | None = None
-    """How the settings name it, where its network has another number: ``@12`` is the best network
+    """Its name in the settings, where its network has another number: ``@12`` is the best network
     after iteration 12, which an earlier iteration has trained where candidate 12 was rejected."""
     wins: Games
     """Games won by the network."""
@@ -387,7 +387,7 @@ class BaselineRecord(Record):
 
 
 class UnplayedRecord(Record):
-    """A baseline opponent that could not play its games to their ends, whatever is tried again."""
+    """A baseline opponent that cannot finish its games, however often they are repeated."""
 
     stage: str = "unplayed_baseline"
     network: Network
@@ -395,7 +395,7 @@ class UnplayedRecord(Record):
     opponent: str
     """The baseline's spec."""
     reason: str
-    """What kept it from playing, such as a position that perfect play has not solved."""
+    """The reason, such as a position that perfect play has not solved."""
 
     @property
     def tag(self) -> str:
@@ -408,4 +408,4 @@ class UnplayedRecord(Record):
 
 
 FINAL_RECORDS = (BaselineRecord, UnplayedRecord)
-"""What the games of the final evaluation leave."""
+"""Records of the final evaluation's games."""

@@ -1,4 +1,4 @@
-"""Who asks: by what nobody can choose, and by what a page says its name is."""
+"""Clients of the server: identified by address, which cannot be chosen, and by page."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OWN_BITS = 64
 
 
 class Client(NamedTuple):
-    """Who asks."""
+    """The sender of a request."""
 
     address: str
-    """Where the requests come from. Limits are counted by it."""
+    """The address of the requests; limits are counted by it."""
     page: str = ""
-    """What a page calls itself, which shares what its address has. A page may have many names."""
+    """The name a page gives itself. All pages of an address share its limits."""
 
 
 def client_of(connection: HTTPConnection) -> Client:
@@ -68,7 +68,7 @@ def _machine(address: str) -> str:
 
 
 class UnderWay:
-    """How much of something is under way at once: in all, for each address, for each page."""
+    """Bounded count of work in progress: in total, per address and per page."""
 
     def __init__(self, what: str, most: int, most_of_address: int, most_of_page: int) -> None:
         """Bound `what`, such as "searches"."""
@@ -79,7 +79,7 @@ class UnderWay:
 
     @property
     def total(self) -> int:
-        """How much there is of all clients."""
+        """Work in progress of all clients."""
         return self._addresses.total()
 
     def begin(self, client: Client) -> None:

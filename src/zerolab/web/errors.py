@@ -32,7 +32,7 @@ def status_of(error: UserError) -> int:
 
 
 def told(error: Exception) -> str:
-    """Return what a page is told of an error, in one line; of a defect, only that there is one."""
+    """Return an error's message for a page, in one line; a defect's details are left out."""
     if isinstance(error, UserError):
         return "; ".join(str(error).splitlines())
     return f"this has failed: {one_line(error)}"

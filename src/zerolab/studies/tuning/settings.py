@@ -66,7 +66,7 @@ class TuningSettings(Settings):
     """The opponent in that match."""
 
     allow_programs: bool = False
-    """Whether programs may be run that the preset's file alone names; see `configure.resolve`."""
+    """True if programs named by the preset's file may be run; see `configure.resolve`."""
 
     @field_validator("game")
     @classmethod

@@ -202,7 +202,7 @@ class Store:
     def _suggest(self, number: int, trial: Trial) -> Values:
         """Return the values of a trial: those chosen before it was stopped, and the missing ones.
 
-        Each is drawn from a stream of its own, so that it does not depend on where a process was
+        Each is drawn from a separate stream, so that it does not depend on where a process was
         killed, nor on which process draws it.
         """
 

@@ -1,4 +1,4 @@
-"""What a process is yet to be told: bounded, and in order."""
+"""Bounded, ordered queue of messages to a search process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Message = Begin | Look | Drop
 class Outbox:
     """Messages that a process has not taken; one thread puts them in, another hands them over.
 
-    To put something in never takes long. Whoever waits for a search or a look counts, and there is
-    a bound to them. Drops are always taken, and need no bound of their own: each is of a search
-    that has been handed over, of which a process that reads nothing gets few. What is dropped
-    before it was handed over is forgotten here.
+    Putting a message in never blocks. Searches and looks are bounded. Drops are always accepted and
+    need no bound: each belongs to a search already handed over, of which a process that reads
+    nothing gets few. A search dropped before it was handed over is removed here.
     """
 
     def __init__(self) -> None:
@@ -31,12 +30,12 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another search or look."""
+        """True if there is no room for another search or look."""
         return len(self._asked) - self._drops >= MOST_WAITING
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything has been handed over, but for what is being handed over."""
+        """True if no message waits; one may be on its way."""
         return not self._asked
 
     def put(self, message: Begin | Look) -> None:
@@ -48,7 +47,7 @@ class Outbox:
             self._changed.notify()
 
     def drop(self, number: int) -> None:
-        """Say that nobody waits for a search any more."""
+        """Ask for the end of a search."""
         with self._changed:
             former = self._asked.pop(number, None)
             if isinstance(former, Begin):

@@ -1,7 +1,7 @@
-"""A process that searches, as the server sees it: what it is asked, and what it tells.
+"""The server's side of a search process: requests to it and answers from it.
 
-Nothing here makes the event loop wait. One thread starts the process, hears what it tells and ends
-it; another one hands messages over, which takes as long as the process reads none.
+Nothing here blocks the event loop. One thread starts the process, receives its answers and ends it;
+another hands messages over, which blocks while the process reads none.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from zerolab.web.searches.steps import Told
 
 _CLOSE_SECONDS = 2.0
 _SILENT_SECONDS = 60.0
-"""After which a process that has something to do is given up; compiling takes long, too."""
+"""Silence after which a busy process is given up; compiling takes long as well."""
 
 
 class Telling:
-    """The latest of what is told under a number."""
+    """The latest answer under a number."""
 
     def __init__(self) -> None:
         self.is_awaited = False
-        """Whether somebody is waiting for what is told next."""
+        """True while a task waits for the next answer."""
         self._latest: Told | None = None
         self._changed = asyncio.Event()
 
     def put(self, told: Told) -> None:
-        """Take note of what is told; a result takes the place of the one before it."""
+        """Store an answer; a result replaces the one before it."""
         if told.is_done and told.result is None and self._latest is not None and not told.error:
             told = told._replace(result=self._latest.result)
         self._latest = told
         self._changed.set()
 
     async def next(self) -> Told:
-        """Wait for what is told next, unless it is there already."""
+        """Wait for the next answer, unless it is there already."""
         self.is_awaited = True
         try:
             await self._changed.wait()
@@ -64,7 +64,7 @@ class Worker:
     def __init__(self) -> None:
         """Start it; messages wait until it has started."""
         self.is_over = False
-        """Whether it has ended, and all who were waiting have been told."""
+        """True once it has ended and all waiting tasks have their error."""
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox()
         self._listeners: dict[int, Telling] = {}
@@ -77,16 +77,16 @@ class Worker:
 
     @property
     def load(self) -> int:
-        """How many numbers somebody listens to."""
+        """The number of answers that tasks listen for."""
         return len(self._listeners)
 
     @property
     def has_room(self) -> bool:
-        """Whether it can be asked for something."""
+        """True if it accepts another search or look."""
         return not self._outbox.is_full
 
     def ask(self, message: Begin | Look) -> Telling:
-        """Send a message, and return where to wait for what is told under its number.
+        """Send a message; return the place where its answers arrive.
 
         Raises BusyError where too many messages have not been read, or the process has ended.
         """
@@ -109,9 +109,9 @@ class Worker:
         self._outbox.withdraw(number)
 
     def end_if_silent(self) -> None:
-        """End it if it has something to do and has told nothing for long; who waits is told.
+        """End it if it is busy and has been silent for long; waiting tasks get an error.
 
-        Called by a thread of its own, so that a loop that is held up makes no difference.
+        Called by a separate thread, so that a blocked event loop does not matter.
         """
         if self._has_work and time.monotonic() - self._heard >= _SILENT_SECONDS:
             self._kill()
@@ -127,7 +127,7 @@ class Worker:
 
     @property
     def _has_work(self) -> bool:
-        """Whether somebody waits for it, or it has messages to read."""
+        """True if a task waits for it, or it has messages to read."""
         waiting = list(self._listeners.values())  # at once, since others may change it
         return not self._outbox.is_empty or any(each.is_awaited for each in waiting)
 
@@ -139,21 +139,21 @@ class Worker:
 
     def _live(self) -> None:
         try:
-            with suppress(OSError):  # no memory for a process: who waits is told so below
+            with suppress(OSError):  # no memory for a process: waiting tasks get an error below
                 self._talk(self._started())
         finally:
             self._outbox.close()
             self._in_loop(self._end)
 
     def _talk(self, connection: Connection) -> None:
-        """Pass on what the process is told and tells, and clear away what is left of it."""
+        """Pass messages and answers on, then clean up after the process."""
         writer = threading.Thread(target=self._write, args=(connection,), daemon=True)
         writer.start()
         try:
             self._hear(connection)
         finally:
             self._outbox.close()
-            self._kill()  # it may take a moment to die, or be told what nobody understands
+            self._kill()  # it may take a moment to die, or have sent an unreadable answer
             writer.join()
             connection.close()
             with self._ending:
