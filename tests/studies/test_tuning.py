@@ -1,41 +1,22 @@
-"""The search over settings: what is searched, shared trials, and trials that are runs."""
+"""The search over settings: what is searched, and trials shared by processes."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 import pytest
 import tuning_trials
-from tuning_trials import distance, plan
+from tuning_trials import GAME, distance, plan, settings
 
 from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.tuning.journal import Journal
 from zerolab.studies.tuning.report import Result, TuningReport, best_of, front_of, results_of
-from zerolab.studies.tuning.search import search, work
-from zerolab.studies.tuning.settings import TuningSettings, run_path
+from zerolab.studies.tuning.search import work
 from zerolab.studies.tuning.space import Alternatives, Range, Space
 from zerolab.studies.tuning.store import Store
-from zerolab.studies.tuning.trial import Watcher, run_trial
-from zerolab.training.history import read_records
-from zerolab.training.learner import DivergedError
-from zerolab.training.records import AccuracyRecord
-from zerolab.training.reporting import NullReporter
-
-GAME = "gobang:3x3:3"
-TINY = (
-    "selfplay.episodes=4",
-    "learn.epochs=1",
-    "search.selection=puct",
-    "search.selection.c=0.5..4",
-)
-
 
 # What is searched
 
@@ -297,168 +278,3 @@ def test_the_front_are_the_trials_that_none_beats():
     assert best_of(tied, settings("elo")).number == 0
     assert best_of(tied, settings("elo", and_time=True)).number == 1
     assert [each.number for each in front_of(trials, settings("loss"))] == [0, 1]
-
-
-def settings(objective, *assignments, **more):
-    return TuningSettings(
-        game=GAME, preset="smoke", objective=objective, assignments=assignments or TINY, **more
-    )
-
-
-# Trials that are runs
-
-
-@pytest.fixture(scope="module")
-def positions(tmp_path_factory):
-    path = tmp_path_factory.mktemp("solved") / "solved.parquet"
-    assert main(["dataset", GAME, "--positions", "40", "--out", str(path)]) == 0
-    return str(path)
-
-
-class Stops(NullReporter):
-    """Stops a trial's training after some stages, as a signal would."""
-
-    def __init__(self, stages):
-        self.left = stages
-
-    def stage_finished(self, record):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def no_bar(title, total, unit):
-    yield lambda done, note: None
-
-
-def watcher(reporter=None):
-    return Watcher(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
-
-
-def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
-    tmp_path, positions, capsys
-):
-    chosen = settings("accuracy", positions=positions)
-    for stages in (3, 9):  # in the first trial, and in a later one
-        with pytest.raises(KeyboardInterrupt):
-            search(tmp_path / "stopped", chosen, 2, 1, watcher(Stops(stages)))
-    stopped = search(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
-    whole = search(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
-    assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
-    assert all(each.state == "complete" for each in whole.results)
-    for number in range(2):
-        records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))
-        last = [each for each in records if isinstance(each, AccuracyRecord)][-1]
-        assert last.search_strong == whole.results[number].objective
-        assert last.iteration == 2
-    folder = tmp_path / "whole"
-    assert (folder / "tuning.png").read_bytes().startswith(b"\x89PNG")
-    assert "| learn" not in (folder / "tuning.md").read_text()
-    best = str(folder / "best.toml")
-    assert main(["train", GAME, "--preset", best, "--run", str(tmp_path / "run")]) == 0
-    again = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
-    assert again[-1].search_strong == whole.best.objective
-
-
-@pytest.fixture(scope="module")
-def another(tmp_path_factory):
-    """Return a finished run whose network trials learn from."""
-    path = tmp_path_factory.mktemp("another") / "run"
-    tiny = ["iterations=1", "final_evaluation.games=0", "network={name='resnet', hidden=0}"]
-    options = [f"--set={each}" for each in tiny]
-    assert main(["train", "--preset", "smoke", "--run", str(path), *options]) == 0
-    return path
-
-
-@pytest.mark.parametrize(
-    "learns_from",
-    [
-        ["start.source='{}'", "start.transfer=all"],
-        [
-            "network={{name='resnet', hidden=0, heads=['policy', 'value', {{name='features',"
-            " source='{}'}}]}}",
-            "learn.symmetries=none",
-        ],
-    ],
-)
-def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
-    tmp_path, another, learns_from
-):
-    chosen = settings("loss", *TINY, *(each.format(another) for each in learns_from))
-    with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, chosen, 1, 1, watcher(Stops(3)))
-    (trial,) = search(tmp_path, chosen, 1, 1, watcher(NullReporter())).results
-    assert trial.state == "complete"
-
-
-def outcome(result):
-    return (result.number, result.state, result.values, result.objective, result.low)
-
-
-def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positions):
-    chosen = plan(*TINY, objective="accuracy", positions=positions)
-    store, seen = Store(tmp_path, chosen), []
-
-    def run(claimed):
-        value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
-        behind = claimed.falls_behind(1, value)
-        assert claimed.falls_behind(1, value) == behind  # as when it is resumed
-        seen.append(behind)
-        claimed.prune({"hours": 0.1}) if behind else claimed.finish([value], {"hours": 1.0})
-
-    work(store, 10, run)
-    assert seen == [False] * 6 + [True, False, True, False]
-    pruned = [each for each in results_of(store) if each.state == "pruned"]
-    assert [(each.number, each.objective) for each in pruned] == [(6, 0.4), (8, 0.4)]
-    assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).prunes
-
-
-def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, monkeypatch):
-    def diverges(self):
-        raise DivergedError("a loss is not finite")
-
-    chosen = plan()
-    store = Store(tmp_path, chosen)
-    monkeypatch.setattr("zerolab.training.trainer.Trainer.train", diverges)
-    work(store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher(NullReporter())))
-    assert results_of(store)[0].reason == "a loss is not finite"
-
-    def is_full(self):
-        raise UserError("the disk is full")
-
-    monkeypatch.setattr("zerolab.training.trainer.Trainer.train", is_full)
-    with pytest.raises(UserError, match="disk"):
-        work(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher()))
-    assert results_of(store)[1].state == "running"
-
-
-def test_elo_and_time_by_two_workers(tmp_path, capsys):
-    sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
-    arguments = ["tune", GAME, "--preset", "smoke", "--objective", "elo", "--and", "time"]
-    match = ["--games", "4", "--opponent", "random", "--folder", str(tmp_path / "t")]
-    command = [*arguments, *match, *sets, "--trials", "2", "--json"]
-    assert main([*command, "--workers", "2"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in found["trials"]] == ["complete"] * 2
-    for each in found["trials"]:
-        assert each["low"] < each["objective"] < each["high"]
-        run = RunFolder.open(run_path(tmp_path / "t", each["number"]))
-        records = read_records(run)
-        assert each["hours"] == pytest.approx(sum(x.wall_seconds for x in records) / 3600)
-        assert run.config["seed"] == each["number"]
-    assert set(found["front"]) <= {0, 1}
-    assert found["best"] in found["front"]
-    before = (tmp_path / "t" / "journal.jsonl").read_bytes()
-    assert main(command) == 0
-    assert json.loads(capsys.readouterr().out) == found
-    assert (tmp_path / "t" / "journal.jsonl").read_bytes() == before
-
-
-def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("mine")
-    arguments = ["--objective", "loss", "--set", "learn.epochs=1..3", "--folder", str(tmp_path)]
-    assert main(["tune", GAME, "--preset", "smoke", *arguments]) == 2
-    assert "is not a tuning and not empty" in capsys.readouterr().err
-    assert [path.name for path in Path(tmp_path).iterdir()] == ["notes.txt"]

@@ -1,4 +1,4 @@
-"""What tests of the search share: a plan without training, and a program that works on it."""
+"""Shared parts of the tests of tuning: settings, a plan without training, a program that works."""
 
 from __future__ import annotations
 
@@ -18,9 +18,24 @@ ASSIGNMENTS = (
 )  # fmt: skip
 
 
+GAME = "gobang:3x3:3"
+TINY = (
+    "selfplay.episodes=4",
+    "learn.epochs=1",
+    "search.selection=puct",
+    "search.selection.c=0.5..4",
+)
+
+
+def settings(objective, *assignments, **more):
+    return TuningSettings(
+        game=GAME, preset="smoke", objective=objective, assignments=assignments or TINY, **more
+    )
+
+
 def plan(*assignments, **more):
-    settings = {"game": "gobang:3x3:3", "preset": "smoke", "objective": "loss", **more}
-    return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **settings))
+    given = {"game": GAME, "preset": "smoke", "objective": "loss", **more}
+    return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **given))
 
 
 def distance(claimed: Claimed) -> None:

@@ -91,17 +91,22 @@ def test_what_can_wait_does_so() -> None:
     assert seen.count("patient") <= 1 + 4
 
 
-def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
-    queue, seen = StepQueue(), []
-    for number in range(8):
-        queue.add(number, Client("greedy"), _steps(20, seen, "greedy", 0.002))
+def _seen_beside_modest(queue: StepQueue, seen: list[str]) -> list[str]:
+    """Add a client with 20 steps to a busy queue; return whose steps were done until its last."""
     for _ in range(20):
         queue.step()
     queue.add(9, Client("modest"), _steps(20, seen, "modest", 0.002))
     before = len(seen)
     while seen.count("modest") < 20:
         queue.step()
-    assert abs(seen[before:].count("greedy") - 20) <= 4
+    return seen[before:]
+
+
+def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
+    queue, seen = StepQueue(), []
+    for number in range(8):
+        queue.add(number, Client("greedy"), _steps(20, seen, "greedy", 0.002))
+    assert abs(_seen_beside_modest(queue, seen).count("greedy") - 20) <= 4
 
 
 def test_who_gives_itself_many_names_has_no_larger_share() -> None:
@@ -109,13 +114,7 @@ def test_who_gives_itself_many_names_has_no_larger_share() -> None:
     for number in range(8):
         page = Client("greedy", str(number))
         queue.add(number, page, _steps(20, seen, page.page, 0.002))
-    for _ in range(20):
-        queue.step()
-    queue.add(9, Client("modest"), _steps(20, seen, "modest", 0.002))
-    before = len(seen)
-    while seen.count("modest") < 20:
-        queue.step()
-    others = Counter(seen[before:])
+    others = Counter(_seen_beside_modest(queue, seen))
     assert abs(others.total() - 20 - 20) <= 4
     assert max(others[str(number)] for number in range(8)) <= 5  # its pages have equal shares
 
