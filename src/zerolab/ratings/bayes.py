@@ -330,7 +330,7 @@ def _regularise(information: Floats) -> float:
     """Let a matrix of information, in place, tell about all strengths together; return how much.
 
     Adding the same to all strengths changes no probability, so that direction, whose information
-    is 0, is given some, and whoever inverts the matrix takes its variance away again.
+    is 0, is given some; an inverse of the matrix needs its variance subtracted again.
     """
     n = len(information) - 2
     weight = float(np.trace(information[:n, :n])) / n

@@ -1,4 +1,4 @@
-"""SQLite files, opened so that what a stranger has made of one can neither act nor keep us waiting.
+"""SQLite files of strangers, opened so that they can neither act nor block the reader.
 
 A file may hold views that never end, triggers that run when something is written, and pages that
 others refer to a billion times. Beside it may lie a named pipe in place of its journal, or a
@@ -93,8 +93,8 @@ class _TooMuchError(sqlite3.DatabaseError):
 def connected(path: Path, writing: bool) -> Iterator[Database]:
     """Open a file for its tables to be read, or written as well, and made where there is none.
 
-    Half-written changes of a killed process are rolled back. Raises UserError in one
-    line for everything that SQLite has to complain about, and where another process holds the file.
+    Half-written changes of a killed process are rolled back. Raises UserError, in one line, for
+    every error of SQLite, and where another process holds the file.
     """
     if writing:
         check_no_link(path)

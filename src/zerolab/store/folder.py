@@ -57,8 +57,8 @@ class FolderKind(NamedTuple):
     def locked(self, path: Path) -> Iterator[None]:
         """Make the folder if it is not there, and keep other processes out of it.
 
-        Half-written files of killed writers are removed. Raises UserError if
-        the folder holds something else or another process works in it.
+        Half-written files of killed writers are removed. Raises UserError if the folder holds
+        something else or another process works in it.
         """
         make_folder(path)
         self.require_ours(path)  # before the lock's file is put into a folder that is not ours
@@ -123,7 +123,7 @@ def _shown(table: Mapping[str, Any], key: str) -> str:
 
 
 def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
-    """Tell whether a folder is of a kind or cannot be looked into: a listing then tells why."""
+    """Return True for a folder that is of a kind or cannot be read: a listing gives the reason."""
     try:
         return is_of_kind(path)
     except UserError:

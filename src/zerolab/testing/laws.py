@@ -23,8 +23,7 @@ def check_registration(game: Game) -> None:
     """Check that users find the game by its name, and that its fields have bounds."""
     name = game_name(game)
     again = parse_game(name)
-    same = again == game
-    require(same, game, f'its name is "{name}", which is read as {again}')
+    require(again == game, game, f'its name is "{name}", which is read as {again}')
     try:
         registered_games()[name.partition(":")[0]].sizes()
     except KeyError as missing:

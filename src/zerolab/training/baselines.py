@@ -25,7 +25,7 @@ class Baseline(NamedTuple):
 
 
 def run_baselines(context: TrainingContext) -> list[Baseline]:
-    """Return the opponents of a run's final evaluation; whom two specs name, plays once.
+    """Return the opponents of a run's final evaluation, each once if two specs name it.
 
     ``@12`` is the best network after iteration 12: it is kept, whatever became of candidate 12 and
     though the run may have ended before.

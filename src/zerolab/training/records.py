@@ -1,6 +1,7 @@
 """Records of the stages of a run: the lines of metrics.jsonl, typed and with units.
 
 They stand in one file, however long: it is the schema of metrics.jsonl.
+
 A record class stands for one kind of line; its name in the file is the default of `stage`. Fields
 named ``wall_...`` were read off a clock, or off the process; all others are equal in every run with
 the same settings. docs/metrics.md and TensorBoard are made from these classes alone, so that a new
