@@ -94,7 +94,7 @@ class Solvers:
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPool(max_workers=1, context=context)
-            assert self._pool.active  # asking starts it
+            bool(self._pool.active)  # asking starts it
             return self._pool
 
 
