@@ -19,11 +19,10 @@ from zerolab.store.listing import RunSummary, find_runs, summarise
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
     """List runs: game, preset, iteration, status, how strong they are, and what they started from.
 
-    How strong, as far as it was measured: accuracy on solved positions, and points per game against
-    opponents of the final evaluation, unless the run has gone on since. Runs of one game can be
-    compared by scores against the same opponents and by accuracy on the same positions (each run
-    may have a file of its own), unlike by the training Elo that JSON has, too: that compares each
-    network with its predecessor.
+    Strength is shown where it was measured: accuracy on solved positions, and points per game
+    against the opponents of the final evaluation, unless the run was continued since. Runs of one
+    game compare by scores against the same opponents and by accuracy on the same positions. They
+    do not compare by training Elo, which JSON has as well: it rates a network by its predecessor.
 
     Example: zerolab runs runs --json
 

@@ -67,7 +67,7 @@ def serve(
         if token:
             for name in names:
                 say(f"through a proxy, it is at https://{name.lower()}/?token={token}")
-            print("whoever has this address can use it: its token is its password")
+            print("anyone with this URL has access: the token in it is the password")
         sys.stdout.flush()
         if open:
             webbrowser.open(address)

@@ -62,8 +62,8 @@ def resolve(
 def require_no_programs(settings: TrainSettings, origin: str, known: Iterable[str]) -> None:
     """Raise UserError where a run would play a program that its `origin`, a file, has named.
 
-    The file may be a stranger's, and a program may do whatever its user may. `known` are texts that
-    the user has written himself.
+    The file may be a stranger's, and a program has all rights of its user. `known` are texts
+    that the user has typed.
     """
     typed = set(known)
     named = [each for each in programs(settings) if each not in typed]
