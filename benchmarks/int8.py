@@ -23,13 +23,12 @@ from torch import Tensor, nn
 from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
-from zerolab.agents.kinds.run import playable
+from zerolab.agents.kinds.run import read_playable_run
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_precision
 from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import Network
-from zerolab.networks.weights import load_weights
-from zerolab.rules import host
+from zerolab.networks.network import Network, load_weights
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 
@@ -86,7 +85,7 @@ def main(folder: str) -> None:
 
 def latest_network(run: RunFolder) -> Network:
     """Return the run's latest network."""
-    settings = playable(run)
+    settings = read_playable_run(run)
     latest = run.networks()[-1]
     network = build_network(settings.network_of(latest), parse_game(settings.game), settings.seed)
     load_weights(network, run.load_weights(latest))
@@ -99,7 +98,7 @@ def some_planes(run: RunFolder) -> tuple[Tensor, Tensor]:
     examples = run.load_examples(run.latest_examples)
     drawn = np.random.default_rng(0).permutation(len(examples.states))
     states = examples.states[drawn[: _CALIBRATION + _TESTED]]
-    planes = torch.from_numpy(host.encode_batch(game, states))
+    planes = torch.from_numpy(python.encode_batch(game, states))
     planes = planes.contiguous(memory_format=torch.channels_last)
     calibration = min(_CALIBRATION, len(planes) // 3)
     return planes[:calibration], planes[calibration:]

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
@@ -34,7 +34,9 @@ class MemoryReporter(NullReporter):
 def main() -> None:
     """Train the smoke preset for long and print a JSON object."""
     iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    settings = resolve("connect_four:6x7", "smoke", [f"iterations={iterations}", "learn.window=20"])
+    settings = resolve_settings(
+        "connect_four:6x7", "smoke", [f"iterations={iterations}", "learn.window=20"]
+    )
     reporter = MemoryReporter()
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", settings.model_dump())

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.ratings.bayes import Ratings, rate
-from zerolab.ratings.score import Z95
-from zerolab.ratings.synthetic import tournament
+from zerolab.ratings.results import synthetic_tournament
+from zerolab.report.interval import Z95
 
 
 class Setting(NamedTuple):
@@ -45,7 +45,7 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
     random = np.random.default_rng(1)
     inside, errors, seconds, common = [], [], [], []
     for _ in range(repetitions):
-        truth, results = tournament(random, *setting)
+        truth, results = synthetic_tournament(random, *setting)
         began = perf_counter()
         ratings = rate(results)
         seconds.append(perf_counter() - began)

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zerolab.core.ray_cluster import ray
 from zerolab.studies.design import planned_run
 from zerolab.studies.engine.node import LostError
-from zerolab.studies.engine.ray import RayWorkers, _Connection, ray
-from zerolab.studies.engine.tasks import Entrant, OnCommit, SliceTask, Task, TrainTask
 from zerolab.studies.engine.travel import FolderCopy
+from zerolab.studies.ray_workers import RayWorkers, _Connection
+from zerolab.studies.tasks import Entrant, OnCommit, SliceTask, Task, TrainTask
 
 _TASKS = 100
 _COMMITS = 20

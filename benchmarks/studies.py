@@ -15,15 +15,15 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from zerolab.core.threads import available_cores
+from zerolab.core.processes import available_cores
+from zerolab.papers.scales import CHANGES
+from zerolab.report.document import Document
 from zerolab.studies.design import Design, planned_run
-from zerolab.studies.engine.ray import RayWorkers
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.workers import LocalWorkers, Workers
-from zerolab.studies.interface import Scale, Study
-from zerolab.studies.report.document import Document
+from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.results import Results
-from zerolab.studies.small_runs import CHANGES
+from zerolab.studies.study import Scale, Study
+from zerolab.studies.work import StudyWork
+from zerolab.studies.workers import LocalWorkers, Workers
 
 
 class Even(Study):

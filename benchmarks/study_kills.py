@@ -21,11 +21,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from zerolab.studies.engine.ray import RayWorkers
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.workers import LocalWorkers
-from zerolab.studies.interface import Scale, registered_studies
-from zerolab.studies.report.save import save
+from zerolab.report.save import save
+from zerolab.studies.ray_workers import RayWorkers
+from zerolab.studies.study import Scale, registered_studies
+from zerolab.studies.work import StudyWork
+from zerolab.studies.workers import LocalWorkers
 
 _SPAWN = multiprocessing.get_context("spawn")
 _FAILED = 3

@@ -24,30 +24,27 @@ from typing import Any, get_args
 
 import zerolab
 import zerolab.agents.specs
-from zerolab.agents.interface import AGENT_KINDS
+from zerolab.agents.agent import AGENT_KINDS
 from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
-from zerolab.core.config import Choice
-from zerolab.core.setting_docs import describe
-from zerolab.league.settings import LeagueSettings
+from zerolab.core.config import Variant
+from zerolab.core.setting_docs import describe_settings
+from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.losses import LOSSES
 from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
-from zerolab.search.budgets.interface import BUDGETS
-from zerolab.search.interface import (
+from zerolab.search.budgets import BUDGETS
+from zerolab.search.methods import (
     FPU_SETTINGS,
     LEAF_EVALUATOR_SETTINGS,
     ROOT_RULE_SETTINGS,
     SELECTION_SETTINGS,
 )
-from zerolab.studies.interface import registered_studies
-from zerolab.training.gates import GATES
-from zerolab.training.optimizers import OPTIMIZERS
+from zerolab.studies.study import registered_studies
+from zerolab.training.criteria import GATES, RAMPS, STOP_RULES
+from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
 from zerolab.training.records import Record, Unit
-from zerolab.training.schedules import RATE_SCHEDULES
-from zerolab.training.stopping import STOP_RULES
-from zerolab.training.warm_start.schedules import SCHEDULES
-from zerolab.training.warm_start.settings import VARIANTS
+from zerolab.training.warm_start import WARM_START_VARIANTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -98,7 +95,7 @@ def source(kind: Any) -> str:
     return f"[`{path.removeprefix('src/zerolab/')}`](/{path})"
 
 
-def choices(registry: Mapping[str, type[Choice]]) -> str:
+def choices(registry: Mapping[str, type[Variant]]) -> str:
     """Return the table of things that a setting chooses from."""
     rows = []
     for name, settings in registry.items():
@@ -108,7 +105,7 @@ def choices(registry: Mapping[str, type[Choice]]) -> str:
     return markdown(["name", "what it is", "settings and defaults", "file"], rows)
 
 
-def _fields(settings: type[Choice]) -> str:
+def _fields(settings: type[Variant]) -> str:
     """Return the settings of a choice with their defaults."""
     defaults = {
         name: field.get_default(call_default_factory=True)
@@ -235,7 +232,7 @@ def variants() -> str:
     """Return the table of the variants of a warm start."""
     rows = [
         [f"`{name}`", *(f"`{rule}`" if rule else "" for rule in variant)]
-        for name, variant in VARIANTS.items()
+        for name, variant in WARM_START_VARIANTS.items()
     ]
     return markdown(["variant", "selection", "leaf evaluator"], rows)
 
@@ -263,7 +260,7 @@ def settings() -> str:
 def league() -> str:
     """Return the table of a league's settings, without those of its search, which runs have."""
     rows = []
-    for each in describe(LeagueSettings):
+    for each in describe_settings(LeagueSettings):
         if each.key.startswith("search.") or each.key in ("game", "network", "identity", "seed"):
             continue
         text = " ".join(filter(None, (each.description, each.papers)))
@@ -359,7 +356,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "networks": lambda: choices(NETWORKS),
     "optimizers": lambda: choices(OPTIMIZERS),
     "rate-schedules": lambda: choices(RATE_SCHEDULES),
-    "schedules": lambda: choices(SCHEDULES),
+    "schedules": lambda: choices(RAMPS),
     "settings": settings,
     "selections": lambda: choices(SELECTION_SETTINGS),
     "stop-rules": lambda: choices(STOP_RULES),

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 import zerolab
-from zerolab.search.interface import fpu_value, register_selection
-from zerolab.search.selections.puct import PuctRule
+from zerolab.search.methods import fpu_value, register_selection
+from zerolab.search.puct import PuctRule
 
 
 class LogPuct(NamedTuple):

@@ -10,7 +10,7 @@ from pydantic import Field
 from zerolab.core.compiled import inlined
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import LOSS, ONGOING
+from zerolab.rules.rules import LOSS, ONGOING
 from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
 
 

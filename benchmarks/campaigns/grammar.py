@@ -66,7 +66,7 @@ class Option(NamedTuple):
 def commands() -> dict[tuple[str, ...], tuple[Option, ...]]:
     """Return the options of all commands."""
     from zerolab.cli.main import COMMANDS  # noqa: PLC0415  takes long
-    from zerolab.studies.interface import registered_studies  # noqa: PLC0415
+    from zerolab.studies.study import registered_studies  # noqa: PLC0415
 
     calls: list[tuple[str, ...]] = [(name,) for name in COMMANDS]
     calls += [("study", name) for name in registered_studies()] + [("bench", "strength")]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zerolab.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zerolab.api.analysis import Analysis, MoveAnalysis, analyse, solve
+    from zerolab.agents.analysis import Analysis, MoveAnalysis
     from zerolab.api.costs import (
         CostReference,
         IterationCost,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         read_reference,
         run_costs,
     )
-    from zerolab.api.games import list_games, read_positions
     from zerolab.api.matches import (
         Match,
         Ratings,
@@ -32,14 +31,21 @@ if TYPE_CHECKING:
         play_tournament,
         rate,
     )
-    from zerolab.api.networks import Network, load_network
-    from zerolab.api.runs import Record, Run, open_run, train
-    from zerolab.api.sharing import export_network
+    from zerolab.api.positions import (
+        Network,
+        analyse,
+        list_games,
+        load_network,
+        read_positions,
+        solve,
+    )
+    from zerolab.api.runs import Run, export_network, open_run, train
     from zerolab.core.errors import UserError
     from zerolab.evaluation.positions import Positions
-    from zerolab.oracles.interface import NotSolvedError
+    from zerolab.oracles.oracle import NotSolvedError
     from zerolab.rules.catalogue import parse_game
     from zerolab.rules.position import Position
+    from zerolab.training.records import Record
 
 __all__ = [
     "Analysis",
@@ -74,7 +80,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "zerolab.api.analysis": ("Analysis", "MoveAnalysis", "analyse", "solve"),
+    "zerolab.api.positions": ("Analysis", "MoveAnalysis", "analyse", "solve"),
     "zerolab.api.costs": (
         "CostReference",
         "IterationCost",
@@ -82,7 +88,7 @@ _NAMES = {
         "read_reference",
         "run_costs",
     ),
-    "zerolab.api.games": ("list_games", "read_positions"),
+    "zerolab.api.positions": ("list_games", "read_positions"),
     "zerolab.api.matches": (
         "Match",
         "Ratings",
@@ -91,12 +97,12 @@ _NAMES = {
         "play_tournament",
         "rate",
     ),
-    "zerolab.api.networks": ("Network", "load_network"),
+    "zerolab.api.positions": ("Network", "load_network"),
     "zerolab.api.runs": ("Record", "Run", "open_run", "train"),
-    "zerolab.api.sharing": ("export_network",),
+    "zerolab.api.runs": ("export_network",),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
-    "zerolab.oracles.interface": ("NotSolvedError",),
+    "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
 }

@@ -20,17 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from zerolab.agents.kinds.file import read_file
-from zerolab.agents.network_agent import evaluator_of
-from zerolab.agents.sharing import agent_file, checked_agent, keep_agent
+from zerolab.agents.kinds.file import agent_file, checked_agent, read_file, save_upload
+from zerolab.agents.kinds.run import evaluator_of
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
-from zerolab.store import agent_files
-from zerolab.store.arrays import encoded, save_arrays
-from zerolab.store.networks import WEIGHTS, read_network
+from zerolab.store import arrays as agent_files
+from zerolab.store.arrays import WEIGHTS, encode_arrays, read_network, save_arrays
 from zerolab.store.run_folder import RunFolder
 from zerolab.testing.samples import ongoing_positions
 
@@ -68,7 +66,7 @@ def changed(content, **changes):
     """Return the file with another header, whose digest is right."""
     table, arrays = table_and_arrays(content)
     del table["digest"]
-    return encoded({**table, **changes}, arrays)
+    return encode_arrays({**table, **changes}, arrays)
 
 
 def with_arrays(content, **changes):
@@ -76,7 +74,7 @@ def with_arrays(content, **changes):
     table, arrays = table_and_arrays(content)
     del table["digest"]
     kept = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
-    return encoded(table, kept)
+    return encode_arrays(table, kept)
 
 
 def refusal(content):
@@ -109,7 +107,7 @@ def fresh_evaluator(spec):
 def test_it_plays_as_its_run_does():
     """Each has the same games against a third player, move by move."""
     games = []
-    for spec in ("runs/demo@1?sampled_plies=2", "agent.zerolab?sampled_plies=2"):
+    for spec in ("runs/demo@1?temperature_plies=2", "agent.zerolab?temperature_plies=2"):
         one, other = parse_agents([spec, "random"])
         match = play_match(one.game, one, other, 12, seed=3)
         games.append([(game.number, game.actions, game.result) for game in match.games])
@@ -235,10 +233,10 @@ def test_a_checkpoint_of_another_run_is_not_exported_as_this_ones(tmp_path):
 
 
 def test_an_agent_that_comes_twice_is_kept_once(content, tmp_path):
-    path = keep_agent(tmp_path / "agents", content)
+    path = save_upload(tmp_path / "agents", content)
     assert path == tmp_path / "agents" / f"{checked_agent(content).digest}.zerolab"
     assert path.read_bytes() == content
-    assert keep_agent(tmp_path / "agents", content) == path
+    assert save_upload(tmp_path / "agents", content) == path
     assert list(path.parent.iterdir()) == [path]
     assert parse_agent(str(path)).identity == parse_agent("runs/demo@1").identity
 
@@ -246,7 +244,7 @@ def test_an_agent_that_comes_twice_is_kept_once(content, tmp_path):
 def test_what_is_refused_is_not_kept(content, tmp_path):
     for bad in (b"", content[:-1], content + b"x", pickle.dumps({}), b"\0" * 100):
         with pytest.raises(UserError):
-            keep_agent(tmp_path / "agents", bad)
+            save_upload(tmp_path / "agents", bad)
     assert list(tmp_path.iterdir()) == []
 
 

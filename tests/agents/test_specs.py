@@ -10,16 +10,14 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 
-from zerolab.agents.interface import AGENT_KINDS
-from zerolab.agents.kinds.random import RandomPlayer
-from zerolab.agents.kinds.rhea import RheaPlayer
-from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.agent import AGENT_KINDS
+from zerolab.agents.kinds.baselines import RandomPlayer, RheaPlayer
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
 
@@ -65,7 +63,7 @@ def test_a_run_brings_its_game_and_others_take_it():
         ("rhea:60", "rhea:15?playouts=60"),
         ("rhea:60", "rhea:60?mutation=0.20&horizon=10"),
         ("rhea:60?horizon=3&mutation=1.0", "rhea:60?mutation=1&horizon=3"),
-        ("runs/demo?sampled_plies=0", "runs/demo"),
+        ("runs/demo?temperature_plies=0", "runs/demo"),
         ("runs/demo?selection=uct", "runs/demo?selection.name=uct"),
     ],
 )
@@ -77,13 +75,13 @@ def test_equal_players_have_one_name(one, other):
 
 def test_different_players_have_different_names_which_name_them_again():
     specs = [
-        "random", "mcts:50", "mcts:51", "mcts:50?selection.c=2", "mcts:50?sampled_plies=2",
+        "random", "mcts:50", "mcts:51", "mcts:50?selection.c=2", "mcts:50?temperature_plies=2",
         "rhea:50", "rhea:51", "rhea:50?mutation=0.1", "rhea:50?horizon=5&mutation=0.1",
         "rhea:5?population=1", "rhea:5?population=2&playouts_each=1",
         "runs/demo@0", "runs/demo@1", "runs/demo@1?simulations=0", "runs/demo@1?simulations=3",
         "runs/demo@1?selection.c=3", "runs/demo@1?simulations=3&selection.c=3",
         "runs/demo@1?reuse_tree=false", "runs/demo@1?selection=uct",
-        "runs/demo@1?simulations=0&sampled_plies=3",
+        "runs/demo@1?simulations=0&temperature_plies=3",
     ]  # fmt: skip
     agents = parse_agents(specs, GAME)
     names = [agent.name for agent in agents]
@@ -105,7 +103,7 @@ def test_the_network_in_force_is_named_by_its_iteration(runs):
     assert name != "runs/demo@"
 
 
-@pytest.mark.parametrize("name", ["mcts:5?sampled_plies=2 #2", "runs/demo@1?simulations=2"])
+@pytest.mark.parametrize("name", ["mcts:5?temperature_plies=2 #2", "runs/demo@1?simulations=2"])
 def test_agents_travel_to_other_processes_as_names(name):
     """To a spawned process, which shares nothing: closures and weights stay here."""
     agent = parse_agent(name, GAME)
@@ -140,7 +138,7 @@ def test_a_network_is_known_by_its_weights(runs):
 
 
 def test_only_agents_that_draw_moves_or_playouts_vary(runs):
-    varying = ["random", "mcts:5", "runs/demo?sampled_plies=2", "rhea:20"]
+    varying = ["random", "mcts:5", "runs/demo?temperature_plies=2", "rhea:20"]
     assert all(parse_agent(spec, GAME).varies for spec in varying)
     fixed = ["runs/demo", "runs/demo?simulations=0"]
     assert not any(parse_agent(spec, GAME).varies for spec in fixed)
@@ -160,7 +158,7 @@ def test_options_change_the_search():
     assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
     assert settings.fpu.name == "parent"
     player.start(1)
-    state = host.start(GAME)[None]
+    state = python.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))
     assert player.search.visits(np.zeros(1, int)).sum() == 9
 
@@ -229,7 +227,7 @@ def test_a_program_has_a_time_out(text):
         ("runs/demo?simulations", "expected KEY=VALUE after ?"),
         ("runs/demo?", "as in ?simulations=100"),
         ("runs/demo?simulations=4&&cache=0", "expected KEY=VALUE"),
-        ("runs/demo?sampled_plies=1.5", "expected a whole number"),
+        ("runs/demo?temperature_plies=1.5", "expected a whole number"),
         ("runs/demo?noise.fraction=0.5", "noise is for self-play"),
         ("runs/demo?simulations=0&selection.c=2", "has no effect without a search"),
         ("runs/demo?draw_value=0.4", "runs/demo@1?draw_value=0.4: draw_value = 0.4: no head gives"),
@@ -255,7 +253,7 @@ def test_a_budget_too_small_for_its_population_ends_a_command_with_one_line(caps
 
 def test_options_of_an_evolution_reach_it():
     keys = streams.streams(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
-    states = np.repeat(host.start(GAME)[None], 50, axis=0)
+    states = np.repeat(python.start(GAME)[None], 50, axis=0)
     player = parse_agent(
         "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME
     ).new_player()

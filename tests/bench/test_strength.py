@@ -4,15 +4,14 @@ import json
 
 import pytest
 
-from zerolab.bench.strength import report
-from zerolab.bench.strength.measuring import Measured, Measurements
-from zerolab.bench.strength.settings import StrengthSettings
-from zerolab.bench.strength.training import Checkpoint, checkpoints, spaced
-from zerolab.bench.strength.variants import PRESET, VARIANTS
+from zerolab.bench import strength_report
+from zerolab.bench.strength_benchmark import checkpoints, spaced
+from zerolab.bench.strength_report import Checkpoint, Measured, Measurements
+from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.cli.main import main
-from zerolab.ratings.score import wilson
+from zerolab.report.interval import wilson
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 
 TINY = (
     "selfplay.schedule=episodes", "selfplay.episodes=4", "search.simulations=4",
@@ -36,7 +35,7 @@ def folder(tmp_path_factory):
 
 def test_every_variant_is_a_run_of_its_preset():
     for name, variant in VARIANTS.items():
-        assert resolve("connect_four:6x7", PRESET, variant.changes), name
+        assert resolve_settings("connect_four:6x7", PRESET, variant.changes), name
 
 
 def test_a_run_ends_with_the_iteration_in_which_its_time_is_up(folder):
@@ -111,7 +110,7 @@ def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
         return Measured(variant="plain", seed=seed, network=1, due=due, hours=hours, **shares)
 
     settings = StrengthSettings(variants=("plain",), every=0.1, positions=1000)
-    found = report.curves(
+    found = strength_report.curves(
         [measured(0, 0.2, 0.21, 0.8), measured(1, 0.2, 0.29, 0.9), measured(0, 0.4, 0.4, 0.95)],
         settings,
     )["plain"]

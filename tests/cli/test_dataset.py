@@ -16,7 +16,7 @@ from zerolab.evaluation.positions import read_positions
 @pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch, tmp_path):
     patched = functools.partial(make_dataset, make_oracle=exhaustive)
-    monkeypatch.setattr("zerolab.cli.dataset.make_dataset", patched)
+    monkeypatch.setattr("zerolab.cli.solve.make_dataset", patched)
     monkeypatch.chdir(tmp_path)
 
 

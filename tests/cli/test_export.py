@@ -13,9 +13,9 @@ import pytest
 import zerolab
 from zerolab.cli.main import main
 from zerolab.networks import onnx_export
-from zerolab.store import agent_files
+from zerolab.store import arrays
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 
 GAME = "gobang:3x3:3"
 
@@ -147,7 +147,7 @@ def test_a_league_searches_with_it(capsys, name):
     plain += ["--games", "8"]
     told = json.loads(output(capsys, "league", GAME, "--agent", "agent.zerolab", *plain, "--json"))
     assert told["network"] == name
-    heads = resolve(GAME, "league/best.toml").network.heads
+    heads = resolve_settings(GAME, "league/best.toml").network.heads
     assert [head.name for head in heads] == ["policy", "outcome"]
     line = refusal(capsys, "league", GAME, "--agent", "agent.zerolab?simulations=3", *plain)
     assert "the searches of a league are its own" in line
@@ -226,7 +226,7 @@ def softmax(logits):
 def test_a_network_too_large_for_a_file_can_still_be_a_model(monkeypatch, capsys):
     for package in ("onnx", "onnxruntime", "onnxscript"):
         has(package)
-    monkeypatch.setattr(agent_files, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(arrays, "MAX_BYTES", 20_000)
     line = refusal(capsys, "export", "runs/demo", "large.zerolab")
     assert "the agent has" in line
     assert "expected at most 20,000 in one file" in line

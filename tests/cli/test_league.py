@@ -8,11 +8,11 @@ import pytest
 
 from zerolab.cli.main import main
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.weights import weights_to_arrays
+from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 
 PLAIN = [
     "--set", "search.selection=uct", "--set", "search.fpu=zero", "--set", "search.simulations=8",
@@ -43,7 +43,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
         "league.toml", "players.safetensors", "games.sqlite", "best.toml", "league.png",
         "league.svg",
     }  # fmt: skip
-    trained = resolve("gobang:3x3:3", "out/best.toml")
+    trained = resolve_settings("gobang:3x3:3", "out/best.toml")
     assert trained.search.selection.name == "uct"
     assert trained.search.simulations == 8
     assert main(["rate", "out/games.sqlite", "--json"]) == 0
@@ -72,7 +72,9 @@ def test_mistakes_in_one_line(here, capsys, arguments, message):
 @pytest.fixture
 def trained(here):
     """A run with the untrained network alone, which knows nothing of draws."""
-    settings = resolve("gobang:3x3:3", "smoke", ["search.simulations=4", "network.channels=4"])
+    settings = resolve_settings(
+        "gobang:3x3:3", "smoke", ["search.simulations=4", "network.channels=4"]
+    )
     run = RunFolder.create(here / "trained", settings.model_dump())
     network = build_network(settings.network, parse_game("gobang:3x3:3"), 0)
     with run.locked():
@@ -101,4 +103,4 @@ def test_a_league_has_the_network_of_a_run(trained, capsys):
     league = ["league", "gobang:3x3:3", "--agent", "trained", *plain]
     assert main([*league, "--games", "8", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["network"] == "trained@0"
-    assert resolve("gobang:3x3:3", "league/best.toml").network.channels == 4
+    assert resolve_settings("gobang:3x3:3", "league/best.toml").network.channels == 4

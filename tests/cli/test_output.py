@@ -18,7 +18,7 @@ import zerolab.cli
 from zerolab.cli.main import main
 from zerolab.cli.output import Console, say
 from zerolab.cli.process import report_interruption, resumable, warnings_in_one_line
-from zerolab.cli.progress_bar import new_bar
+from zerolab.cli.progress import new_bar
 from zerolab.core.errors import MissingExtraWarning
 from zerolab.store.games import GameRecord, GameStore
 

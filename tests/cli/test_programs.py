@@ -10,16 +10,16 @@ import pytest
 import tomli_w
 
 import zerolab
-from zerolab.agents.kinds import perfect
+from zerolab.agents.kinds import baselines
 from zerolab.cli import tournament, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.oracles.solver import Budget
+from zerolab.oracles.solver import SolverBudget
 from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.engine.tasks import TrainTask
-from zerolab.training.configure import resolve, saved_settings
+from zerolab.studies.tasks import TrainTask
+from zerolab.training.configure import resolve_settings, saved_settings
 
 
 def test_a_folder_starts_no_program_by_itself(tmp_path):
@@ -44,7 +44,7 @@ def strangers(tmp_path):
         *("iterations=1", "selfplay.episodes=2", "learn.epochs=1", "final_evaluation.games=2"),
         f"final_evaluation.baselines=[{json.dumps(program)}]",
     ]
-    settings = resolve("gobang:3x3:3", "smoke", tables)
+    settings = resolve_settings("gobang:3x3:3", "smoke", tables)
     RunFolder.create(tmp_path / "run", settings.model_dump())
     preset = tomli_w.dumps(settings.model_dump())
     (tmp_path / "theirs.toml").write_text(preset)
@@ -94,7 +94,7 @@ def test_the_command_that_resumes_a_run_allows_its_programs(strangers, capsys):
     assert advice == f"zerolab train --run '{folder}' --allow-programs"
     assert main(shlex.split(advice)[1:]) == 2  # the program is run: it is no engine
     assert "cannot play gobang:3x3:3" in capsys.readouterr().err
-    plain = resolve("gobang:3x3:3", "smoke")
+    plain = resolve_settings("gobang:3x3:3", "smoke")
     assert train.resuming(Path("runs/p"), plain) == "zerolab train --run runs/p"
 
 
@@ -113,7 +113,7 @@ def test_the_command_that_resumes_a_tournament_names_its_programs(strangers, cap
 
 
 def test_a_study_runs_no_program_of_a_run_that_it_finds(strangers):
-    planned = resolve("gobang:3x3:3", "smoke", ["iterations=1"])
+    planned = resolve_settings("gobang:3x3:3", "smoke", ["iterations=1"])
     task = TrainTask("a run", "key", str(strangers.parent / "run"), planned.model_dump())
     with pytest.raises(UserError, match="names a program to be run"):
         task.run()
@@ -129,7 +129,7 @@ def test_scripts_allow_programs_by_an_argument(strangers):
 
 
 def test_perfect_play_gives_up_where_it_is_too_hard(monkeypatch, capsys):
-    monkeypatch.setattr(perfect, "_BUDGET", Budget(nodes=1000))
+    monkeypatch.setattr(baselines, "_BUDGET", SolverBudget(nodes=1000))
     assert main(["match", "perfect", "random", "--game", "othello:6x6", "--games", "2"]) == 2
     error = capsys.readouterr().err
     assert "too hard for perfect play from here on (not solved within" in error

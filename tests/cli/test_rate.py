@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from zerolab.cli.main import main
-from zerolab.ratings import figure
+from zerolab.ratings import rating_report
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import GameResult
-from zerolab.ratings.synthetic import tournament
+from zerolab.ratings.results import GameResult, synthetic_tournament
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 
@@ -30,7 +29,7 @@ def pgn(results):
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    truth, results = tournament(np.random.default_rng(4), 6, 40)
+    truth, results = synthetic_tournament(np.random.default_rng(4), 6, 40)
     path = tmp_path_factory.mktemp("games") / "games.pgn"
     path.write_text(pgn(results))
     return truth, path
@@ -91,9 +90,9 @@ def test_a_figure(name, tmp_path, capsys):
 
 
 def test_a_figure_of_more_players_than_it_has_room_for_says_so(monkeypatch):
-    monkeypatch.setattr(figure, "_MOST_DRAWN", 2)
+    monkeypatch.setattr(rating_report, "_MOST_DRAWN", 2)
     ratings = rate([GameResult("A", "B", 1), GameResult("B", "C", 1), GameResult("C", "A", 0)])
-    (axes,) = figure.draw_ratings(ratings).axes
+    (axes,) = rating_report.draw_ratings(ratings).axes
     assert len(axes.get_yticks()) == 2
     assert axes.get_xlabel() == "Elo with 95 % intervals, the 2 strongest of 3"
 

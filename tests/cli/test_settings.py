@@ -10,8 +10,8 @@ from pydantic import Field
 from zerolab.cli.main import main
 from zerolab.cli.settings import all_settings, by_preset, preset_values, values_in
 from zerolab.core.config import Settings
-from zerolab.core.setting_docs import describe, flattened
-from zerolab.training.configure import resolve
+from zerolab.core.setting_docs import describe_settings, flatten_settings
+from zerolab.training.configure import resolve_settings
 from zerolab.training.presets import preset_names
 from zerolab.training.settings import TrainSettings
 
@@ -36,7 +36,7 @@ class Outer(Settings):
 
 
 def test_a_setting_is_described_by_its_field_and_its_docstring():
-    count, rate, names, workers = describe(Outer)
+    count, rate, names, workers = describe_settings(Outer)
     assert count == (
         "count",
         "",
@@ -56,7 +56,9 @@ def test_a_setting_is_described_by_its_field_and_its_docstring():
 
 
 def test_every_documented_choice_says_what_its_fields_are():
-    described = {(each.key, each.choice): each.description for each in describe(TrainSettings)}
+    described = {
+        (each.key, each.choice): each.description for each in describe_settings(TrainSettings)
+    }
     assert described["search.fpu.value", "fixed"].startswith("Q of unvisited children")
     assert described["gate.threshold", "win_rate"].startswith("u: the least share")
 
@@ -79,7 +81,7 @@ def test_every_key_of_every_preset_is_listed(capsys):
     listed = json.loads(capsys.readouterr().out)
     keys = {each["key"] for each in listed}
     for preset in preset_names():
-        saved = dict(flattened(resolve(None, preset).model_dump()))
+        saved = dict(flatten_settings(resolve_settings(None, preset).model_dump()))
         assert saved.keys() <= keys
         for each in listed:
             if preset in each["presets"]:
@@ -88,7 +90,7 @@ def test_every_key_of_every_preset_is_listed(capsys):
 
 
 def test_every_setting_says_what_it_does():
-    undocumented = {each.key for each in describe(TrainSettings) if not each.description}
+    undocumented = {each.key for each in describe_settings(TrainSettings) if not each.description}
     assert not {key for key in undocumented if not key.startswith("search.")} - {"network"}
 
 
@@ -102,8 +104,8 @@ def test_a_choice_brings_the_settings_of_its_members(capsys):
 
 def test_settings_of_a_listed_choice_go_by_its_name():
     weight = next(each for each in all_settings() if each.key == "network.heads.outcome.weight")
-    given = resolve(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
-    assert dict(flattened(given))[weight.key] == 0.5
+    given = resolve_settings(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
+    assert dict(flatten_settings(given))[weight.key] == 0.5
     assert values_in(preset_values(), weight)["connect4-baseline"] == 0.01
 
 
@@ -121,7 +123,7 @@ def test_a_pattern_that_fits_nothing_gets_the_nearest_spelling(capsys):
 def test_a_preset_may_be_a_file(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text('game = "gobang:3x3:3"\niterations = 7\n[learn]\nepochs = 3\n')
-    settings = resolve(None, str(file), ["learn.epochs=4"])
+    settings = resolve_settings(None, str(file), ["learn.epochs=4"])
     assert (settings.iterations, settings.learn.epochs) == (7, 4)
     assert settings.preset == "own"
 

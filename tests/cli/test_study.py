@@ -11,9 +11,9 @@ from zerolab.cli import study
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.folder import exclusive
-from zerolab.studies.engine.layout import STUDY
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.interface import registered_studies
+from zerolab.studies.study import registered_studies
+from zerolab.studies.study_folder import STUDY
+from zerolab.studies.work import StudyWork
 
 OPTIONS = ("scale", "only", "workers", "ray", "status", "folder", "json")
 

@@ -9,14 +9,14 @@ import pytest
 from pydantic import Field, model_validator
 
 from zerolab.core.config import (
-    Choice,
     Settings,
+    Variant,
     assign,
-    choice_among,
-    choice_from,
     parse_assignments,
     read_toml,
     validate,
+    variant_among,
+    variant_from,
 )
 from zerolab.core.errors import UserError
 
@@ -41,16 +41,16 @@ class Learn(Settings):
     shuffled: bool = True
 
 
-RULES: dict[str, type[Choice]] = {
-    "puct": choice_from(Puct, "puct"),
-    "rave": choice_from(Rave, "rave"),
+RULES: dict[str, type[Variant]] = {
+    "puct": variant_from(Puct, "puct"),
+    "rave": variant_from(Rave, "rave"),
 }
 
 
 class Demo(Settings):
     title: str = "demo"
     learn: Learn = Learn()
-    rule: choice_among(RULES) = RULES["puct"]()  # type: ignore[valid-type]
+    rule: variant_among(RULES) = RULES["puct"]()  # type: ignore[valid-type]
 
     @model_validator(mode="after")
     def _plausible(self) -> Demo:
@@ -228,7 +228,7 @@ def test_a_choice_builds_its_value() -> None:
 
 def test_a_registry_of_one_needs_no_name() -> None:
     class Lone(Settings):
-        rule: choice_among({"puct": RULES["puct"]}) = RULES["puct"]()  # type: ignore[valid-type]
+        rule: variant_among({"puct": RULES["puct"]}) = RULES["puct"]()  # type: ignore[valid-type]
 
     assert validate(Lone, {"rule": {"c": 2}}).rule.build() == Puct(2.0)
     with pytest.raises(UserError, match=r'unknown setting "rule\.d"'):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.core.figures import legend_below, new_figure, save_figure, shortened
+from zerolab.report.figures import legend_below, new_figure, save_figure, shortened
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_long_names_are_shortened():
 
 
 def test_matplotlib_is_imported_only_to_draw():
-    script = "import sys, zerolab.core.figures; sys.exit('matplotlib' in sys.modules)"
+    script = "import sys, zerolab.report.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -16,13 +16,13 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import (
+    atomic_replace,
     check_file,
     check_path,
     check_target,
     make_folder,
     read_limited,
     read_text,
-    replacing,
     write_text,
 )
 
@@ -38,7 +38,7 @@ def test_text_is_replaced_and_nothing_is_left_behind(tmp_path: Path) -> None:
 def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
-    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
+    with pytest.raises(ZeroDivisionError), atomic_replace(path) as temporary:
         temporary.write_text("half")
         raise ZeroDivisionError
     assert path.read_text() == "old"
@@ -52,7 +52,7 @@ def test_threads_that_write_one_file_do_not_disturb_each_other(tmp_path: Path) -
 
     def write(number: int) -> str:
         for _ in range(3):
-            with replacing(path) as temporary:
+            with atomic_replace(path) as temporary:
                 temporary.write_text(f"{number} begun")
                 meeting.wait()
                 with open(temporary, "a") as file:
@@ -71,7 +71,7 @@ def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
     complaint = r"cannot write .*state\.json: No space left on device"
-    with pytest.raises(UserError, match=complaint), replacing(path) as temporary:
+    with pytest.raises(UserError, match=complaint), atomic_replace(path) as temporary:
         temporary.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert path.read_text() == "old"

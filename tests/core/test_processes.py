@@ -154,7 +154,7 @@ def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback(tmp
     assert run(_ENDS_DURING_A_REQUEST, tmp_path) == (2, "")
 
 
-@pytest.mark.parametrize("and_more", ["", ", zerolab.core.fork_server_preload"])
+@pytest.mark.parametrize("and_more", ["", ", zerolab.core.processes"])
 def test_another_process_that_starts_beside_the_server_ends_with_its_own_code(tmp_path, and_more):
     assert run(_STARTS_ANOTHER_MEANWHILE.format(and_more=and_more), tmp_path) == (3, "")
 

@@ -7,20 +7,20 @@ import threading
 
 import pytest
 
-from zerolab.core import threads
-from zerolab.core.threads import available_cores, in_parts, on_one_core
+from zerolab.core import processes
+from zerolab.core.processes import available_cores, on_one_core, run_in_threads
 
 
 @pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
 def test_parts_cover_the_whole_once(length, parts):
-    ranges = in_parts(range, length, parts)
+    ranges = run_in_threads(range, length, parts)
     assert len(ranges) == parts
     assert [number for part in ranges for number in part] == list(range(length))
 
 
 def test_parts_run_at_the_same_time():
     meeting = threading.Barrier(3, timeout=20)
-    assert in_parts(lambda begin, end: meeting.wait() >= 0, 3, 3) == [True] * 3
+    assert run_in_threads(lambda begin, end: meeting.wait() >= 0, 3, 3) == [True] * 3
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
@@ -33,7 +33,7 @@ def test_an_exception_is_raised_once_all_parts_are_done(failing):
             raise ValueError(begin)
 
     with pytest.raises(ValueError, match=str(failing)):
-        in_parts(work, 3, 3)
+        run_in_threads(work, 3, 3)
     assert sorted(done) == [0, 1, 2]
 
 
@@ -48,8 +48,8 @@ def machine(tmp_path, monkeypatch):
         "3:cpuset:/c\n2:cpu,cpuacct:/docker/9\n1:name=systemd:/a:b\n0::/a/b\nnonsense\n"
     )
     (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
-    quotas = threads._cpu_quotas
-    monkeypatch.setattr(threads, "_cpu_quotas", lambda: quotas(tmp_path))
+    quotas = processes._cpu_quotas
+    monkeypatch.setattr(processes, "_cpu_quotas", lambda: quotas(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     return tmp_path / "sys/fs/cgroup"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED
-from zerolab.rules import host
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING
+from zerolab.rules import python, rules
+from zerolab.rules.rules import ONGOING
 
 
 class Exhaustive(Oracle):
@@ -23,19 +22,19 @@ class Exhaustive(Oracle):
         return np.array([self._values(state) for state in states], np.int32)
 
     def _values(self, state):
-        mask = host.legal(self.game, state)
+        mask = python.legal(self.game, state)
         if mask.sum() > self.hardest:
             raise NotSolvedError("too hard")
         values = np.full(rules.actions(self.game), ILLEGAL, np.int64)
         for action in np.flatnonzero(mask):
-            values[action] = -self.value(host.apply(self.game, state, int(action)))
+            values[action] = -self.value(python.apply(self.game, state, int(action)))
         return values
 
     def value(self, state):
         key = state.tobytes()
         if key not in self.known:
-            over = host.outcome(self.game, state) != ONGOING
-            score = host.score(self.game, state) if over else self._values(state).max()
+            over = python.outcome(self.game, state) != ONGOING
+            score = python.score(self.game, state) if over else self._values(state).max()
             self.known[key] = int(score)
         return self.known[key]
 

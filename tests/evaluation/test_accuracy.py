@@ -10,18 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
-from zerolab.agents.interface import FORFEIT, Agent
-from zerolab.agents.kinds.perfect import PerfectPlayer
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
-from zerolab.evaluation.accuracy import accuracy_report, ply_ranges, random_accuracy_report
-from zerolab.evaluation.choices import MoveChoices, network_choices, player_choices
-from zerolab.evaluation.collecting import DatasetSettings, collect
+from zerolab.evaluation.accuracy import (
+    MoveChoices,
+    accuracy_report,
+    grade_moves,
+    network_choices,
+    non_trivial,
+    player_choices,
+    ply_ranges,
+    random_accuracy_report,
+)
+from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
-from zerolab.evaluation.figure import FEWEST, draw_accuracy
-from zerolab.evaluation.grading import grade, non_trivial
 from zerolab.evaluation.positions import Positions
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.evaluation.tables import FEWEST, draw_accuracy
+from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -54,7 +60,7 @@ def by_hand():
 
 
 def test_grades_by_hand():
-    grades = grade(by_hand(), np.array([1, 2, 0, FORFEIT]))
+    grades = grade_moves(by_hand(), np.array([1, 2, 0, FORFEIT]))
     assert grades.strong.tolist() == [False, False, True, False]
     assert grades.weak.tolist() == [True, False, True, False]
     assert grades.regret[:3].tolist() == [2, 1, 0]
@@ -189,7 +195,7 @@ def test_a_player_that_fails_is_heard_of(solved):
 
 
 def test_no_positions_have_no_accuracy():
-    nothing = collect(GAME, ORACLE, DatasetSettings(), range(0)).positions
+    nothing = collect_positions(GAME, ORACLE, DatasetSettings(), range(0)).positions
     found = accuracy_report("x", nothing, player_choices(agent(Recorder), nothing, 1))
     assert found.all == found.non_trivial == (None, None, None)
     assert found.by_ply == {}

@@ -15,11 +15,11 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
 from zerolab.core.errors import UserError
-from zerolab.evaluation.collecting import DatasetSettings, collect
+from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
 from zerolab.evaluation.positions import read_positions
-from zerolab.oracles.interface import ILLEGAL, Oracle
-from zerolab.rules import encoding, host
+from zerolab.oracles.oracle import ILLEGAL, Oracle
+from zerolab.rules import encoding, python
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -57,7 +57,7 @@ def test_no_position_has_only_best_moves_and_none_is_there_twice(made):
     _, _, positions = made
     assert ((positions.values != positions.best[:, None]) & positions.legal).any(axis=1).all()
     images = [
-        {host.transform(GAME, state, s).tobytes() for s in range(encoding.symmetries(GAME))}
+        {python.transform(GAME, state, s).tobytes() for s in range(encoding.symmetries(GAME))}
         for state in positions.states
     ]
     for row, state in enumerate(positions.states):
@@ -168,10 +168,10 @@ def test_one_position_per_game(tmp_path):
 
 def test_one_position_per_game_is_any_of_its_positions():
     oracle, numbers = Counting(), range(600)
-    every = collect(GAME, oracle, DatasetSettings(perfect=0.0), numbers).positions
+    every = collect_positions(GAME, oracle, DatasetSettings(perfect=0.0), numbers).positions
     solved_all, oracle.solved = oracle.solved, 0
     settings = DatasetSettings(perfect=0.0, one_per_game=True)  # random games: the same ones
-    some = collect(GAME, oracle, settings, numbers).positions
+    some = collect_positions(GAME, oracle, settings, numbers).positions
     assert oracle.solved < 0.4 * solved_all
     assert some.games.tolist() == np.unique(every.games).tolist()
     places = []
@@ -185,8 +185,8 @@ def test_one_position_per_game_is_any_of_its_positions():
 def test_the_position_of_a_game_does_not_depend_on_what_follows_it():
     oracle, settings = Counting(), DatasetSettings(perfect=0.6, one_per_game=True)
     shorter = DatasetSettings(perfect=0.6, one_per_game=True, last_ply=4)
-    whole = collect(GAME, oracle, settings, range(200)).positions
-    cut = collect(GAME, oracle, shorter, range(200)).positions
+    whole = collect_positions(GAME, oracle, settings, range(200)).positions
+    cut = collect_positions(GAME, oracle, shorter, range(200)).positions
     lines = {int(cut.games[row]): cut.line(row) for row in range(len(cut))}
     early = [row for row in range(len(whole)) if whole.plies[row] <= 4]
     assert len(early) > 50
@@ -209,7 +209,9 @@ def test_perfect_play_is_perfect_and_other_play_is_not():
     oracle = exhaustive(GAME)
 
     def best_share(perfect):
-        part = collect(GAME, oracle, DatasetSettings(perfect=perfect), range(60)).positions
+        part = collect_positions(
+            GAME, oracle, DatasetSettings(perfect=perfect), range(60)
+        ).positions
         played = best = 0
         for row in range(len(part)):
             position = Position.start(GAME)
@@ -226,8 +228,8 @@ def test_perfect_play_is_perfect_and_other_play_is_not():
 
 def test_a_game_brings_the_same_whoever_plays_beside_it():
     oracle = exhaustive(GAME)
-    together = collect(GAME, oracle, SETTINGS, range(10)).positions
-    alone = collect(GAME, oracle, SETTINGS, range(7, 8)).positions
+    together = collect_positions(GAME, oracle, SETTINGS, range(10)).positions
+    alone = collect_positions(GAME, oracle, SETTINGS, range(7, 8)).positions
     rows = np.flatnonzero(together.games == 7)
     assert len(rows)
     assert [together.line(row) for row in rows] == [alone.line(row) for row in range(len(alone))]
@@ -245,7 +247,7 @@ def test_plies_bound_what_is_collected():
 
 def test_positions_too_hard_are_left_out_and_counted():
     oracle = Exhaustive(GAME, hardest=6)
-    part = collect(GAME, oracle, SETTINGS, range(32))
+    part = collect_positions(GAME, oracle, SETTINGS, range(32))
     assert part.counts.unsolved == 3 * 32  # the first three plies of every game
     assert part.positions.plies.min() == 3
     with pytest.raises(UserError, match="later plies, as in --plies 10:"):

@@ -9,7 +9,7 @@ import pytest
 
 from training.test_views import made_run, self_play
 from zerolab.cli.main import main
-from zerolab.evaluation.diversity import diversity
+from zerolab.evaluation.diversity import games_diversity
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 
@@ -23,7 +23,9 @@ def records(games):
 
 
 def test_positions_of_three_games_counted_by_hand():
-    found = diversity("a", parse_game("gobang:3x3:3"), [records(WINS[:2]), records(WINS[2:])], 36.0)
+    found = games_diversity(
+        "a", parse_game("gobang:3x3:3"), [records(WINS[:2]), records(WINS[2:])], 36.0
+    )
     assert (found.games, found.positions) == (3, 15)
     # Plies 0, 3 and 4 have one position each, plies 1 and 2 two.
     assert found.positions_by_ply == [3, 3, 3, 3, 3]
@@ -39,14 +41,14 @@ def test_every_sequence_of_two_plies_is_counted_as_the_rules_say():
     """9 positions after one ply, 72 after two."""
     games = [(one, other, 8 if 8 not in (one, other) else 7)
              for one in range(9) for other in range(9) if one != other]  # fmt: skip
-    found = diversity("a", parse_game("gobang:3x3:3"), [records(games)])
+    found = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
     assert found.distinct_by_ply == [1, 9, 72]
     assert found.new_by_game.sum() == found.distinct == 82
     assert found.per_hour is None
 
 
 def test_nothing_played_has_no_positions():
-    found = diversity("a", parse_game("gobang:3x3:3"), [])
+    found = games_diversity("a", parse_game("gobang:3x3:3"), [])
     assert (found.games, found.distinct, found.per_game) == (0, 0, 0.0)
 
 

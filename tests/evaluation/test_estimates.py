@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zerolab.evaluation.estimates import average, bootstrap_error, exact, proportion
-from zerolab.ratings.score import Score, wilson
+from zerolab.evaluation.estimates import (
+    bootstrap_error,
+    exact_estimate,
+    mean_estimate,
+    proportion_estimate,
+)
+from zerolab.ratings.results import Score
+from zerolab.report.interval import wilson
 
 RUNS = 300
 SLACK = 3 * (0.95 * 0.05 / RUNS) ** 0.5
@@ -19,7 +25,7 @@ def drawn_games(random, games, positions):
 
 def test_one_position_per_game_has_wilsons_interval():
     hits = np.array([True] * 30 + [False] * 10)
-    found = proportion(hits, np.arange(40))
+    found = proportion_estimate(hits, np.arange(40))
     assert found[1:3] == pytest.approx(Score(30, 0, 10).interval())
     assert (found.mean, found.samples) == (0.75, 40)
 
@@ -33,7 +39,7 @@ def test_proportions_over_correlated_positions_are_covered(games, rate, alike):
     for _ in range(RUNS):
         numbers = drawn_games(random, games, 8)
         hits = random.random(len(numbers)) < random.beta(a, b, games)[numbers]
-        found = proportion(hits, numbers)
+        found = proportion_estimate(hits, numbers)
         covered.append(found.low <= rate <= found.high)
         low, high = wilson(found.mean, len(hits))
         naive.append(low <= rate <= high)
@@ -47,7 +53,7 @@ def test_means_over_correlated_positions_are_covered():
     for _ in range(RUNS):
         numbers = drawn_games(random, 50, 6)
         values = random.normal(2.0, 1.0, 50)[numbers] + random.normal(0.0, 1.0, len(numbers))
-        found = average(values, numbers)
+        found = mean_estimate(values, numbers)
         covered.append(found.low <= 2.0 <= found.high)
     assert 0.95 - SLACK < np.mean(covered) < 0.95 + SLACK
 
@@ -62,18 +68,18 @@ def test_the_error_of_equal_games_is_that_of_their_means():
 def test_an_interval_is_the_same_each_time():
     numbers = np.arange(100) // 4
     hits = np.random.default_rng(4).random(100) < 0.7
-    assert proportion(hits, numbers) == proportion(hits, numbers)
+    assert proportion_estimate(hits, numbers) == proportion_estimate(hits, numbers)
 
 
 def test_where_nothing_varies_games_are_the_trials():
     games = np.arange(100) // 4
-    assert proportion(np.ones(100), games)[:3] == (1.0, *wilson(1.0, 25))
-    assert proportion(np.array([1, 0, 1, 1]), np.zeros(4, int))[1:3] == wilson(0.75, 1)
+    assert proportion_estimate(np.ones(100), games)[:3] == (1.0, *wilson(1.0, 25))
+    assert proportion_estimate(np.array([1, 0, 1, 1]), np.zeros(4, int))[1:3] == wilson(0.75, 1)
 
 
 def test_too_little_to_say_anything():
     nothing = np.empty(0)
-    assert proportion(nothing, nothing) is exact(nothing) is None
-    assert average(np.array([1.0, 2.0]), np.array([7, 7])) is None
-    assert average(np.array([1.0, np.nan]), np.array([7, 8])) is None
-    assert average(np.array([1.0, np.nan, 3.0]), np.array([7, 8, 9])).mean == 2.0
+    assert proportion_estimate(nothing, nothing) is exact_estimate(nothing) is None
+    assert mean_estimate(np.array([1.0, 2.0]), np.array([7, 7])) is None
+    assert mean_estimate(np.array([1.0, np.nan]), np.array([7, 8])) is None
+    assert mean_estimate(np.array([1.0, np.nan, 3.0]), np.array([7, 8, 9])).mean == 2.0

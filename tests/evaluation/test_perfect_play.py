@@ -7,17 +7,16 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
 from play.scripted import agent_of
-from zerolab.agents.interface import FORFEIT, StatelessPlayer
-from zerolab.agents.kinds.perfect import PerfectPlayer
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import FORFEIT, StatelessPlayer
+from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.core.errors import UserError
-from zerolab.evaluation.perfect_play import (
+from zerolab.evaluation.opponents import (
     JudgedMove,
     judge_moves,
     perfect_play_report,
     play_against_perfect,
 )
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.games import GameRecord

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
 from zerolab.evaluation import positions as positions_module
-from zerolab.evaluation.collecting import DatasetSettings, collect
-from zerolab.evaluation.positions import joined, read_positions, write_positions
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.evaluation.collecting import DatasetSettings, collect_positions
+from zerolab.evaluation.positions import join_positions, read_positions, write_positions
+from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("gobang:3x3:3")
-POSITIONS = collect(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positions
+POSITIONS = collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positions
 
 
 def equal(one, other):
@@ -61,7 +61,7 @@ def test_no_positions_are_positions_too(tmp_path):
 
 def test_joining_undoes_taking():
     rows = np.arange(len(POSITIONS))
-    assert equal(joined([POSITIONS.take(rows[:5]), POSITIONS.take(rows[5:])]), POSITIONS)
+    assert equal(join_positions([POSITIONS.take(rows[:5]), POSITIONS.take(rows[5:])]), POSITIONS)
 
 
 def test_positions_of_another_game_are_refused(path):

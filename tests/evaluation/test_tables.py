@@ -7,11 +7,9 @@ import io
 import numpy as np
 from rich.console import Console
 
-from zerolab.evaluation.accuracy import accuracy_report, random_accuracy_report
-from zerolab.evaluation.choices import MoveChoices
-from zerolab.evaluation.figure import draw_accuracy
+from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_accuracy_report
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.tables import as_plain, show_accuracy
+from zerolab.evaluation.tables import as_plain, draw_accuracy, show_accuracy
 
 
 def long_games(games=30, plies=60):

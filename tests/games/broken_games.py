@@ -16,10 +16,9 @@ from games.naive import NaiveGobang
 from zerolab import testing
 from zerolab.core import streams
 from zerolab.games.gobang import GobangHints, GobangRules
-from zerolab.rules import boards
-from zerolab.rules import interface as rules
+from zerolab.rules import boards, rules
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
+from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
 from zerolab.rules.squares import SquareEncoding, SquareNotation
 
 Side = Annotated[int, Field(ge=3, le=8)]

@@ -10,11 +10,10 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import encoding, host
-from zerolab.rules import interface as rules
+from zerolab.rules import encoding, python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import MOST_PLIES
-from zerolab.rules.perft import perft
+from zerolab.rules.python import perft
+from zerolab.rules.rules import MAX_PLIES
 from zerolab.testing.samples import random_games
 
 
@@ -33,14 +32,14 @@ def fingerprint(name: str) -> list[Any]:
     played = random_games(game)[0]
     for sample in played:
         numbers.append([sample.outcome, sample.history, sample.state.tobytes().hex()])
-        numbers.append(host.encode(game, sample.state).tobytes().hex())
+        numbers.append(python.encode(game, sample.state).tobytes().hex())
         for symmetry in range(encoding.symmetries(game)):
-            numbers.append(host.transform(game, sample.state, symmetry).tobytes().hex())
+            numbers.append(python.transform(game, sample.state, symmetry).tobytes().hex())
     for sample in played[: len(played) // 2 : 2]:
         zeros = np.zeros(2, np.int64)
         keys = streams.streams(7, 1, np.arange(2), zeros, streams.PLAYOUT)
         found = np.empty((2, 3))
-        moves = np.zeros(1 + MOST_PLIES, np.int32)
+        moves = np.zeros(1 + MAX_PLIES, np.int32)
         _chance(game, sample.state, keys, sample.state.copy(), moves, found)
         numbers.append(moves.tolist())
         numbers.append(found.tobytes().hex())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from zerolab.agents.kinds.random import RandomPlayer
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.kinds.baselines import RandomPlayer
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.gtp.engine import Engine
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import UniformEvaluator
-from zerolab.search.settings import mcts_settings
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search_settings import mcts_settings
 
 
 def make_player(game):

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES
-from zerolab.agents.interface import FORFEIT
-from zerolab.agents.kinds.perfect import PerfectPlayer
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import FORFEIT
+from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
 from zerolab.gtp.protocol import LONGEST_LINE
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 

@@ -16,11 +16,11 @@ import pytest
 from gtp.games import SMALL_GAMES
 from gtp.test_client import command
 from play.scripted import agent_of
-from zerolab.agents.interface import FORFEIT
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import FORFEIT
+from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.gtp.client import Client, EngineError
-from zerolab.gtp.player import FAILURES_IN_A_ROW, GtpPlayer
+from zerolab.gtp.program_agent import FAILURES_IN_A_ROW, GtpPlayer
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES, play_randomly
-from zerolab.gtp.protocol import RefusedError
-from zerolab.gtp.vertices import draw, parse_vertex, vertex
+from zerolab.gtp.protocol import RefusedError, draw_board, parse_vertex, vertex
 from zerolab.rules.position import Position
 
 
@@ -29,7 +28,7 @@ def test_a_stone_stands_where_its_move_says(game, seed):
     action = position.legal_actions[seed % len(position.legal_actions)]
     name = vertex(position, action)
     if name != "pass":
-        before, after = _cells(draw(position)), _cells(draw(position.play(action)))
+        before, after = _cells(draw_board(position)), _cells(draw_board(position.play(action)))
         assert (before[name], after[name]) == (".", "OX"[position.first_to_move])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.league.league import LeagueState
-from zerolab.league.player import slip_probability
-from zerolab.league.players import first_players, pairs
-from zerolab.league.settings import LeagueSettings
+from zerolab.league.league_settings import LeagueSettings
+from zerolab.league.playing import random_move_probability
+from zerolab.league.population import draw_pairs, first_generation
 
 OPTIMUM = 0.7
 
@@ -19,9 +19,9 @@ def without_games(seed, strength, generations=20, **changes):
     """
     given = {"game": "none", "seed": seed, "parameters": ("check", "c"), **changes}
     settings = LeagueSettings.model_validate(given)
-    state, random = LeagueState(first_players(settings)), np.random.default_rng(seed)
+    state, random = LeagueState(first_generation(settings)), np.random.default_rng(seed)
     while numbers := state.next_games(settings, generations * settings.generation):
-        met = pairs(state.players, settings, numbers)
+        met = draw_pairs(state.players, settings, numbers)
         elo = strength(state.players.values[met])
         expected = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
         won = random.random(len(met)) < expected
@@ -32,4 +32,4 @@ def without_games(seed, strength, generations=20, **changes):
 def distance(state, generation=-1):
     """Return the mean distance of the active players' first parameter from the optimum."""
     active = state.players.active[generation]
-    return slip_probability(state.players.values[active, 0], OPTIMUM).mean() / 2
+    return random_move_probability(state.players.values[active, 0], OPTIMUM).mean() / 2

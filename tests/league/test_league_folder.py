@@ -8,7 +8,7 @@ from league.test_league_games import EVALUATOR, GAME, PLAIN, settings
 from zerolab.core.errors import UserError
 from zerolab.league import league as module
 from zerolab.league.league import LEAGUE, League
-from zerolab.league.report import LeagueReport
+from zerolab.league.league_report import LeagueReport
 from zerolab.store.arrays import save_arrays
 
 CHOSEN = settings(

@@ -11,21 +11,23 @@ from hypothesis import strategies as st
 from league.evolving import OPTIMUM, distance
 from search.naive import DetailedHashEvaluator
 from zerolab.core import streams
-from zerolab.league.clock import ClockSettings
 from zerolab.league.league import LeagueState
-from zerolab.league.player import LeaguePlayer, Seating, slip_probability
-from zerolab.league.players import first_players, pairs
-from zerolab.league.playing import play_games
-from zerolab.league.settings import LeagueSettings
+from zerolab.league.league_settings import ClockSettings, LeagueSettings
+from zerolab.league.playing import (
+    LeaguePlayer,
+    LeagueSeating,
+    play_league_games,
+    random_move_probability,
+)
+from zerolab.league.population import draw_pairs, first_generation
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
-from zerolab.search.by_tree import TreeSettings
-from zerolab.search.interface import UniformEvaluator
+from zerolab.rules.rules import ONGOING
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
 EVALUATOR = DetailedHashEvaluator(rules.actions(GAME))
@@ -37,23 +39,23 @@ CLOCK = {"every": 4, "least": 4, "most": 30, "start": 40, "increment": 5}
 
 def settings(parameters, **changes):
     given = {"game": "connect_four:4x4", "seed": 5, "parameters": parameters, "search": SEARCH,
-             "clock": CLOCK, "sampled_plies": 4, **changes}  # fmt: skip
+             "clock": CLOCK, "temperature_plies": 4, **changes}  # fmt: skip
     return LeagueSettings.model_validate(given)
 
 
 def play(chosen, numbers):
-    players = first_players(chosen)
-    met = pairs(players, chosen, numbers)
-    return play_games(GAME, chosen, EVALUATOR, players, met, numbers.start), met, players
+    players = first_generation(chosen)
+    met = draw_pairs(players, chosen, numbers)
+    return play_league_games(GAME, chosen, EVALUATOR, players, met, numbers.start), met, players
 
 
 def played_alone(values, number):
     """Play a game move by move, each player with a search of its own."""
     searches = []
     for c, fpu, draw_value in values.tolist():
-        own = TreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))
-        made = Search(GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, by_tree=own)
-        made.set_root(np.array([0]), host.start(GAME)[None])
+        own = PerTreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))
+        made = Search(GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, per_tree=own)
+        made.set_root(np.array([0]), python.start(GAME)[None])
         searches.append(made)
     slot, moves = np.array([0]), []
     while searches[0].outcomes(slot)[0] == ONGOING:
@@ -99,7 +101,7 @@ def test_games_do_not_depend_on_how_they_are_laid_out():
     where = late.examples.games - 7, late.examples.plies % 2
     check = players.values[met[where], 1]
     assert 0 < slips.mean() < 1
-    likely = slip_probability(check, OPTIMUM)
+    likely = random_move_probability(check, OPTIMUM)
     assert likely[slips].mean() > likely[~slips].mean()
 
 
@@ -108,16 +110,16 @@ def test_who_slips_has_taken_one_simulation_off_the_clock():
     chosen = settings(("threshold", "check"), optimum=OPTIMUM)
     values = np.full((1, 2, 2), [-14.0, opposite])  # who never settles, and always slips
     self_play = SelfPlaySettings(budget=chosen.clock)
-    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, Seating(0, values))
+    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueSeating(0, values))
     player.start(1)
     slot, key = np.array([0]), np.array([[1, 2, 3, 4, 5]], np.uint64)
     player.seat(slot, slot)
     player.reset(slot)
-    state = host.start(GAME)
+    state = python.start(GAME)
     for ply in range(6):
         action = player.choose(slot, state[None], key + np.uint64(ply))
         player.advance(slot, action)
-        state = host.apply(GAME, state, int(action[0]))
+        state = python.apply(GAME, state, int(action[0]))
         assert player.budget.spent[ply % 2] == 1
         left = CLOCK["start"] + (ply // 2 + 1) * CLOCK["increment"] - ply // 2
         assert player.budget.left[ply % 2] == left
@@ -183,13 +185,15 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
         {
             "game": "gobang:3x3:3", "parameters": ("check",), "seed": seed, "generation": 500,
             "search": {"simulations": 16, "selection": "uct", "leaf_evaluator": "playout"},
-            "sampled_plies": 0,
+            "temperature_plies": 0,
         }
     )  # fmt: skip
-    game, state = parse_game(chosen.game), LeagueState(first_players(chosen))
+    game, state = parse_game(chosen.game), LeagueState(first_generation(chosen))
     while numbers := state.next_games(chosen, 6000):
-        met = pairs(state.players, chosen, numbers)
-        episodes = play_games(game, chosen, UniformEvaluator(9), state.players, met, numbers.start)
+        met = draw_pairs(state.players, chosen, numbers)
+        episodes = play_league_games(
+            game, chosen, UniformEvaluator(9), state.players, met, numbers.start
+        )
         state.take_in(game, chosen, met, episodes.games)
     assert distance(state, 0) > distance(state, 4) > distance(state)
     assert distance(state) < 0.08
@@ -198,11 +202,11 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
 @pytest.mark.parametrize("fitness", ["novelty", "novelty_of_winner"])
 def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
     chosen = settings(PLAIN, fitness=fitness)
-    state = LeagueState(first_players(chosen))
+    state = LeagueState(first_generation(chosen))
     episodes, met, _ = play(chosen, range(6))
     results = np.array([game.result for game in episodes.games], np.int8)
     state.take_in(GAME, chosen, met, episodes.games)
-    known, expected = set(), LeagueState(first_players(chosen)).players.ratings
+    known, expected = set(), LeagueState(first_generation(chosen)).players.ratings
     for game in range(0, 6, 2):
         reached = [
             {each.tobytes() for each in episodes.examples.states[episodes.examples.games == number]}

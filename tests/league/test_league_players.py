@@ -15,18 +15,27 @@ from league.evolving import OPTIMUM, distance, without_games
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.league.fitness import credits, new_positions, rate_novelty, rate_results
-from zerolab.league.player import slip_probability
-from zerolab.league.players import first_players, multiply, mutant, pairs, ranking
-from zerolab.league.settings import LeagueSettings
-from zerolab.play.reached import Reached
+from zerolab.league.league_settings import LeagueSettings
+from zerolab.league.playing import random_move_probability
+from zerolab.league.population import (
+    draw_pairs,
+    first_generation,
+    mutant,
+    new_positions,
+    next_generation,
+    novelty_credits,
+    ranking,
+    rate_novelty,
+    rate_results,
+)
+from zerolab.play.game_files import ReachedPositions
 
 SETTINGS = LeagueSettings(game="none", parameters=("c", "fpu", "threshold"), seed=3)
 
 
 def test_first_players_fill_their_ranges():
     settings = SETTINGS.model_copy(update={"active": 4000})
-    players = first_players(settings)
+    players = first_generation(settings)
     for column, (low, high) in enumerate([(0.5, 8.0), (-1.0, 1.0), (-14.0, 1.0)]):
         span = high - low
         quarters = np.histogram(players.values[:, column], 4, (low, high))[0]
@@ -69,9 +78,9 @@ def test_where_mutants_leave_their_range_they_come_back_with_equal_chances_every
 
 
 def test_the_best_multiply_and_the_best_are_active():
-    players = first_players(SETTINGS)
+    players = first_generation(SETTINGS)
     players.ratings[:] = 1600 + np.arange(50) * 7 % 50
-    after = multiply(players, SETTINGS)
+    after = next_generation(players, SETTINGS)
     best = np.argsort(-players.ratings)[:15]
     assert after.parents[50:].tolist() == np.repeat(best, 2).tolist()
     assert (after.ratings[50:] == np.repeat(players.ratings[best], 2)).all()
@@ -82,7 +91,7 @@ def test_the_best_multiply_and_the_best_are_active():
 
 
 def test_the_best_has_played_and_of_equal_ones_more_than_others():
-    players = multiply(first_players(SETTINGS), SETTINGS)
+    players = next_generation(first_generation(SETTINGS), SETTINGS)
     players.ratings[:] = 1600
     players.games[:50] = np.arange(50)
     ranked = ranking(players)
@@ -96,9 +105,9 @@ def test_the_best_has_played_and_of_equal_ones_more_than_others():
 
 
 def test_pairs_have_one_of_the_newest_and_depend_on_their_numbers_alone():
-    players = multiply(first_players(SETTINGS), SETTINGS)
-    met = pairs(players, SETTINGS, range(1500, 3000))
-    parts = [pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
+    players = next_generation(first_generation(SETTINGS), SETTINGS)
+    met = draw_pairs(players, SETTINGS, range(1500, 3000))
+    parts = [draw_pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
     assert (met == np.concatenate(parts)).all()
     assert (met[:, 0] != met[:, 1]).all()
     newest = np.isin(met, players.newest())
@@ -111,7 +120,7 @@ def test_pairs_have_one_of_the_newest_and_depend_on_their_numbers_alone():
 
 
 def test_elo_by_hand():
-    players = first_players(SETTINGS)
+    players = first_generation(SETTINGS)
     players.ratings[:3] = 1600, 2000, 1600
     met = np.array([[0, 1], [0, 2], [2, 1]])
     rate_results(players, SETTINGS, met, np.array([1, 0, -1], np.int8))
@@ -130,7 +139,9 @@ def test_evolution_finds_the_optimum_of_a_known_strength(seed):
     Without selection all descend from few, so that they may come together anywhere: then, too, a
     mean distance below 0.04 has a probability of 0.08, and that of all three is 1 in 2,000.
     """
-    _, state = without_games(seed, lambda values: -400 * slip_probability(values[..., 0], OPTIMUM))
+    _, state = without_games(
+        seed, lambda values: -400 * random_move_probability(values[..., 0], OPTIMUM)
+    )
     assert distance(state, 0) == pytest.approx(0.25, abs=0.06)
     assert distance(state) < 0.04
     other = state.players.values[state.players.active[-1], 1]
@@ -150,7 +161,7 @@ def test_new_positions_are_counted_as_a_naive_twin_does():
             part = games[begin:end]
             places = np.array([at for at, game in enumerate(part) for _ in game])
             hashes = np.array([x for game in part for x in game], np.uint64)
-            found = Reached(hashes, places, np.zeros_like(places))
+            found = ReachedPositions(hashes, places, np.zeros_like(places))
             counts, seen = new_positions(found, len(part), seen)
             counted += counts.tolist()
         assert counted == expected
@@ -160,12 +171,12 @@ def test_new_positions_are_counted_as_a_naive_twin_does():
 
 def test_credit_goes_to_both_or_to_the_winner():
     counts, results = np.array([5, 3, 2]), np.array([1, -1, 0], np.int8)
-    assert credits(counts, results, False).tolist() == [[5, 5], [3, 3], [2, 2]]
-    assert credits(counts, results, True).tolist() == [[5, 0], [0, 3], [0, 0]]
+    assert novelty_credits(counts, results, False).tolist() == [[5, 5], [3, 3], [2, 2]]
+    assert novelty_credits(counts, results, True).tolist() == [[5, 0], [0, 3], [0, 0]]
 
 
 def test_novelty_is_rated_as_a_match_between_two_games():
-    players = first_players(SETTINGS)
+    players = first_generation(SETTINGS)
     met = np.array([[0, 1], [2, 3], [4, 5], [4, 6]])
     rate_novelty(players, SETTINGS, met, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
     changes = players.ratings[:8] - 1600

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads.interface import POLICY, VALUE
+from zerolab.networks.head import POLICY, VALUE
 from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import Network
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.testing.samples import ongoing_positions
 
 SMALL = {

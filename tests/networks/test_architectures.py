@@ -7,21 +7,20 @@ import torch
 from torch import nn
 
 from networks.conftest import SMALL
-from zerolab.core.config import Settings, choice_among, validate
+from zerolab.core.config import Settings, validate, variant_among
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads.interface import HEADS, POLICY, VALUE
+from zerolab.networks.head import HEADS, POLICY, VALUE
+from zerolab.networks.layers import ResidualBlock, SqueezeExcite
 from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import LastLayer
-from zerolab.networks.trunks import ResidualBlock, SqueezeExcite
-from zerolab.rules import encoding
-from zerolab.rules import interface as rules
+from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import parse_game, registered_games
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 
 
 class Choosing(Settings):
-    network: choice_among(NETWORKS)
+    network: variant_among(NETWORKS)
 
 
 def every_board(name: str) -> list[Game]:

@@ -8,9 +8,9 @@ import torch
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.features import FeatureReader
-from zerolab.rules import host
-from zerolab.training.configure import resolve
+from zerolab.networks.inference import FeatureReader
+from zerolab.rules import python
+from zerolab.training.configure import resolve_settings
 
 CPU = torch.device("cpu")
 
@@ -40,7 +40,7 @@ def test_features_are_the_activations_of_the_heads_convolutions(trained, game, s
     found = reader.read(states)
     assert found.dtype == np.float32
     with torch.no_grad():
-        expected = by_hand(trained, torch.from_numpy(host.encode_batch(game, states))).numpy()
+        expected = by_hand(trained, torch.from_numpy(python.encode_batch(game, states))).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert (found.std(axis=0) > 0.01).mean() > 0.3, "hardly a feature depends on the position"
     twice = reader.read(np.concatenate([states[3:5], states[:4]]))
@@ -58,7 +58,7 @@ def test_a_network_without_such_convolutions_is_refused(game):
 def test_the_small_network_of_clausen(game):
     """About 70,000 parameters by [Clausen2021]; by hand: weights, then two numbers per filter of
     batch norm, gates with biases, and one filter of 42 features for each of three heads."""
-    network = resolve(None, "connect4-small").network.network(game)
+    network = resolve_settings(None, "connect4-small").network.network(game)
     stem = 9 * 128 + 2 * 128 + 128 * 32 + 2 * 32
     block = 2 * (9 * 32 * 32 + 2 * 32) + (32 * 2 + 2) + (2 * 32 + 32)
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)

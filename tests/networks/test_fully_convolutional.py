@@ -11,14 +11,12 @@ from torch import nn
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads.interface import HEADS, Head
+from zerolab.networks.head import HEADS, Head
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.layers import folded_copy
-from zerolab.networks.pooling import GlobalPool, PlacesLayer
-from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.networks.network import GlobalPool, PlacesLayer, load_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.encoding import ENCODINGS
-from zerolab.rules.layouts import ActionLayout
+from zerolab.rules.encoding import ENCODINGS, ActionLayout
 from zerolab.testing.samples import ongoing_positions
 
 HEADS_OF_ALL = ("policy", "value", "outcome", "reply", "action_values", "plies_left")

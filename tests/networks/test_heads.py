@@ -10,16 +10,15 @@ import torch
 
 from networks.conftest import SMALL
 from replay.made import VISITS, made_facts
-from zerolab.core.config import Settings, choices_among, validate
+from zerolab.core.config import Settings, validate, variants_among
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES, NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.losses import HeadErrors
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import UniformEvaluator, read
+from zerolab.search.evaluator import UniformEvaluator, evaluate
 
 NAN = math.nan
 EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left", "features")
@@ -27,7 +26,7 @@ GIVEN = {"move": ("moves",), "visits": ("policies",), "values": ("policies", "ac
 
 
 class Choosing(Settings):
-    heads: choices_among(HEADS)
+    heads: variants_among(HEADS)
 
 
 def target(name, options=VISITS, **columns):
@@ -59,7 +58,7 @@ def test_the_policy_target_depends_on_the_ply(early, late):
         "moves": [[0, 1, 0]] * 3,
     }
     by_name = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
-    options = VISITS._replace(early=early, late=late, sampled_plies=2)
+    options = VISITS._replace(early=early, late=late, temperature_plies=2)
     head = HEADS["policy"]()
     needed = head.columns(options)
     assert needed == {*GIVEN[early], *GIVEN[late]}
@@ -104,7 +103,7 @@ def test_outcomes_and_their_mixes_by_hand(outcome, root, weight, value, expected
         "values": [outcome[0]], "draws": [outcome[1]],
         "root_values": [root[0]], "root_draws": [root[1]],
     }  # fmt: skip
-    options = VISITS._replace(root_value_weight=weight)
+    options = VISITS._replace(value_target_search_weight=weight)
     assert target("value", options, **columns) == [value]
     (found,) = target("outcome", options, **columns)
     assert found == pytest.approx(expected)
@@ -223,7 +222,7 @@ def test_every_architecture_builds_every_head(settings, name):
     heads = [*EVERY[:-1], {"name": "features", "width": 5, "plies": (0, 3)}]
     every = type(settings).model_validate({**settings.model_dump(), "heads": heads})
     network = build_network(every, game, seed=0)
-    planes = torch.from_numpy(host.encode_batch(game, np.array([host.start(game)] * 3)))
+    planes = torch.from_numpy(python.encode_batch(game, np.array([python.start(game)] * 3)))
     shapes = {name: tuple(each.shape) for name, each in network(planes).items()}
     assert shapes == {
         "policy": (3, actions), "value": (3,), "outcome": (3, 3), "reply": (3, actions),
@@ -259,7 +258,7 @@ def test_a_search_is_told_what_it_wants_and_no_other_head_is_computed(game, stat
     for name, module in evaluator._network.heads.items():
         module.register_forward_hook(lambda *_, name=name: computed.append(name))
     with torch.no_grad():
-        outputs = network.eval()(torch.from_numpy(host.encode_batch(game, states)))
+        outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
     win, draw, loss = torch.softmax(outputs["outcome"], dim=1).T
     expected = [
         torch.softmax(outputs["policy"], dim=1), win - loss, draw, outputs["action_values"]
@@ -349,7 +348,10 @@ def test_a_search_reads_more_only_of_evaluators_that_know_more(game, states):
     heads = ("policy", "outcome", "action_values")
     network = build_network(NETWORKS["resnet"](blocks=1, filters=8, heads=heads), game, seed=0)
     evaluator = NetworkEvaluator(network, game)
-    plain, more = read(evaluator, states, ()), read(evaluator, states, ("draws", "action_values"))
+    plain, more = (
+        evaluate(evaluator, states, ()),
+        evaluate(evaluator, states, ("draws", "action_values")),
+    )
     assert plain.draws is None
     assert plain.action_values is None
     np.testing.assert_array_equal(plain.priors, more.priors)
@@ -357,4 +359,4 @@ def test_a_search_reads_more_only_of_evaluators_that_know_more(game, states):
     assert (np.abs(more.values) + more.draws <= 1 + 1e-6).all()
     assert more.action_values.shape == (len(states), 7)
     with pytest.raises(UserError, match="expected a network with a head for it"):
-        read(UniformEvaluator(7), states, ["draws"])
+        evaluate(UniformEvaluator(7), states, ["draws"])

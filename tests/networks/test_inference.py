@@ -8,11 +8,10 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.heads.interface import POLICY, VALUE
+from zerolab.networks.head import POLICY, VALUE
 from zerolab.networks.inference import NetworkEvaluator, best_precision, bucket
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.samples import ongoing_positions
 
@@ -24,7 +23,7 @@ PRECISIONS = list(TOLERANCE)
 def plain(network, game, states):
     """What the network says in evaluation mode, float32, without any of the fast path."""
     with torch.no_grad():
-        outputs = network.eval()(torch.from_numpy(host.encode_batch(game, states)))
+        outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
     return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
 
 

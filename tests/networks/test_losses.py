@@ -10,19 +10,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.core.config import Settings, choice_among, choices_among, validate
+from zerolab.core.config import Settings, validate, variant_among, variants_among
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES
-from zerolab.networks.heads.interface import POLICY, VALUE
+from zerolab.networks.head import POLICY, VALUE
 from zerolab.networks.losses import HeadErrors, cross_entropy, squared_error
 
 
 class Choosing(Settings):
-    loss: choice_among(LOSSES)
+    loss: variant_among(LOSSES)
 
 
 class Heads(Settings):
-    heads: choices_among(HEADS)
+    heads: variants_among(HEADS)
 
 
 L_P, L_V = 3.0, 0.25
@@ -201,7 +201,7 @@ print(loss(errors).item(), *loss.logged(errors))
 LENGTH = """
 from typing import ClassVar, Literal
 import numpy as np
-from zerolab.networks.heads.interface import HEADS, Head
+from zerolab.networks.head import HEADS, Head
 from zerolab.networks.losses import LOSSES, Loss, squared_error
 
 class PlyHead(Head):

@@ -13,7 +13,7 @@ from torch import nn
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.networks import onnx_export
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.samples import ongoing_positions
 
@@ -38,7 +38,7 @@ CASES = {
 
 def planes_of(game):
     states = np.unique([each.state for each in ongoing_positions(game)], axis=0)
-    return host.encode_batch(game, states)
+    return python.encode_batch(game, states)
 
 
 def network_of(case):

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from zerolab.core.errors import UserError
-from zerolab.networks.architectures.conv import ConvSettings
-from zerolab.networks.architectures.fully_convolutional import FullyConvolutionalSettings
-from zerolab.networks.architectures.resnet import ResnetSettings
-from zerolab.networks.similarity import Gram, linear_cka, trunk_activations
-from zerolab.rules import host
+from zerolab.networks.architectures import ConvSettings, FullyConvolutionalSettings, ResnetSettings
+from zerolab.papers.transfer.similarity import Gram, linear_cka, trunk_activations
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 
 RANDOM = np.random.default_rng(5)
@@ -72,7 +70,11 @@ def test_too_few_positions_or_others_are_refused(one, other):
 
 GAME = parse_game("gobang:4x4:3")
 STATES = np.stack(
-    [host.apply(GAME, host.apply(GAME, host.start(GAME), a), b) for a in range(4) for b in (8, 9)]
+    [
+        python.apply(GAME, python.apply(GAME, python.start(GAME), a), b)
+        for a in range(4)
+        for b in (8, 9)
+    ]
 )
 
 
@@ -84,7 +86,7 @@ def test_the_layers_of_a_trunk_end_where_the_next_one_reads():
     )
     assert all((layer >= 0).all() for layer in found.values())
     network.eval()
-    planes = torch.from_numpy(host.encode_batch(GAME, STATES))
+    planes = torch.from_numpy(python.encode_batch(GAME, STATES))
     with torch.inference_mode():
         expected = network.trunk(planes).flatten(1).numpy()
     assert found["block 2"] == pytest.approx(expected, abs=1e-5)

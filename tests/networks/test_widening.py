@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, build_network
-from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.networks.network import load_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("connect_four:4x4")

@@ -13,12 +13,11 @@ import pytest
 from oracles.exhaustive import move_values, random_position
 from zerolab.core import streams
 from zerolab.core.errors import MissingExtraWarning
-from zerolab.oracles import kernels
+from zerolab.oracles import alpha_beta
 from zerolab.oracles import solver as solver_module
-from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError, best_of
-from zerolab.oracles.solver import Budget, Solver
-from zerolab.rules import encoding, host
+from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, best_mask
+from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
+from zerolab.rules import encoding, python
 from zerolab.rules.position import Position
 
 
@@ -80,7 +79,7 @@ def test_symmetric_positions_have_symmetric_values(name):
         position = random_position(name, random, 10)
         own = solve(position)
         for symmetry in range(1, encoding.symmetries(position.game)):
-            image = host.transform(position.game, position.state, symmetry)
+            image = python.transform(position.game, position.state, symmetry)
             values = Solver(position.game, memory=4).action_values(image[None])[0]
             for action, value in own.items():
                 assert values[encoding.transform_action(position.game, symmetry, action)] == value
@@ -95,7 +94,7 @@ def test_values_follow_from_those_one_ply_later():
             if after.outcome is None:
                 assert value == -max(solve(after).values())
             else:
-                assert value == -host.score(after.game, after.state)
+                assert value == -python.score(after.game, after.state)
 
 
 def test_late_positions_have_the_scores_of_bitbully():
@@ -108,10 +107,10 @@ def test_late_positions_have_the_scores_of_bitbully():
     assert np.array_equal(solver.action_values(np.array(states)), expected)
     orders = streams.permutations(np.arange(len(states), dtype=np.uint64), 7)
     best = bitbully.first_best(np.array(states), orders)
-    for order, row, found in zip(orders.tolist(), best_of(expected), best, strict=True):
+    for order, row, found in zip(orders.tolist(), best_mask(expected), best, strict=True):
         assert found == next(action for action in order if row[action])
     early = [random_position("connect_four:6x7", random, left).state for left in range(34, 42)]
-    choices = best_of(bitbully.action_values(np.array(early)))
+    choices = best_mask(bitbully.action_values(np.array(early)))
     assert max(choices.sum(axis=1)) > 1
     for number in range(4):
         orders = streams.permutations(np.arange(8 * number, 8 * number + 8, dtype=np.uint64), 7)
@@ -140,7 +139,7 @@ def test_the_missing_extra_is_named(monkeypatch):
     assert solve(late, oracle) == move_values(late)
 
 
-@pytest.mark.parametrize("budget", [Budget(nodes=1000), Budget(seconds=1e-9)])
+@pytest.mark.parametrize("budget", [SolverBudget(nodes=1000), SolverBudget(seconds=1e-9)])
 def test_a_spent_budget_is_reported_and_the_solver_stays_usable(budget):
     position = Position.start("othello:6x6")
     solver = Solver(position.game, memory=4, budget=budget)
@@ -166,7 +165,7 @@ def test_progress_is_reported(monkeypatch):
 def test_a_full_stack_grows():
     position = Position.start("othello:4x4")
     solver = Solver(position.game, memory=4)
-    solver._stack = kernels.empty_stack(3, 2, 17)
+    solver._stack = alpha_beta.empty_stack(3, 2, 17)
     assert solver.value(position.state) == -8
     assert len(solver._stack.states) > 11  # the shortest games have more plies than that
 

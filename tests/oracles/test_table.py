@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.core.compiled import kernel
-from zerolab.oracles import table as tables
+from zerolab.oracles import alpha_beta as tables
 
 
 @kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from zerolab.agents.interface import Agent
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import Agent
+from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.play import engine
 from zerolab.play import tournament as module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.agents.interface import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT, Agent
 from zerolab.rules.position import Position
 
 

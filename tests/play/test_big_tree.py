@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.play.service.big_tree import BigTreePlayer
-from zerolab.play.service.schedules import play_by_service
-from zerolab.play.service.service import Searches, SearchService
-from zerolab.play.service.settings import BigTree
-from zerolab.play.service.tree import TranspositionTree
-from zerolab.rules import interface as rules
+from zerolab.play.big_tree import BigTreePlayer, TranspositionTree
+from zerolab.play.search_service import SearchService, ServiceSearches
+from zerolab.play.selfplay_modes import play_by_service
+from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
@@ -27,8 +25,8 @@ C, FIRST_PLAY = 3.0, -1.0
 
 def play(games=60, at_once=1, **changes):
     """Return the games and the tree."""
-    schedule = BigTree(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
-    searches = Searches(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
+    schedule = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
+    searches = ServiceSearches(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
     with SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches) as service:
         player = BigTreePlayer(GAME, schedule, service, "a", lambda _: None)
         played = player.play(games)
@@ -117,7 +115,7 @@ def test_the_examples_are_the_games_and_their_policies_the_services():
         assert positions(game)[-1].first_player_outcome == game.result
     _, rows = np.unique(examples.states, axis=0, return_index=True)
     with SearchService(
-        GAME, HashEvaluator(rules.actions(GAME)), Searches(SEARCH, seed=3, iteration=2)
+        GAME, HashEvaluator(rules.actions(GAME)), ServiceSearches(SEARCH, seed=3, iteration=2)
     ) as service:
         answers = service.ask(examples.states[rows])
     np.testing.assert_array_equal(examples.policies[rows], answers.policies.astype(np.float16))
@@ -133,7 +131,7 @@ def test_games_depend_neither_on_threads_nor_on_slots():
 def test_a_greater_c_finds_more_positions():
     def distinct(c):
         schedule = {"name": "big_tree", "c": c, "games_at_once": 4}
-        settings = SelfPlaySettings(episodes=60, schedule=schedule, late_targets="visits")
+        settings = SelfPlaySettings(episodes=60, schedule=schedule, late_policy_target="visits")
         evaluator = HashEvaluator(rules.actions(GAME))
         found = play_by_service(GAME, settings, SEARCH, evaluator, 3, 2)
         return len(np.unique(found.examples.states, axis=0))
@@ -142,5 +140,5 @@ def test_a_greater_c_finds_more_positions():
 
 
 def test_moves_that_explore_are_not_to_be_learnt():
-    with pytest.raises(ValueError, match="late_targets"):
+    with pytest.raises(ValueError, match="late_policy_target"):
         SelfPlaySettings(schedule="big_tree")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.continuous import play_on
+from zerolab.play.selfplay_modes import play_continuous
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
@@ -28,7 +28,7 @@ def stretches(*plies, evaluators=None, names=None, search=None, **settings):
         evaluator = (evaluators or {}).get(number) or HashEvaluator(rules.actions(GAME))
         schedule = {"name": "continuous", "plies": each}
         played.append(
-            play_on(
+            play_continuous(
                 GAME, SelfPlaySettings(parallel_games=LANES, schedule=schedule, **settings),
                 SearchSettings.model_validate(chosen), evaluator, 3, unfinished,
                 name=names[number] if names else "a",
@@ -90,10 +90,10 @@ def test_the_examples_are_the_games():
     assert over_several >= LANES
 
 
-@pytest.mark.parametrize("random_plies", [0, 6])
-def test_nothing_but_trees_is_lost_between_iterations(random_plies):
+@pytest.mark.parametrize("random_opening_plies", [0, 6])
+def test_nothing_but_trees_is_lost_between_iterations(random_opening_plies):
     """Without trees to keep, three iterations are one of three times the plies."""
-    options = {"search": {"reuse_tree": False}, "random_plies": random_plies}
+    options = {"search": {"reuse_tree": False}, "random_opening_plies": random_opening_plies}
     whole = stretches(21, **options)
     parts = stretches(7, 7, 7, **options)
     assert sorted(games_of(parts)) == whole[0].games

@@ -11,25 +11,22 @@ import pytest
 
 from play.scripted import Scripted, highest, lowest, scripted
 from search.naive import HashEvaluator
-from zerolab.agents.interface import Agent
-from zerolab.agents.kinds.perfect import PerfectPlayer
-from zerolab.agents.kinds.random import RandomPlayer
-from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.agent import Agent
+from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL
 from zerolab.play import engine
-from zerolab.play.engine import play_schedule
+from zerolab.play.engine import EngineSetup, EngineThread, play_pairings
 from zerolab.play.observers import Recorder
-from zerolab.play.schedule import ScheduledGame
-from zerolab.play.worker import Setup, Worker
-from zerolab.rules import host
+from zerolab.play.pairings import Pairing
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
 from zerolab.rules.position import Position
-from zerolab.search.settings import SearchSettings
+from zerolab.rules.rules import ONGOING
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
 
@@ -54,14 +51,14 @@ def agents():
 def schedule(games):
     names = [agent.name for agent in agents()]
     pairs = [(a, b) for a in names for b in names if a != b]
-    return [ScheduledGame(n, *pairs[n % len(pairs)], 1000 + n, (n % 4,)) for n in range(games)]
+    return [Pairing(n, *pairs[n % len(pairs)], 1000 + n, (n % 4,)) for n in range(games)]
 
 
 def play(games, some=None, slots=16, threads=1, **observers):
     recorder = Recorder()
-    setup = Setup(GAME, some or agents(), seed=5, iteration=0, threads=threads, slots=slots)
+    setup = EngineSetup(GAME, some or agents(), seed=5, iteration=0, threads=threads, slots=slots)
     batches = [batch for n in range(threads) if (batch := games[n::threads])]
-    play_schedule(setup, batches, games=[recorder], **observers)
+    play_pairings(setup, batches, games=[recorder], **observers)
     return recorder.games
 
 
@@ -125,7 +122,7 @@ def test_a_limit_of_plies_makes_one_decision_per_position_a_schedule(reference):
     """What is decided after an opening is what the whole game goes on with."""
     whole = [game for game in reference if game.first == "search 12"]
     openings = [
-        ScheduledGame(game.number, game.first, game.second, 1000 + game.number, game.actions[:2], 1)
+        Pairing(game.number, game.first, game.second, 1000 + game.number, game.actions[:2], 1)
         for game in whole
     ]
     decided = play(openings)
@@ -143,7 +140,7 @@ def test_an_agent_that_plays_both_sides_has_one_slot_per_game():
             players.append(self)
 
     both = Agent("both", lambda: Counting(GAME, "both", lowest))
-    games = [ScheduledGame(n, "both", "both", n) for n in range(6)]
+    games = [Pairing(n, "both", "both", n) for n in range(6)]
     played = play(games, [both], slots=3)
     assert [player.games for player in players] == [3]
     assert len(players[0].heard) == sum(len(game.actions) for game in played)
@@ -158,8 +155,8 @@ def test_several_purposes_give_several_streams():
             return super().choose(slots, states, keys)
 
     purposes = (streams.SELF_PLAY_MOVE, streams.ROOT_NOISE)
-    setup = Setup(GAME, [Agent("k", lambda: Keyed(GAME, "k", lowest))], 0, 0, 1, 4, purposes)
-    play_schedule(setup, [[ScheduledGame(0, "k", "k", 0)]])
+    setup = EngineSetup(GAME, [Agent("k", lambda: Keyed(GAME, "k", lowest))], 0, 0, 1, 4, purposes)
+    play_pairings(setup, [[Pairing(0, "k", "k", 0)]])
     assert set(shapes) == {(1, 2)}
 
 
@@ -178,7 +175,7 @@ class Batches(HashEvaluator):
 def test_agents_of_one_network_share_its_batches():
     """Two searches with one evaluator ask it once per step, so batches are twice as large."""
     games = [
-        ScheduledGame(n, *(("search 12", "search 9") if n % 2 else ("search 9", "search 12")), n)
+        Pairing(n, *(("search 12", "search 9") if n % 2 else ("search 9", "search 12")), n)
         for n in range(40)
     ]
     shared, one, other = Batches(4), Batches(4), Batches(4)
@@ -200,7 +197,7 @@ def test_a_player_never_has_more_games_than_slots():
     limited = [
         Agent(name, lambda: Counting(GAME, "counting", lowest), max_games=2) for name in "ab"
     ]
-    games = [ScheduledGame(n, "ab"[n % 2], "ba"[n % 2], n) for n in range(20)]
+    games = [Pairing(n, "ab"[n % 2], "ba"[n % 2], n) for n in range(20)]
     assert len(play(games, limited, slots=10)) == 20
     assert most == [2, 2]
 
@@ -225,7 +222,7 @@ def test_programs_are_closed_when_games_are_over_or_fail():
     for pick in (lowest, fail):
         some = [Agent(name, lambda n=name, p=pick: Program(GAME, n, p)) for name in "ab"]
         with nullcontext() if pick is lowest else pytest.raises(UserError, match="no more"):
-            play([ScheduledGame(0, "a", "b", 0)], some, slots=2)
+            play([Pairing(0, "a", "b", 0)], some, slots=2)
     assert Program.closed == ["a", "b"] * 2
 
 
@@ -250,7 +247,7 @@ def test_an_interrupt_ends_what_a_program_waits_for_and_says_for_whom(monkeypatc
 
     some = [Agent("hanging", lambda: Hanging(GAME, "hanging", lowest)), agents()[0]]
     with pytest.raises(KeyboardInterrupt):
-        play([ScheduledGame(0, "hanging", "random", 0)], some, progress=progress)
+        play([Pairing(0, "hanging", "random", 0)], some, progress=progress)
 
 
 def test_a_stop_ends_early():
@@ -261,7 +258,7 @@ def test_a_stop_ends_early():
         finished.append(game)
         stop.set()
 
-    Worker(Setup(GAME, agents(), 5, 0, 1, 4), schedule(200), [], finish, stop).play()
+    EngineThread(EngineSetup(GAME, agents(), 5, 0, 1, 4), schedule(200), [], finish, stop).play()
     assert 1 <= len(finished) < 50
 
 
@@ -305,7 +302,7 @@ def test_greedy_without_any_legal_prior_plays_all_equally_often():
 
 
 def test_greedy_samples_the_first_plies_in_proportion():
-    player = PolicyPlayer(GAME, "greedy", Fixed([0.5, 0.25, 0.125, 0.125]), sampled_plies=1)
+    player = PolicyPlayer(GAME, "greedy", Fixed([0.5, 0.25, 0.125, 0.125]), temperature_plies=1)
     counts = np.bincount([play_one(player, Position.start(GAME), key) for key in range(4000)])
     assert np.abs(counts / 4000 - [0.5, 0.25, 0.125, 0.125]).max() < 0.03
     later = Position.start(GAME).play(0)
@@ -321,18 +318,18 @@ class Exhaustive:
     def action_values(self, states):
         rows = []
         for state in states:
-            legal = host.legal(TINY, state)
+            legal = python.legal(TINY, state)
             rows.append([-self.value(state, a) if legal[a] else ILLEGAL for a in range(len(legal))])
         return np.array(rows, np.int32)
 
     def value(self, state, action):
-        after = host.apply(TINY, state, action)
-        outcome = host.outcome(TINY, after)
+        after = python.apply(TINY, state, action)
+        outcome = python.outcome(TINY, after)
         if outcome != 2:
             return outcome
         key = after.tobytes()
         if key not in self.known:
-            legal = np.flatnonzero(host.legal(TINY, after))
+            legal = np.flatnonzero(python.legal(TINY, after))
             self.known[key] = max(-self.value(after, int(each)) for each in legal)
         return self.known[key]
 

@@ -14,9 +14,9 @@ import pytest
 from search.naive import HashEvaluator
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 DIGESTS = {
     "connect_four:5x5": "06c7c07858cbeee84d629961bd48ad6211997fefa2a979ed784f77fb5ea83d37",
@@ -28,7 +28,7 @@ DIGESTS = {
 @pytest.mark.parametrize("name", DIGESTS)
 def test_what_is_off_changes_no_move(name):
     game = parse_game(name)
-    settings = SelfPlaySettings(episodes=12, parallel_games=5, sampled_plies=4)
+    settings = SelfPlaySettings(episodes=12, parallel_games=5, temperature_plies=4)
     noise = {"fraction": 0.25, "concentration": 10.0}
     search = SearchSettings.model_validate(
         {"simulations": 20, "noise": noise, "fpu": {"name": "parent", "reduction": 0.2}}

@@ -9,18 +9,17 @@ import pytest
 
 from play.scripted import Scripted, agent_of, highest, lowest, quitter, scripted
 from search.naive import HashEvaluator
-from zerolab.agents.interface import FORFEIT, Agent
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.core.errors import UserError
-from zerolab.play.match import Match, play_match
-from zerolab.play.openings import random_openings
-from zerolab.play.report import MatchReport
-from zerolab.play.sequential import play_sprt
+from zerolab.play.match import Match, play_match, play_sprt
+from zerolab.play.pairings import random_openings
+from zerolab.play.tournament_report import MatchReport
 from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 from zerolab.store.games import GameRecord
 
 
@@ -251,7 +250,7 @@ def test_a_sequential_test_does_not_depend_on_how_many_games_are_played_at_once(
     agents = parse_agents(["mcts:40", "random"], game)
     found = []
     for count in (8, 64):
-        monkeypatch.setattr("zerolab.play.sequential._GAMES_AT_ONCE", count)
+        monkeypatch.setattr("zerolab.play.match._GAMES_AT_ONCE", count)
         found.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
     assert found[0] == found[1]
     assert found[0].verdict.state == "accept H1"

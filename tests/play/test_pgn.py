@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from zerolab.play.pgn import PlayedGame, as_lines, as_pgn, move_names
-from zerolab.play.records import read_pgn
+from zerolab.play.game_files import PlayedGame, as_lines, as_pgn, move_names, read_pgn
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 

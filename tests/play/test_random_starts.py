@@ -8,17 +8,18 @@ import pytest
 from search.naive import HashEvaluator
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:5x6")
 SEARCH = SearchSettings(simulations=12)
 
 
-def play(random_plies, **settings):
+def play(random_opening_plies, **settings):
     chosen = SelfPlaySettings.model_validate(
-        {"episodes": 400, "random_plies": random_plies, "sampled_plies": 0} | settings
+        {"episodes": 400, "random_opening_plies": random_opening_plies, "temperature_plies": 0}
+        | settings
     )
     return play_episodes(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
 

@@ -11,19 +11,19 @@ pytest.importorskip("ray")
 
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import ray
-from zerolab.play.service.ray_service import Actors, Place, RayService, places
-from zerolab.play.service.service import Searches, SearchService
-from zerolab.rules import interface as rules
+from zerolab.play.ray_service import ActorPlace, Actors, RayService, place_actors
+from zerolab.play.search_service import SearchService, ServiceSearches
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
-from zerolab.search.settings import SearchSettings
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
 SPEC = partial(UniformEvaluator, rules.actions(GAME))
 SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
-SEARCHES = Searches(SEARCH, seed=3, iteration=2, slots=5)
+SEARCHES = ServiceSearches(SEARCH, seed=3, iteration=2, slots=5)
 START = Position.start(NAME)
 STATES = np.array([START.play(a).play(b).state for a in range(4) for b in range(4)] * 2)
 
@@ -95,9 +95,9 @@ def node(name, cpus, gpus=0):
 
 def test_actors_share_what_nodes_have():
     plain, gpus = [node("a", 8), node("b", 5)], [node("a", 16, 2)]
-    assert places(plain, 1) == [Place("a", 8, 0.0)]
-    assert places(plain, 3) == [Place("a", 4, 0.0)] * 2 + [Place("b", 5, 0.0)]
-    assert places(gpus, 2) == [Place("a", 8, 1.0)] * 2
-    assert places(gpus, 4) == [Place("a", 4, 0.5)] * 4
+    assert place_actors(plain, 1) == [ActorPlace("a", 8, 0.0)]
+    assert place_actors(plain, 3) == [ActorPlace("a", 4, 0.0)] * 2 + [ActorPlace("b", 5, 0.0)]
+    assert place_actors(gpus, 2) == [ActorPlace("a", 8, 1.0)] * 2
+    assert place_actors(gpus, 4) == [ActorPlace("a", 4, 0.5)] * 4
     with pytest.raises(UserError, match="actors = 17: 9 of them would share the 8 CPUs of node a"):
-        places(plain, 17)
+        place_actors(plain, 17)

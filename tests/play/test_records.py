@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
-from zerolab.play.records import Records, read_pgn, read_records
+from zerolab.play.game_files import Records, read_pgn, read_records
 from zerolab.ratings.results import GameResult
-from zerolab.store.agent_names import network_name
-from zerolab.store.games import GameRecord, GameStore
+from zerolab.store.games import GameRecord, GameStore, network_name
 
 GAME = '[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.agents.interface import FORFEIT
-from zerolab.core.figures import save_figure
-from zerolab.play.figure import draw_cross_table
-from zerolab.play.results import cross_table, overview, pair_results
-from zerolab.ratings.score import Score
+from zerolab.agents.agent import FORFEIT
+from zerolab.play.pair_results import cross_table, game_statistics, pair_results
+from zerolab.play.tournament_report import draw_cross_table
+from zerolab.ratings.results import Score
+from zerolab.report.figures import save_figure
 from zerolab.store.games import GameRecord
 
 GAMES = [
@@ -29,7 +29,7 @@ def test_pairs_are_seen_from_the_first_name():
 
 
 def test_the_overview_counts_forfeits_by_who_gave_up():
-    counts = overview(GAMES)
+    counts = game_statistics(GAMES)
     assert (counts.games, counts.distinct) == (6, 5)
     assert counts.moving_first == Score(4, 1, 1)
     assert counts.forfeits == {"cid": 2}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
+from zerolab.play.lockstep import value_drops
+from zerolab.play.selfplay_modes import play_by_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.play.service.retry import drops
-from zerolab.play.service.schedules import play_by_service
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
@@ -41,12 +41,12 @@ def test_drops_of_a_game_computed_by_hand():
     nan = np.nan
     # The first player's positions are plies 2 and 4: 0.9, then 0.35, and 0 at the end.
     values = np.array([nan, nan, 0.8, -0.2, -0.3, 0.9], np.float16)
-    assert drops(values, 0) == [2, 4]
+    assert value_drops(values, 0) == [2, 4]
     # The second player's: 0.4, 0.95, 0; from 0.4 to 0.95 is no drop.
-    assert drops(values, 1) == [5]
-    assert drops(np.full(5, nan, np.float16), 0) == []
+    assert value_drops(values, 1) == [5]
+    assert value_drops(np.full(5, nan, np.float16), 0) == []
     # Of equal drops the earliest: 1, 0.5, 0.
-    assert drops(np.array([1, nan, 0], np.float16), 0) == [0, 2]
+    assert value_drops(np.array([1, nan, 0], np.float16), 0) == [0, 2]
 
 
 def test_all_games_are_legal_and_their_examples_are_their_moves(played):
@@ -101,10 +101,12 @@ def test_a_retry_leaves_a_lost_game_at_the_losers_largest_drop_by_an_untried_mov
         assert lost
         values = [played.examples.root_values[rows(played, other.number)] for other in lost]
         # Moves may have run out at larger drops, but not yet in the games that begin anew.
-        assert any(ply in drops(each, ply % 2) for each in values)
+        assert any(ply in value_drops(each, ply % 2) for each in values)
         if lost[0].number < OPENINGS:
             mine = rows(played, lost[0].number)
-            choice = [at for at in drops(values[0], ply % 2) if moves(played, mine.start + at) > 1]
+            choice = [
+                at for at in value_drops(values[0], ply % 2) if moves(played, mine.start + at) > 1
+            ]
             assert ply == choice[0]
         assert all(game.actions[ply] != other.actions[ply] for other in before)
         key = game.actions[:ply]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from search.plans import some_keys, some_states
-from zerolab.agents.interface import AsyncPlayer
-from zerolab.agents.kinds.rhea import RheaPlayer
+from zerolab.agents.agent import AsyncPlayer
+from zerolab.agents.kinds.baselines import RheaPlayer
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings
 

@@ -15,13 +15,13 @@ import pytest
 from play.play_some import GAME, agents, settings
 from play.scripted import lowest, quitter, scripted
 from promised import contents
-from zerolab.agents.interface import FORFEIT, Agent
-from zerolab.agents.kinds.random import RandomPlayer
+from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play import engine
-from zerolab.play.results import overview
-from zerolab.play.schedule import batches, round_robin
+from zerolab.play.pair_results import game_statistics
+from zerolab.play.pairings import round_robin, thread_batches
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameStore
@@ -43,7 +43,7 @@ def play(folder, some, **changes):
 @pytest.mark.parametrize("slots", [16, 1024])
 def test_everybody_meets_everybody_with_both_colours(players, games, slots):
     names = [f"p{n}" for n in range(players)]
-    dealt = batches(round_robin(names, games), games, slots, threads=2)
+    dealt = thread_batches(round_robin(names, games), games, slots, threads=2)
     schedule = [game for batch in dealt for game in batch]
     colours = Counter((game.first, game.second) for game in schedule)
     assert set(colours.values()) == {games // 2}
@@ -53,14 +53,14 @@ def test_everybody_meets_everybody_with_both_colours(players, games, slots):
 
 def test_a_batch_of_many_players_keeps_few_of_them_busy():
     names = [f"p{n:02}" for n in range(82)]
-    dealt = batches(round_robin(names, 10), 10, slots=512, threads=2)
+    dealt = thread_batches(round_robin(names, 10), 10, slots=512, threads=2)
     busy = [{name for game in batch for name in (game.first, game.second)} for batch in dealt]
     assert max(map(len, busy)) <= 24
     assert max(map(len, dealt)) <= 2 * 2 * 512
 
 
 def test_games_2j_and_the_next_share_opening_and_thread():
-    dealt = batches(round_robin("abc", 50), 50, slots=16, threads=3)
+    dealt = thread_batches(round_robin("abc", 50), 50, slots=16, threads=3)
     for batch in dealt:
         assert [game.number + 1 for game in batch[::2]] == [game.number for game in batch[1::2]]
         assert [game.stream + 1 for game in batch[::2]] == [game.stream for game in batch[1::2]]
@@ -108,7 +108,7 @@ def test_added_players_meet_the_others_and_nothing_is_played_again(tmp_path):
 def test_equal_players_under_two_names_draw_apart(tmp_path):
     some = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
     games = play(tmp_path / "t", some, games=600, openings=0)
-    counts = overview(games)
+    counts = game_statistics(games)
     assert counts.distinct > 560
     for_one = [game.result if game.first == "random" else -game.result for game in games]
     assert abs(sum(for_one)) < 4 * len(games) ** 0.5
@@ -121,7 +121,7 @@ def test_forfeits_are_stored_and_counted(tmp_path):
     assert [game.result for game in games] == [
         -1 if game.first == "quitter" else 1 for game in games
     ]
-    assert overview(games).forfeits == {"quitter": 4}
+    assert game_statistics(games).forfeits == {"quitter": 4}
 
 
 def wait_for_stages(folder, process, least):
@@ -241,7 +241,7 @@ def test_82_players_and_33210_games(tmp_path):
     with Tournament.locked(tmp_path, wanted) as tournament:
         tournament.play(game, some)
         games = tournament.games()
-    counts = overview(games)
+    counts = game_statistics(games)
     assert counts.games == 33_210
     assert counts.distinct > 33_000
     low, high = counts.moving_first.interval(z=4)

@@ -7,16 +7,16 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.core import streams
+from zerolab.play.search_service import SearchService, ServiceSearches, rows_by_thread
 from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_modes import play_by_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.play.service.schedules import play_by_service
-from zerolab.play.service.service import Searches, SearchService, dealt
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.cache import hash_states
+from zerolab.search.evaluator import hash_states
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
@@ -25,7 +25,7 @@ QUIET = SearchSettings.model_validate({"simulations": 8, "reuse_tree": False})
 
 
 def service(search=NOISY, **changes):
-    searches = Searches(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
+    searches = ServiceSearches(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
     return SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches)
 
 
@@ -90,9 +90,9 @@ def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
 
 
 def test_questions_stay_with_a_thread_but_none_gets_more_than_its_share():
-    parts = [part.tolist() for part in dealt(np.array([4, 4, 7, 4, 4, 9]), 2)]
+    parts = [part.tolist() for part in rows_by_thread(np.array([4, 4, 7, 4, 4, 9]), 2)]
     assert parts == [[0, 1, 3], [2, 5, 4]]
-    assert [len(part) for part in dealt(np.array([3]), 2)] == [0, 1]
+    assert [len(part) for part in rows_by_thread(np.array([3]), 2)] == [0, 1]
 
 
 def test_equal_questions_of_a_call_are_one_search():
@@ -112,7 +112,9 @@ def test_what_is_asked_elsewhere_of_another_iteration_has_other_noise():
 
 
 def play(search=NOISY, schedule="service", **settings):
-    chosen = SelfPlaySettings(schedule=schedule, **{"episodes": 12, "random_plies": 3, **settings})
+    chosen = SelfPlaySettings(
+        schedule=schedule, **{"episodes": 12, "random_opening_plies": 3, **settings}
+    )
     run = play_episodes if schedule == "episodes" else play_by_service
     return run(GAME, chosen, search, HashEvaluator(rules.actions(GAME)), 3, 2)
 
@@ -146,7 +148,7 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
         def evaluate(self, states):
             raise FloatingPointError("broken")
 
-    searches = Searches(NOISY, 3, 2, threads=2)
+    searches = ServiceSearches(NOISY, 3, 2, threads=2)
     with (
         pytest.raises(FloatingPointError, match="broken"),
         SearchService(GAME, Broken(), searches) as asked,
@@ -155,5 +157,5 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
 
 
 def test_a_schedule_says_which_games_do_not_begin_with_its_random_plies():
-    with pytest.raises(ValueError, match="random_plies = 3"):
-        SelfPlaySettings(schedule="retry", random_plies=3)
+    with pytest.raises(ValueError, match="random_opening_plies = 3"):
+        SelfPlaySettings(schedule="retry", random_opening_plies=3)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.selfplay import merge_episodes, play_episodes
+from zerolab.play.selfplay import merge_results, play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
-from zerolab.search.settings import SearchSettings
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search_settings import SearchSettings
 
 SEARCH = SearchSettings.model_validate(
     {"simulations": 12, "noise": {"fraction": 0.25}, "fpu": "parent"}
@@ -33,7 +33,7 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])
 def test_the_examples_are_the_games(name):
     """Replaying the moves gives the stored states, and results from each mover's view."""
-    examples = play(name, episodes=9, sampled_plies=4).examples
+    examples = play(name, episodes=9, temperature_plies=4).examples
     assert set(examples.games) == set(range(9))
     assert examples.full.all()
     for number in range(9):
@@ -106,7 +106,7 @@ def test_an_iteration_played_in_parts_is_the_iteration():
         return play_episodes(game, chosen, SEARCH, evaluator, 3, 2, numbers=numbers, name="a@1")
 
     whole = part(None)
-    merged = merge_episodes([part(range(6, 10)), part(range(1)), part(range(1, 6))])
+    merged = merge_results([part(range(6, 10)), part(range(1)), part(range(1, 6))])
     assert_equal(whole.examples, merged.examples)
     assert whole.games == merged.games
     assert [game.number for game in whole.games] == list(range(10))
@@ -125,7 +125,7 @@ def test_the_records_are_the_examples():
 @pytest.mark.parametrize("count", [0, 3])
 def test_so_many_plies_are_sampled(count):
     """Later moves are the most visited ones, so the first ply differs between games or does not."""
-    found = play("connect_four:5x5", episodes=30, sampled_plies=count).examples
+    found = play("connect_four:5x5", episodes=30, temperature_plies=count).examples
     later = found.plies >= count
     played = found.policies[np.arange(len(found.actions)), found.actions]
     assert (played[later] == found.policies[later].max(axis=1)).all()

@@ -8,10 +8,10 @@ import pytest
 from search.naive import HashEvaluator
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("othello:4x4")
 SEARCH = SearchSettings.model_validate(

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.play.results import PairResult, pair_results
-from zerolab.play.transitivity import Fit, find_cycles, fit, sign_test
+from zerolab.play.pair_results import (
+    PairResult,
+    RatingFit,
+    find_cycles,
+    fit_of_ratings,
+    pair_results,
+    sign_test,
+)
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.score import Score
+from zerolab.ratings.results import Score
 from zerolab.store.games import GameRecord
 
 
@@ -141,7 +147,7 @@ def test_sign_tests_by_hand(score, expected):
     ],
 )
 def test_p_values_of_a_fit_are_the_published_chi_square_tails(value, freedom, tail):
-    assert Fit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
+    assert RatingFit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
 
 
 def synthetic(strengths, games, random, lead=0.2, bar=0.2):
@@ -166,7 +172,7 @@ def test_games_of_the_model_fit_the_model():
     values = []
     for _ in range(60):
         games = synthetic(strengths, 40, random)
-        values.append(fit(pair_results(games), rate(games)).p_value)
+        values.append(fit_of_ratings(pair_results(games), rate(games)).p_value)
     assert 0.35 < np.mean(values) < 0.65
     assert np.mean(np.array(values) < 0.05) < 0.15
 
@@ -181,7 +187,7 @@ def test_a_pair_out_of_order_is_the_largest_deviation():
         else game
         for game in games
     ]
-    found = fit(pair_results(upset), rate(upset))
+    found = fit_of_ratings(pair_results(upset), rate(upset))
     worst = found.residuals[0]
     assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
     assert worst.deviation > 5
@@ -191,4 +197,4 @@ def test_a_pair_out_of_order_is_the_largest_deviation():
 
 def test_two_players_have_no_pair_to_spare():
     games = synthetic({"a": 0.0, "b": 0.5}, 10, np.random.default_rng(5))
-    assert fit(pair_results(games), rate(games)).p_value is None
+    assert fit_of_ratings(pair_results(games), rate(games)).p_value is None

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
 from zerolab.ratings.bayes import ELO, Posterior, rate
-from zerolab.ratings.report import as_json
-from zerolab.ratings.results import GameResult, connected_groups, tally
+from zerolab.ratings.rating_report import ratings_json
+from zerolab.ratings.results import GameResult, connected_groups, synthetic_tournament, tally
 from zerolab.ratings.sprt import Sprt, count_pairs
-from zerolab.ratings.synthetic import tournament
 
 
 def elos(ratings):
@@ -38,7 +37,7 @@ def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair,
     random = np.random.default_rng(players)
     covered, errors, advantages, draw_elos = [], [], [], []
     for _ in range(rounds):
-        truth, results = tournament(random, players, games_a_pair)
+        truth, results = synthetic_tournament(random, players, games_a_pair)
         ratings = rate(results)
         for rating in ratings.players:
             true_elo = ratings.model.scale * truth[rating.player]
@@ -113,7 +112,7 @@ def bayeselo(results, rounds=20_000):
 
 
 def test_ratings_are_those_of_bayeselo():
-    _, results = tournament(np.random.default_rng(7), 8, 10)
+    _, results = synthetic_tournament(np.random.default_rng(7), 8, 10)
     reference, advantage, draw_elo = bayeselo(results)
     ratings = rate(results)
     assert elos(ratings) == pytest.approx(reference, abs=0.5)
@@ -151,9 +150,9 @@ def test_a_match_and_a_sequential_test_speak_of_the_same_elo():
 
 
 def test_everything_for_people_is_on_one_scale():
-    _, played = tournament(np.random.default_rng(8), 5, 20)
+    _, played = synthetic_tournament(np.random.default_rng(8), 5, 20)
     ratings = rate(played)
-    found, scale = as_json(ratings), ratings.model.scale
+    found, scale = ratings_json(ratings), ratings.model.scale
     assert found["advantage"] == pytest.approx(scale * found["model"]["advantage"])
     for each, rating in zip(found["players"], ratings.players, strict=True):
         assert each["elo"] == pytest.approx(scale * each["elo_model"])

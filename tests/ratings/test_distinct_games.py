@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import GameResult, distinct_games, score_of
-from zerolab.ratings.score import Score
+from zerolab.ratings.results import GameResult, Score, distinct_games, score_of
 from zerolab.store.games import GameRecord
 
 GAMES = [

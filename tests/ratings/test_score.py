@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.ratings.score import Score
+from zerolab.ratings.results import Score
 
 
 def test_draws_are_half_points():

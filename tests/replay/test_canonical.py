@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zerolab.replay.canonical import canonical
-from zerolab.rules import encoding, host
-from zerolab.rules import interface as rules
+from zerolab.replay.window import canonical
+from zerolab.rules import encoding, python, rules
 from zerolab.rules.position import Position
 
 
@@ -27,11 +26,11 @@ def test_every_image_becomes_the_same_row(name):
     positions = some_positions(name)
     game, actions = positions[0].game, rules.actions(positions[0].game)
     count = encoding.symmetries(game)
-    _, moved = host.symmetry_tables(game)
+    _, moved = python.symmetry_tables(game)
     known = np.random.default_rng(1).random((len(positions), actions)).astype(np.float16)
     images = [
         {
-            "states": np.array([host.transform(game, each.state, s) for each in positions]),
+            "states": np.array([python.transform(game, each.state, s) for each in positions]),
             "policies": np.take_along_axis(known, np.argsort(moved[[s] * len(known)]), axis=1),
             "values": np.arange(len(positions), dtype=np.float32),
             "empty": np.empty((len(positions), 0), np.float16),
@@ -44,7 +43,7 @@ def test_every_image_becomes_the_same_row(name):
         assert row["values"] is image["values"]
         assert row["empty"].shape == image["empty"].shape
     asymmetric = [
-        len({host.transform(game, each.state, s).tobytes() for s in range(count)}) == count
+        len({python.transform(game, each.state, s).tobytes() for s in range(count)}) == count
         for each in positions
     ]
     assert sum(asymmetric) > 3
@@ -61,10 +60,10 @@ def test_playing_on_an_image_leads_to_an_image(name):
     moves[np.arange(len(played)), played] = 1
     states = np.array([position.state for position in positions])
     row = canonical(game, {"states": states, "moves": moves})
-    after = np.array([host.apply(game, s, a) for s, a in zip(states, played, strict=True)])
+    after = np.array([python.apply(game, s, a) for s, a in zip(states, played, strict=True)])
     turned = row["moves"].argmax(axis=1)
     after_image = np.array(
-        [host.apply(game, s, int(a)) for s, a in zip(row["states"], turned, strict=True)]
+        [python.apply(game, s, int(a)) for s, a in zip(row["states"], turned, strict=True)]
     )
     one, other = (canonical(game, {"states": each})["states"] for each in (after, after_image))
     assert (one == other).all()

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.replay.contents import Contents
 from zerolab.replay.merging import Newest, NoMerging
-from zerolab.replay.windows.iterations import Iterations
-from zerolab.replay.windows.power_law import PowerLaw
-from zerolab.replay.windows.slow import Slow
+from zerolab.replay.window import Contents
+from zerolab.replay.window_rules import Iterations, PowerLaw, Slow
 
 SIZES = (
     Iterations(iterations=2),

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.replay import table
-from zerolab.replay.merging import MERGINGS, Mean, Merger, Newest
+from zerolab.replay.merging import Mean, Merger, Newest
 from zerolab.replay.rows import Rows
+from zerolab.replay.window_rules import MERGINGS
 
 
 def some_rows(ids, seed=0, wide=np.float16):

@@ -10,9 +10,8 @@ import pytest
 from replay.made import made_facts
 from zerolab.replay.merging import Newest
 from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
-from zerolab.rules import encoding, host
-from zerolab.rules import interface as rules
+from zerolab.replay.window_rules import Iterations
+from zerolab.rules import encoding, python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -41,12 +40,12 @@ def test_every_image_is_served_once_with_its_policy(name):
     game = window.game
     count = encoding.symmetries(game)
     expected = Counter()
-    _, action_table = host.symmetry_tables(game)
+    _, action_table = python.symmetry_tables(game)
     for state, policy, value in zip(states, policies, values, strict=True):
         for symmetry in range(count):
-            image = host.transform(game, state, symmetry)
+            image = python.transform(game, state, symmetry)
             action = action_table[symmetry][policy.argmax()]
-            expected[host.encode(game, image).tobytes(), action, value] += 1
+            expected[python.encode(game, image).tobytes(), action, value] += 1
     served = Counter()
     batches = list(window.batches(np.random.default_rng(1), 6, count, "all"))
     for batch in batches:
@@ -71,11 +70,11 @@ def test_all_columns_per_action_are_turned_alike_and_no_others(name):
         **{name: np.arange(size) for name in ("values", "draws", "plies_left", "root_values")},
     )  # fmt: skip
     window = Window(game, Iterations())
-    window.add(np.array([host.start(game)] * size), facts)
+    window.add(np.array([python.start(game)] * size), facts)
     (batch,) = window.batches(random, size, 1, "random")
     turned = batch.facts
     assert {column.dtype for column in turned} == {np.dtype(np.float32)}
-    _, images = host.symmetry_tables(game)
+    _, images = python.symmetry_tables(game)
     for row, number in enumerate(turned.values.astype(int)):
         given = policies[number]
         seen = [image for image in images if (turned.policies[row][image] == given).all()]
@@ -100,7 +99,7 @@ def test_one_random_image_a_sample_and_another_order_each_epoch():
 def test_without_symmetries_states_are_served_as_they_are():
     window, states, *_ = filled("gobang:5x5:4", size=6)
     (batch,) = window.batches(np.random.default_rng(1), 6, 1, "none")
-    plain = {planes.tobytes() for planes in host.encode_batch(window.game, states)}
+    plain = {planes.tobytes() for planes in python.encode_batch(window.game, states)}
     assert {planes.tobytes() for planes in batch.planes} == plain
 
 

@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.replay.windows.iterations import Iterations
-from zerolab.replay.windows.positions import Positions
-from zerolab.replay.windows.power_law import PowerLaw
-from zerolab.replay.windows.slow import Slow
+from zerolab.replay.window_rules import Iterations, Positions, PowerLaw, Slow
 
 
 def test_the_slow_window_is_that_of_the_paper():

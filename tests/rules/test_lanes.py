@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.core.compiled import kernel
-from zerolab.rules import lanes
-from zerolab.rules.select import nth_bit, nth_bit_anywhere
+from zerolab.rules import bits as lanes
+from zerolab.rules.bits import nth_bit, nth_bit_anywhere
 
 WORD = st.integers(0, 2**64 - 1)
 FOUR = st.lists(WORD, min_size=4, max_size=4)

@@ -6,8 +6,7 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.encoding import ENCODINGS
-from zerolab.rules.layouts import ActionLayout, action_layout, plane_names
+from zerolab.rules.encoding import ENCODINGS, ActionLayout, action_layout, plane_names
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.perft import Count, perft
+from zerolab.rules.python import Count, perft
 
 
 def test_depth_zero_counts_nothing() -> None:

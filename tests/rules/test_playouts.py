@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
-from zerolab.rules import host, playouts
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
+from zerolab.rules import rules as playouts
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
+from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, State
 from zerolab.testing.samples import ongoing_positions, random_games
 
 NAMES = ["connect_four:4x5", "gobang:4x4", "othello:4x4", "hex:3x3"]
@@ -41,25 +41,25 @@ def test_a_batch_is_its_playouts_one_by_one(name: str) -> None:
     game = parse_game(name)
     states = _states(game)
     keys = _keys(len(states))
-    moves = np.empty(1 + MOST_PLIES, np.int32)
+    moves = np.empty(1 + MAX_PLIES, np.int32)
     expected = [
         np.float32(sum(_one(game, state, key, j, state.copy(), moves) for j in range(5)) / 5)
         for state, key in zip(states, keys, strict=True)
     ]
-    assert host.playout_batch(game, states, keys, count=5).tolist() == expected
+    assert python.playout_batch(game, states, keys, count=5).tolist() == expected
 
 
 def test_neither_threads_nor_the_batch_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     game = parse_game("othello:4x4")
     states = _states(game)
     keys = _keys(len(states))
-    alone = host.playout_batch(game, states, keys, count=20)
+    alone = python.playout_batch(game, states, keys, count=20)
     monkeypatch.setattr(playouts, "_PLAYOUTS_PER_THREAD", 1)
     for threads in (2, 3, len(states) + 5):
-        assert np.array_equal(host.playout_batch(game, states, keys, 20, threads), alone)
+        assert np.array_equal(python.playout_batch(game, states, keys, 20, threads), alone)
     some = np.arange(0, len(states), 3)[::-1]
-    assert np.array_equal(host.playout_batch(game, states[some], keys[some], 20), alone[some])
-    assert len(host.playout_batch(game, states[:0], keys[:0], threads=2)) == 0
+    assert np.array_equal(python.playout_batch(game, states[some], keys[some], 20), alone[some])
+    assert len(python.playout_batch(game, states[:0], keys[:0], threads=2)) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,7 +67,7 @@ def test_a_finished_game_plays_out_to_its_outcome(name: str) -> None:
     game = parse_game(name)
     ends = [played[-1] for played in random_games(game)]
     states = np.array([end.state for end in ends])
-    means = host.playout_batch(game, states, _keys(len(states)), count=2)
+    means = python.playout_batch(game, states, _keys(len(states)), count=2)
     assert means.tolist() == [end.outcome for end in ends]
 
 
@@ -76,7 +76,7 @@ def test_means_converge_to_the_exact_expectation(name: str) -> None:
     game, count = parse_game(name), 20_000
     states = [state for state in _states(game) if _empty(game, state) <= 4][:6]
     assert states
-    means = host.playout_batch(game, np.array(states), _keys(len(states)), count)
+    means = python.playout_batch(game, np.array(states), _keys(len(states)), count)
     bound = math.sqrt(
         2 * 25 / count
     )  # Hoeffding: chance breaks it with a probability of 2 exp(-25)
@@ -85,28 +85,28 @@ def test_means_converge_to_the_exact_expectation(name: str) -> None:
 
 
 def _empty(game: Game, state: State) -> int:
-    return int((host.encode(game, state)[0] == 0).sum())
+    return int((python.encode(game, state)[0] == 0).sum())
 
 
 def _expectation(game: Game, state: State) -> Fraction:
     """Return the mean outcome for the mover when all moves are drawn uniformly."""
-    outcome = host.outcome(game, state)
+    outcome = python.outcome(game, state)
     if outcome != ONGOING:
         return Fraction(outcome)
-    legal = np.flatnonzero(host.legal(game, state)).tolist()
-    total = sum(_expectation(game, host.apply(game, state, action)) for action in legal)
+    legal = np.flatnonzero(python.legal(game, state)).tolist()
+    total = sum(_expectation(game, python.apply(game, state, action)) for action in legal)
     return Fraction(-total, len(legal))
 
 
 @pytest.mark.parametrize("wrong", ["count", "threads"])
 def test_numbers_below_one_are_refused(wrong: str) -> None:
     game = parse_game("gobang:3x3:3")
-    states = host.start(game)[None]
+    states = python.start(game)[None]
     with pytest.raises(UserError, match=f"{wrong} = 0: expected at least 1"):
-        host.playout_batch(game, states, _keys(1), **{wrong: 0})
+        python.playout_batch(game, states, _keys(1), **{wrong: 0})
 
 
 def test_every_state_needs_a_key() -> None:
     game = parse_game("gobang:3x3:3")
     with pytest.raises(ValueError, match="2 keys for states"):
-        host.playout_batch(game, host.start(game)[None], _keys(2))
+        python.playout_batch(game, python.start(game)[None], _keys(2))

@@ -10,8 +10,8 @@ import pytest
 from zerolab import Position
 from zerolab.core.compiled import kernel
 from zerolab.games.connect_four import ConnectFour
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import LOSS, ONGOING
+from zerolab.rules import rules
+from zerolab.rules.rules import LOSS, ONGOING
 
 
 @kernel

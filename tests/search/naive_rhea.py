@@ -8,7 +8,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.rhea import RheaSettings
 
@@ -50,7 +50,7 @@ def _quotient(root: Position, genes: list[int], key: np.uint64) -> float:
     h = position.ply - root.ply
     if position.outcome is not None:
         return (position.outcome if h % 2 == 0 else -position.outcome) / h
-    moves = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    moves = np.zeros(1 + rules.MAX_PLIES, np.int32)
     outcome = _playout(root.game, position.state.copy(), _fold(key, 0), moves)
     return outcome / (h + int(moves[0]))
 

@@ -9,14 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from search.naive import HashEvaluator
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.budgets.caps import CapsSettings
-from zerolab.search.budgets.settle import SettleSettings, divergence
+from zerolab.search.budgets import KlGainSettings, PlayoutCapSettings, divergence
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
 ACTIONS = rules.actions(GAME)
@@ -63,7 +62,7 @@ def thinking_time(slot, state, settings):
 @pytest.mark.parametrize("least", [10, 45])
 def test_settling_is_that_of_searches_begun_anew(least):
     """Each move ends after as many simulations as a naive twin says, with as many visits."""
-    settings = SettleSettings(every=10, least=least, most=85, threshold=-7.0)
+    settings = KlGainSettings(every=10, least=least, most=85, threshold=-7.0)
     player = SearchPlayer(
         GAME, "a", SearchSettings(simulations=7), HashEvaluator(ACTIONS), budget=settings
     )
@@ -88,7 +87,7 @@ def test_settling_is_that_of_searches_begun_anew(least):
 
 def test_caps_draw_a_share_of_the_moves_from_their_streams():
     search = SearchSettings(simulations=50)
-    budget = CapsSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
+    budget = PlayoutCapSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
     count = 20_000
     keys = streams.streams(1, 2, np.arange(count), np.zeros(count), streams.SELF_PLAY_BUDGET)
     simulations, full = budget.begin(np.zeros(count, np.int64), keys)
@@ -107,4 +106,4 @@ def test_caps_draw_a_share_of_the_moves_from_their_streams():
 )
 def test_settling_in_the_wrong_order(settings, message):
     with pytest.raises(ValidationError, match=message):
-        SettleSettings.model_validate(settings)
+        KlGainSettings.model_validate(settings)

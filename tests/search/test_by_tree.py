@@ -9,10 +9,10 @@ from search.naive import DetailedHashEvaluator
 from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.search.by_tree import TreeSettings
-from zerolab.search.interface import UniformEvaluator
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 TREES = 6
 EVALUATOR = DetailedHashEvaluator(5)
@@ -32,9 +32,9 @@ def settings(c=1.3, fpu=0.0, draw_value=0.0):
     )
 
 
-def run_by_tree(by_tree):
+def run_by_tree(per_tree):
     slots = np.arange(TREES)
-    made = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, by_tree=by_tree)
+    made = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, per_tree=per_tree)
     made.set_root(slots, np.array([position.state for position in POSITIONS]))
     keys = streams.streams(0, 0, slots, slots, streams.PLAYOUT)
     made.start_search(slots, keys, keys)
@@ -51,13 +51,13 @@ def found(search, tree):
 @pytest.mark.parametrize("values", [(3.09, 0.709, 0.383), (0.5, -1.0, -0.5)])
 def test_equal_settings_of_all_trees_give_the_bits_of_one_for_all(values):
     alone = run(POSITIONS[0].game, settings(*values), EVALUATOR, POSITIONS)
-    together = run_by_tree(TreeSettings(*(np.full(TREES, value) for value in values)))
+    together = run_by_tree(PerTreeSettings(*(np.full(TREES, value) for value in values)))
     for tree in range(TREES):
         assert found(together, tree) == found(alone, tree)
 
 
 def test_each_tree_is_searched_as_it_is_alone():
-    together = run_by_tree(TreeSettings(*DIFFERENT))
+    together = run_by_tree(PerTreeSettings(*DIFFERENT))
     for tree, values in enumerate(zip(*DIFFERENT, strict=True)):
         if values[2] == 0:
             continue  # alone, the nodes would have no draws
@@ -69,25 +69,25 @@ def test_each_tree_is_searched_as_it_is_alone():
 
 
 def test_settings_may_change_between_searches():
-    by_tree = TreeSettings(*(np.full(TREES, value) for value in (9.0, -1.0, 0.9)))
-    search = run_by_tree(by_tree)
-    for array, values in zip(by_tree, DIFFERENT, strict=True):
+    per_tree = PerTreeSettings(*(np.full(TREES, value) for value in (9.0, -1.0, 0.9)))
+    search = run_by_tree(per_tree)
+    for array, values in zip(per_tree, DIFFERENT, strict=True):
         array[:] = values
     slots = np.arange(TREES)
     search.set_root(slots, np.array([position.state for position in POSITIONS]))
     search.start_search(slots, *np.zeros((2, TREES), np.uint64))
     search.run()
-    fresh = run_by_tree(TreeSettings(*DIFFERENT))
+    fresh = run_by_tree(PerTreeSettings(*DIFFERENT))
     for mine, others in zip(search.root_actions(slots), fresh.root_actions(slots), strict=True):
         assert (mine == others).all()
 
 
 def test_what_does_not_fit_is_refused():
-    by_tree = TreeSettings(c=np.ones(1), fpu=np.zeros(1))
+    per_tree = PerTreeSettings(c=np.ones(1), fpu=np.zeros(1))
     game, uniform = POSITIONS[0].game, UniformEvaluator(5)
     with pytest.raises(ValueError, match='selection = "uct" has no c for each tree'):
-        Search(game, SearchSettings(selection="uct"), uniform, 1, by_tree=by_tree)
+        Search(game, SearchSettings(selection="uct"), uniform, 1, per_tree=per_tree)
     with pytest.raises(ValueError, match='fpu = "zero" has no value for each tree'):
-        Search(game, SearchSettings(), uniform, 1, by_tree=by_tree)
+        Search(game, SearchSettings(), uniform, 1, per_tree=per_tree)
     with pytest.raises(UserError, match="expected a network with a head for it"):
-        Search(game, settings(), uniform, 1, by_tree=TreeSettings(draw_value=np.zeros(1)))
+        Search(game, settings(), uniform, 1, per_tree=PerTreeSettings(draw_value=np.zeros(1)))

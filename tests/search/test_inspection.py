@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
+from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 _SLOT = np.zeros(1, np.int64)
 _KEYS = np.array([7], np.uint64)

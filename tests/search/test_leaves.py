@@ -13,12 +13,12 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.rules import interface as rules
+from zerolab.rules import rules
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator, leaf_value
-from zerolab.search.leaf_evaluators.mixed import Mixed
-from zerolab.search.leaf_evaluators.random_playout import RandomPlayout
-from zerolab.search.settings import SearchSettings
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.leaf_evaluators import Mixed, RandomPlayout
+from zerolab.search.methods import leaf_value
+from zerolab.search.search_settings import SearchSettings
 
 
 def searched(positions, evaluator, leaf, selection="puct", simulations=60):
@@ -71,7 +71,7 @@ def values_of(rule, position, count):
     keys = streams.streams(3, 0, np.arange(count), np.zeros(count, int), streams.PLAYOUT)
     out = np.empty(count, np.float64)
     state = np.ascontiguousarray(position.state)
-    moves = np.zeros(1 + rules.MOST_PLIES, np.int32)
+    moves = np.zeros(1 + rules.MAX_PLIES, np.int32)
     leaf_values(rule, position.game, state, keys, state.copy(), moves, out)
     return out
 

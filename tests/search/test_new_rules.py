@@ -7,16 +7,12 @@ from typing import NamedTuple
 from search.test_search import run
 from zerolab.core.config import validate
 from zerolab.rules.position import Position
-from zerolab.search.interface import (
-    LeafEvaluator,
-    UniformEvaluator,
-    register_leaf_evaluator,
-    register_selection,
-)
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.methods import LeafEvaluator, register_leaf_evaluator, register_selection
+from zerolab.search.puct import PuctRule
 from zerolab.search.search import Search
-from zerolab.search.selections.puct import PuctRule
-from zerolab.search.selections.uct import Uct
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
+from zerolab.search.uct import Uct
 
 
 class Pessimist(NamedTuple):

@@ -10,14 +10,13 @@ from search.test_search import run
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.oracles.solver import Solver
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
+from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
+from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAMES = ("gobang:3x3:3", "gobang:4x4:4", "connect_four:4x4", "othello:4x4")
 FIRST = np.zeros(1, np.int64)
@@ -31,11 +30,11 @@ def random_positions(game, count, random):
     """Return states after random moves, all of them ongoing, uint64[count, words]."""
     found = []
     while len(found) < count:
-        state, played = host.start(game), []
-        while host.outcome(game, state) == ONGOING:
+        state, played = python.start(game), []
+        while python.outcome(game, state) == ONGOING:
             played.append(state)
-            state = host.apply(
-                game, state, int(random.choice(np.flatnonzero(host.legal(game, state))))
+            state = python.apply(
+                game, state, int(random.choice(np.flatnonzero(python.legal(game, state))))
             )
         found.append(played[random.integers(len(played))])
     return np.array(found)
@@ -83,9 +82,11 @@ def exact(game, state, known):
     """Return the result for the mover and the plies of the quickest win or slowest loss."""
     key = state.tobytes()
     if key not in known:
-        known[key] = host.outcome(game, state), 0
+        known[key] = python.outcome(game, state), 0
         if known[key][0] == ONGOING:
-            after = [host.apply(game, state, a) for a in np.flatnonzero(host.legal(game, state))]
+            after = [
+                python.apply(game, state, a) for a in np.flatnonzero(python.legal(game, state))
+            ]
             replies = [exact(game, each, known) for each in after]
             best = max(-result for result, _ in replies)
             plies = [1 + distance for result, distance in replies if -result == best]
@@ -125,7 +126,7 @@ def test_a_won_game_is_never_lost_and_ends_in_time(name):
             actions = made.choose(slots, keys, np.ones(len(slots), bool))
             assert (policies[np.arange(len(slots)), actions] > 0).all()
         else:
-            legal = [np.flatnonzero(host.legal(game, state)) for state in made.states(slots)]
+            legal = [np.flatnonzero(python.legal(game, state)) for state in made.states(slots)]
             actions = np.array([random.choice(each) for each in legal])
         made.advance(slots, actions)
         left[slots] -= 1

@@ -11,12 +11,12 @@ from search.naive import HashEvaluator
 from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import MOST_PLIES
+from zerolab.rules import rules
 from zerolab.rules.position import Position
-from zerolab.search.interface import update
-from zerolab.search.selections.rave import Rave
-from zerolab.search.settings import SearchSettings
+from zerolab.rules.rules import MAX_PLIES
+from zerolab.search.methods import update
+from zerolab.search.rave import Rave
+from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN, empty_tree
 
 GAMES = ("connect_four:4x5:3", "othello:4x4", "gobang:3x4:3")
@@ -97,7 +97,7 @@ def play_out(game, state, key, out, moves):
 
 
 def one_playout(position, key):
-    moves = np.zeros(1 + MOST_PLIES, np.int32)
+    moves = np.zeros(1 + MAX_PLIES, np.int32)
     state = np.ascontiguousarray(position.state)
     result = play_out(position.game, state, np.uint64(key), state.copy(), moves)
     return result, moves[1 : 1 + moves[0]].tolist()
@@ -175,7 +175,7 @@ def learn(rule, tree, leaf, value, moves):
 
 
 def playout_of(*actions):
-    moves = np.zeros(1 + MOST_PLIES, np.int32)
+    moves = np.zeros(1 + MAX_PLIES, np.int32)
     moves[: 1 + len(actions)] = [len(actions), *actions]
     return moves
 

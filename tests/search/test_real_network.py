@@ -12,10 +12,10 @@ import torch
 from zerolab.core import streams
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.search import Search, choose_actions
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:5x5")
 GAMES, PLIES = 8, 6
@@ -38,7 +38,7 @@ def visits_of_games(evaluator, numbers, **settings):
     )
     made = Search(GAME, chosen, evaluator, len(numbers))
     slots = np.arange(len(numbers))
-    made.set_root(slots, np.repeat(host.start(GAME)[None], len(slots), axis=0))
+    made.set_root(slots, np.repeat(python.start(GAME)[None], len(slots), axis=0))
     visits = []
     for ply in range(PLIES):
         keys = streams.streams(3, 0, numbers, np.full(len(numbers), ply), streams.SELF_PLAY_MOVE)

@@ -9,7 +9,7 @@ from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from search.test_search import run, some_positions
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 
 def naive_line(root):

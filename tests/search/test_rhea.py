@@ -19,11 +19,10 @@ from search import naive_rhea, plans
 from search.plans import SMALL, some_keys, some_states
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import GAMES, LOSS, MOST_PLIES
 from zerolab.rules.position import Position
+from zerolab.rules.rules import GAMES, LOSS, MAX_PLIES
 from zerolab.search.rhea import (
     RheaSettings,
     best,
@@ -44,7 +43,7 @@ def fitness_of(position, genes, playouts, key=0):
         np.array(genes, np.uint64),
         np.empty(words, np.uint64),
         np.empty(words, np.uint64),
-        np.zeros(1 + MOST_PLIES, np.int32),
+        np.zeros(1 + MAX_PLIES, np.int32),
     )
     return evaluate(position.game, position.state.copy(), np.uint64(key), playouts, workspace)
 
@@ -64,9 +63,9 @@ def test_finds_a_forced_win_in_one(name):
     game = parse_game(name)
     states, winning = [], []
     for sample in ongoing_positions(game):
-        mask = host.legal(game, sample.state)
+        mask = python.legal(game, sample.state)
         for action in np.flatnonzero(mask):
-            mask[action] = host.outcome(game, host.apply(game, sample.state, action)) == (LOSS)
+            mask[action] = python.outcome(game, python.apply(game, sample.state, action)) == (LOSS)
         if mask.any():
             states.append(sample.state)
             winning.append(mask)
@@ -137,7 +136,7 @@ GAMES.implement(Counted, CountedRules)
 )
 def test_the_budget_is_exactly_n_playouts(budget, horizon):
     game = Counted(parse_game("gobang:5x5"), np.zeros(2, np.int64))
-    start = host.start(game.inner)[None]
+    start = python.start(game.inner)[None]
     settings = RheaSettings(horizon=horizon, **budget)
     rhea_actions(game, settings, start, some_keys(1))
     begun, asked = game.counts
@@ -309,7 +308,7 @@ def test_passes_where_nothing_else_is_legal():
     passes = [
         sample.state
         for sample in ongoing_positions(game)
-        if np.flatnonzero(host.legal(game, sample.state)).tolist() == [16]
+        if np.flatnonzero(python.legal(game, sample.state)).tolist() == [16]
     ]
     assert passes
     chosen = rhea_actions(game, SMALL, np.array(passes), some_keys(len(passes)))

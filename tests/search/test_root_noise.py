@@ -8,13 +8,13 @@ import pytest
 from search.naive import HashEvaluator
 from search.test_search import check_tree, some_positions
 from zerolab.core import streams
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.rules import ONGOING
 from zerolab.search import roots
-from zerolab.search.fpu import Zero
+from zerolab.search.puct import Zero
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:5x5")
 ACTIONS = 5
@@ -50,7 +50,7 @@ def searched(settings, noise_keys, made=None):
     """Search the roots of a search, by default of new trees at the first position."""
     if made is None:
         made = Search(GAME, settings, EVALUATOR, len(SLOTS))
-        made.set_root(SLOTS, np.repeat(host.start(GAME)[None], len(SLOTS), axis=0))
+        made.set_root(SLOTS, np.repeat(python.start(GAME)[None], len(SLOTS), axis=0))
     made.start_search(SLOTS, noise_keys, noise_keys)
     made.run()
     return made

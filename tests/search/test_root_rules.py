@@ -14,12 +14,12 @@ from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING, WIN
+from zerolab.rules import rules
 from zerolab.rules.position import Position
-from zerolab.search.root_rules.gumbel import considered_visits
+from zerolab.rules.rules import ONGOING, WIN
+from zerolab.search.root_rules import considered_visits
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 SLOTS = np.arange(6)
 KEYS = streams.streams(3, 0, SLOTS, SLOTS, streams.ROOT_NOISE)

@@ -8,13 +8,12 @@ import pytest
 from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from zerolab.core import streams
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
+from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search, choose_actions
-from zerolab.search.settings import SearchSettings, mcts_settings
+from zerolab.search.search_settings import SearchSettings, mcts_settings
 
 GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
 
@@ -264,7 +263,7 @@ def test_fresh_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
     )
     slots = np.arange(400)
     evaluator = HashEvaluator(7)
-    starts = np.repeat(host.start(game)[None], 400, axis=0)
+    starts = np.repeat(python.start(game)[None], 400, axis=0)
     made = Search(game, noisy, evaluator, 400)
     made.set_root(slots, starts)
     for ply in range(2):

@@ -13,7 +13,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 SLOTS = np.arange(4)
 KEYS = streams.streams(2, 0, SLOTS, SLOTS, streams.PLAYOUT)

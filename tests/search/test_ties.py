@@ -7,8 +7,8 @@ import pytest
 
 from search.test_search import run
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator
-from zerolab.search.settings import mcts_settings
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search_settings import mcts_settings
 
 CELLS, SIMULATIONS, TREES = 36, 25, 720
 

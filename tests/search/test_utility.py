@@ -11,9 +11,9 @@ from search.test_search import run, some_positions
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
-from zerolab.search.interface import UniformEvaluator, read
+from zerolab.search.evaluator import UniformEvaluator, evaluate
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 SLOTS = np.arange(4)
 
@@ -78,9 +78,9 @@ def test_a_draw_is_worth_no_more_than_a_win(draw_value):
 def test_only_what_is_wanted_is_read():
     states = Position.start("connect_four:5x5").state[None]
     evaluator = DetailedHashEvaluator(5)
-    assert read(evaluator, states, ())[2:] == (None, None)
-    draws, action_values = read(evaluator, states, {"draws"})[2:]
+    assert evaluate(evaluator, states, ())[2:] == (None, None)
+    draws, action_values = evaluate(evaluator, states, {"draws"})[2:]
     assert draws.shape == (1,)
     assert action_values is None
-    both = read(evaluator, np.repeat(states, 3, 0), {"draws", "action_values"})
+    both = evaluate(evaluator, np.repeat(states, 3, 0), {"draws", "action_values"})
     assert both.rows(slice(1, 3)).action_values.shape == (2, 5)

@@ -9,14 +9,13 @@ from search.naive import DetailedHashEvaluator, HashEvaluator
 from search.naive_waves import search as naive_search
 from search.test_proofs import proven_positions
 from search.test_search import check_tree, run, some_positions
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.oracles.solver import Solver
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.rules import ONGOING
 from zerolab.search.search import Search
-from zerolab.search.settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:5x5"
 SLOT = np.zeros(1, np.int64)
@@ -151,7 +150,7 @@ def test_a_player_asked_about_one_game_searches_it_in_waves():
         )
         player.search_in_waves()
         player.start(1)
-        player.choose(SLOT, host.start(position.game)[None], np.zeros(1, np.uint64))
+        player.choose(SLOT, python.start(position.game)[None], np.zeros(1, np.uint64))
         calls[simulations] = max(evaluator.calls)
     assert calls == {300: 1, 3000: 75}
 

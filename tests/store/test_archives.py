@@ -14,7 +14,7 @@ import pytest
 
 from store.toy import examples
 from zerolab.core.errors import UserError
-from zerolab.store import archives
+from zerolab.store import examples as archives
 from zerolab.store import examples as examples_module
 
 

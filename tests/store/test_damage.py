@@ -22,7 +22,7 @@ from zerolab.store import arrays, state
 from zerolab.store import examples as examples_module
 from zerolab.store import games as games_module
 from zerolab.store.checks import reading
-from zerolab.store.listing import summarise
+from zerolab.store.listing import summarise_run
 from zerolab.store.run_folder import RunFolder
 
 
@@ -319,7 +319,7 @@ def test_a_run_does_not_write_through_links(tmp_path, name):
     before = everything(other.path)
     with pytest.raises(UserError, match=f"{name}: it is a link"):
         train(run.path, iterations=1)
-    assert summarise(run.path).status == "stopped"
+    assert summarise_run(run.path).status == "stopped"
     assert everything(other.path) == before
 
 

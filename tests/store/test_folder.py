@@ -8,7 +8,7 @@ import pytest
 
 from store.toy import everything
 from zerolab.core.errors import UserError
-from zerolab.core.files import replacing
+from zerolab.core.files import atomic_replace
 from zerolab.store.folder import FolderKind
 
 TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
@@ -48,7 +48,7 @@ def test_a_folder_of_another_kind_is_left_alone(tmp_path):
 def test_what_killed_writers_have_left_goes_and_nothing_else(tmp_path):
     with TOURNAMENT.locked(tmp_path):
         TOURNAMENT.write_settings(tmp_path, SETTINGS)
-    with suppress(KeyboardInterrupt), replacing(tmp_path / "games.csv") as temporary:
+    with suppress(KeyboardInterrupt), atomic_replace(tmp_path / "games.csv") as temporary:
         temporary.write_text("half")
         (tmp_path / "kept").write_bytes(temporary.read_bytes())
         leftover = temporary.name

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.store.agent_names import network_name
-from zerolab.store.game_search import (
+from zerolab.store.games import GameRecord, GameStore, network_name
+from zerolab.store.listing import (
     GameFilter,
     count_games,
     every_game,
@@ -17,7 +17,6 @@ from zerolab.store.game_search import (
     players_of_games,
     stages_of_games,
 )
-from zerolab.store.games import GameRecord, GameStore
 
 NAMES = ["random", "mcts:100", "perfect"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from store.toy import CONFIG, in_child, train
 from zerolab.core.errors import UserError
-from zerolab.store.listing import find_runs, summarise
+from zerolab.store.listing import find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder
 
 
@@ -28,17 +28,17 @@ def test_runs_are_found_by_name_or_folder(tmp_path):
 
 def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
     run = train(tmp_path / "run", iterations=1)
-    summary = summarise(run.path)
+    summary = summarise_run(run.path)
     began = (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0, "")
     assert summary == (*began, {}, None)
     with run.locked():
-        assert summarise(run.path).status == "running"
+        assert summarise_run(run.path).status == "running"
         run.commit(
             run.progress.model_copy(update={"iteration": 3, "stage": "final_evaluation"}), []
         )
         run.commit(run.progress.model_copy(update={"finished": True}), [])
-    assert summarise(run.path).status == "finished"
-    assert summarise(run.path).iteration == 2
+    assert summarise_run(run.path).status == "finished"
+    assert summarise_run(run.path).iteration == 2
 
 
 def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
@@ -52,11 +52,11 @@ def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
     ]
     with run.locked():
         run.commit(run.progress, lines)
-    summary = summarise(run.path)
+    summary = summarise_run(run.path)
     assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
     with run.locked():
         run.commit(run.progress, [{"stage": "selfplay", "iteration": 3}])
-    summary = summarise(run.path)  # of a run that was extended and goes on
+    summary = summarise_run(run.path)  # of a run that was extended and goes on
     assert (summary.accuracy, summary.scores) == (0.75, {})
 
 
@@ -64,11 +64,11 @@ def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
 def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
     run = train(tmp_path / "run", iterations=1)
     (run.path / name).write_bytes(b"?")
-    (summary,) = map(summarise, find_runs([tmp_path]))
+    (summary,) = map(summarise_run, find_runs([tmp_path]))
     assert summary.status.startswith("damaged: ")
     assert name in summary.status
     (run.path / name).unlink()
-    (summary,) = map(summarise, find_runs([tmp_path]))
+    (summary,) = map(summarise_run, find_runs([tmp_path]))
     assert f"{name} is " in summary.status
 
 
@@ -76,7 +76,7 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
 def test_settings_of_another_kind_are_damage(tmp_path, iterations):
     run = train(tmp_path / "run", iterations=1)
     run.save_config({**CONFIG, "iterations": iterations})
-    assert summarise(run.path).status.startswith(f"damaged: {run.path}/config.toml is damaged")
+    assert summarise_run(run.path).status.startswith(f"damaged: {run.path}/config.toml is damaged")
 
 
 def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
         def look() -> None:
             if os.geteuid() == 0:
                 os.seteuid(65534)
-            one, other = map(summarise, find_runs([folder]))
+            one, other = map(summarise_run, find_runs([folder]))
             assert (one.path, one.status) == (str(folder / "run"), "stopped")
             assert other.path == str(folder / "secret")
             assert other.status == f"damaged: cannot read {other.path}: Permission denied"

@@ -16,12 +16,11 @@ from hypothesis.extra import numpy as hnp
 
 from store.toy import CONFIG, examples, games
 from zerolab.core.errors import UserError
-from zerolab.store.agent_names import network_name
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.examples import Examples, load_examples, load_features, save_examples
-from zerolab.store.games import GameRecord, GameStore
-from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
+from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import extend_digest, format_metrics, read_metrics
 
 _DTYPES = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u8", "?"])
 _NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__")

@@ -16,9 +16,9 @@ import pytest
 
 from store.toy import everything, games, train
 from zerolab.core.errors import UserError
-from zerolab.store import database
-from zerolab.store.game_search import GameFilter, count_games, players_of_games, stages_of_games
+from zerolab.store import checks
 from zerolab.store.games import GameRecord, GameStore, _digest
+from zerolab.store.listing import GameFilter, count_games, players_of_games, stages_of_games
 from zerolab.store.run_folder import RunFolder
 
 ENDLESS = (
@@ -81,8 +81,8 @@ def test_a_file_in_wal_mode_is_refused_before_sqlite_makes_files_beside_it(store
 
 
 def test_looking_at_a_file_keeps_the_locks_of_other_connections(store, monkeypatch):
-    monkeypatch.setattr(database, "_SECONDS_TO_WRITE", 0.01)
-    with database.connected(store.path, writing=True) as connection:
+    monkeypatch.setattr(checks, "_SECONDS_TO_WRITE", 0.01)
+    with checks.connected(store.path, writing=True) as connection:
         connection.execute("BEGIN IMMEDIATE")
         store.stages()
         code = (
@@ -166,9 +166,9 @@ def _journal(content: bytes, name: bytes, page: int = 4096) -> bytes:
 
 
 def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
-    assert max(database._SECONDS_TO_READ, database._SECONDS_TO_WRITE) <= 20
-    monkeypatch.setattr(database, "_SECONDS_TO_READ", 0.01)
-    monkeypatch.setattr(database, "_SECONDS_TO_WRITE", 0.02)
+    assert max(checks._SECONDS_TO_READ, checks._SECONDS_TO_WRITE) <= 20
+    monkeypatch.setattr(checks, "_SECONDS_TO_READ", 0.01)
+    monkeypatch.setattr(checks, "_SECONDS_TO_WRITE", 0.02)
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for work, seconds in (
@@ -244,8 +244,8 @@ def bomb(tmp_path):
 
 @pytest.mark.parametrize("limit", ["_FREE_OPERATIONS", "_FREE_BYTES"])
 def test_pages_that_are_visited_again_and_again_end_a_query(bomb, monkeypatch, limit):
-    monkeypatch.setattr(database, limit, 0)
-    monkeypatch.setattr(database, f"_{'BYTES' if 'BYTES' in limit else 'OPERATIONS'}_PER_BYTE", 1)
+    monkeypatch.setattr(checks, limit, 0)
+    monkeypatch.setattr(checks, f"_{'BYTES' if 'BYTES' in limit else 'OPERATIONS'}_PER_BYTE", 1)
     wanted = GameFilter(most_plies=1000)
     works = [lambda: bomb.games(1, "gate")]
     if limit == "_FREE_OPERATIONS":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tiny_studies import study_work_in
 
-from zerolab.studies.engine.workers import LocalWorkers
 from zerolab.studies.statistics import bootstrap
+from zerolab.studies.workers import LocalWorkers
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.studies.engine.tasks import perform
+from zerolab.studies.tasks import perform
 
 
 class Here:

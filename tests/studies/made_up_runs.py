@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from zerolab.ratings.bayes import Model, Rating, Ratings
-from zerolab.ratings.score import Z95
+from zerolab.report.interval import Z95
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 

@@ -10,19 +10,20 @@ import pytest
 import torch
 from made_up_runs import made_up_results
 
-from zerolab.ratings.score import Z95
-from zerolab.studies.analyses import defects, losses, warm_starts, win_labels
-from zerolab.studies.analyses.elo import training_elo_errors
-from zerolab.studies.analyses.losses import LAMBDA
-from zerolab.studies.analyses.training_elo import BothElos, correlation, rank_correlation
+from zerolab.papers.elo import BothElos, elo_correlation, rank_correlation, training_elo_errors
+from zerolab.papers.loss_functions import analysis as losses
+from zerolab.papers.loss_functions.analysis import LAMBDA
+from zerolab.papers.loss_functions.study import LossFunctions
+from zerolab.papers.published_bugs import analysis, win_labels
+from zerolab.papers.published_bugs.study import PublishedBugs
+from zerolab.papers.warm_start import analysis as warm_starts
+from zerolab.papers.warm_start.study import WarmStart
+from zerolab.report.document import Provenance
+from zerolab.report.interval import Z95
 from zerolab.studies.claims import Missing, judge
-from zerolab.studies.defects import Defects
-from zerolab.studies.loss_functions import LossFunctions
-from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
-from zerolab.studies.warm_start import WarmStart
-from zerolab.training.history import best_after
 from zerolab.training.records import GateRecord
+from zerolab.training.reporting import best_after
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 def without_folders(monkeypatch):
     """Made-up runs are in no folder whose networks could have digests."""
     nothing = Provenance(0, [], {}, [], "", 0.0)
-    for module in (losses, warm_starts, defects):
+    for module in (losses, warm_starts, analysis):
         monkeypatch.setattr(module, "provenance", lambda results: nothing)
 
 
@@ -144,9 +145,9 @@ def test_errors_of_measuring_hide_no_correlation():
         groups.append([BothElos(one, 100.0, other, 10.0) for one, other in pairs])
     seen = np.mean([rank_correlation(group) for group in groups])
     assert seen == pytest.approx(math.sqrt(0.5), abs=0.1)
-    assert correlation(groups).value == pytest.approx(1.0, abs=0.12)
+    assert elo_correlation(groups).value == pytest.approx(1.0, abs=0.12)
     hidden = [[each._replace(training_error=1e6) for each in group] for group in groups]
-    assert isinstance(correlation(hidden), Missing)
+    assert isinstance(elo_correlation(hidden), Missing)
 
 
 def test_training_elo_that_says_nothing_is_uncorrelated():
@@ -162,7 +163,7 @@ def test_published_elos_add_up_to_zero():
 
 
 def test_every_weight_of_the_grid_is_drawn_from_value_to_policy():
-    document = losses.document(losses_results(0.0, "mini"))
+    document = losses.loss_report(losses_results(0.0, "mini"))
     table = next(each for each in document.tables if each.name == "lambda-elo")
     weights = list(dict.fromkeys(row[0] for row in table.rows))
     assert weights == [f"{LAMBDA} = {weight}" for weight in ("0", "0.25", "0.5", "0.75", "1")]
@@ -205,7 +206,7 @@ def test_the_lead_is_over_the_best_other_variant():
 
 def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
     results = warm_results({"wrora-adaptive": 300.0}, "mini")
-    document = warm_starts.document(results)
+    document = warm_starts.warm_start_report(results)
     tables = {table.name: table for table in document.tables}
     assert {row[1] for row in tables["elo-by-variant"].rows} == {
         "Baseline", "Rollout", "RAVE", "RoRa", "WRo", "WRoRa", "Random"
@@ -239,11 +240,11 @@ def test_pairs_are_of_one_seed_where_a_run_is_gone():
     part = replace(full, runs=[run for run in full.runs if run is not first])
     line = warm_starts._pairs(part, "gobang", "wrora", "")
     assert len(line.runs) == len(line.errors) == 2
-    warm_starts.document(part)
+    warm_starts.warm_start_report(part)
 
 
 def test_gains_by_iteration_come_from_their_own_tournament():
-    document = warm_starts.document(warm_results({"wrora": 400.0}, "mini"))
+    document = warm_starts.warm_start_report(warm_results({"wrora": 400.0}, "mini"))
     table = next(each for each in document.tables if each.name == "gain-by-iteration")
     assert [(row[0], row[1]) for row in table.rows] == [
         (game, after) for game in ("Gobang", "Connect Four", "Othello") for after in (3, 6, 10)
@@ -262,29 +263,29 @@ def test_the_network_after_an_iteration_is_the_last_one_accepted():
 
 def defect_results(effect, scale="small"):
     """Return results in which a defect adds some Elo to the loss that it should favour."""
-    favoured = {defects.MIRROR: "value", defects.WINNER: "policy"}
+    favoured = {analysis.MIRROR: "value", analysis.WINNER: "policy"}
 
     def elo(planned):
         gain = planned.factors["loss"] == favoured.get(planned.part)
         return noise(planned) + (
-            effect if gain and planned.factors.get("defect") == defects.DEFECTIVE else 0.0
+            effect if gain and planned.factors.get("defect") == analysis.DEFECTIVE else 0.0
         )
 
     def measure(planned):
-        wrong = planned.factors.get("defect") == defects.DEFECTIVE
+        wrong = planned.factors.get("defect") == analysis.DEFECTIVE
         return {**alike(planned), "loss": 0.1 if wrong else 1.0}
 
-    return made_up_results(scale, Defects().design(scale), measure, elo)
+    return made_up_results(scale, PublishedBugs().design(scale), measure, elo)
 
 
 def test_what_a_defect_favours_is_found():
-    found = words(defects._found(defect_results(300.0)))
+    found = words(analysis._found(defect_results(300.0)))
     assert found["mirrored-policy-favours-value"] == "holds"
     assert found["absolute-winner-favours-policy"] == "holds"
     assert found["absolute-winner-loss"] == "holds"
     assert found["labels-are-no-ceiling"] == "no data"
     assert "optimizer-costs-strength" not in found
-    found = words(defects._found(defect_results(0.0)))
+    found = words(analysis._found(defect_results(0.0)))
     assert found["mirrored-policy-favours-value"] == "undecided at this scale"
 
 
@@ -292,35 +293,35 @@ def test_an_interaction_is_a_difference_of_differences():
     results = defect_results(300.0)
 
     def mean(defect, loss):
-        runs = results.where(defects.MIRROR, defect=defect, loss=loss)
-        return np.mean([results.tournaments[defects.MIRROR].rating(run).elo for run in runs])
+        runs = results.where(analysis.MIRROR, defect=defect, loss=loss)
+        return np.mean([results.tournaments[analysis.MIRROR].rating(run).elo for run in runs])
 
     by_hand = (
         mean("defective", "value") - mean("defective", "sum")
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
-    assert defects._favour(results, defects.MIRROR, "value").value == pytest.approx(by_hand)
+    assert analysis._favour(results, analysis.MIRROR, "value").value == pytest.approx(by_hand)
 
 
 def test_names_of_one_network_vary_less_than_runs():
     def elo(planned):
         return noise(planned)
 
-    design = Defects().design("small")
+    design = PublishedBugs().design("small")
     results = made_up_results("small", design, alike, elo, error=5.0)
-    closed = results.tournaments[f"{defects.CLOSURE}-{defects.CLOSED}"]
+    closed = results.tournaments[f"{analysis.CLOSURE}-{analysis.CLOSED}"]
     rng = np.random.default_rng(4)
     for name, rating in closed.by_name.items():
         closed.by_name[name] = rating._replace(elo=rating.elo + rng.normal(0, 5.0))
-    hidden = defects._hidden(results)
+    hidden = analysis._hidden(results)
     assert hidden.value == pytest.approx(5 / 20, abs=0.15)
-    assert words(defects._found(results))["closure-hides-spread"] == "holds"
+    assert words(analysis._found(results))["closure-hides-spread"] == "holds"
     table = next(
-        each for each in defects.document(results).tables
-        if each.name == f"{defects.CLOSURE}-elo"
+        each for each in analysis.bug_report(results).tables
+        if each.name == f"{analysis.CLOSURE}-elo"
     )  # fmt: skip
-    assert {row[2] for row in table.rows if row[1] == defects.SHARED} == {1}
-    assert {row[2] for row in table.rows if row[1] == defects.OWN} == {6}
+    assert {row[2] for row in table.rows if row[1] == analysis.SHARED} == {1}
+    assert {row[2] for row in table.rows if row[1] == analysis.OWN} == {6}
 
 
 def test_the_share_of_true_labels_is_decided_by_positions():
@@ -331,12 +332,12 @@ def test_the_share_of_true_labels_is_decided_by_positions():
     labels = [f"{each.part}: {each.label}" for each in full.design.computations]
     assert labels
     with_counts = replace(full, computed=dict.fromkeys(labels, found))
-    ceiling = defects._ceiling(with_counts)
+    ceiling = analysis._ceiling(with_counts)
     assert (ceiling.successes, ceiling.trials) == (240, 300)
-    assert words(defects._found(with_counts))["labels-are-no-ceiling"] == "holds"
+    assert words(analysis._found(with_counts))["labels-are-no-ceiling"] == "holds"
     stale = replace(full, computed={label: {"ceiling": 0.8} for label in labels})
-    defects.document(stale)
-    assert "earlier version" in defects._ceiling(stale).note
+    analysis.bug_report(stale)
+    assert "earlier version" in analysis._ceiling(stale).note
 
 
 def test_distinct_positions_are_counted_once():
@@ -352,7 +353,7 @@ def test_runs_that_are_removed_after_their_tournament_are_no_error(study):
     full, module = {
         "losses": (losses_results(0.0, "mini"), losses),
         "warm": (warm_results({}, "mini"), warm_starts),
-        "defects": (defect_results(0.0, "mini"), defects),
+        "defects": (defect_results(0.0, "mini"), analysis),
     }[study]
     none = replace(full, runs=[])
     module.document(none)
@@ -367,7 +368,7 @@ def test_runs_that_are_removed_after_their_tournament_are_no_error(study):
 def test_runs_without_defects_are_those_of_the_study_of_losses():
     for scale in ("mini", "small", "paper"):
         shared = LossFunctions().design(scale).distinct_runs.keys()
-        for run in Defects().design(scale).runs:
+        for run in PublishedBugs().design(scale).runs:
             is_right = run.factors.get("defect", "right") == "right"
             if is_right and run.factors.get("rate", "0.005") == "0.005":
                 assert run.key in shared
@@ -376,8 +377,8 @@ def test_runs_without_defects_are_those_of_the_study_of_losses():
 
 
 def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
-    design = Defects().design("mini")
-    closed = next(each for each in design.tournaments if each.name == defects.CLOSED)
+    design = PublishedBugs().design("mini")
+    closed = next(each for each in design.tournaments if each.name == analysis.CLOSED)
     for name, run in closed.entrants.items():
         assert name.startswith(str(run.factors["loss"]))
         assert run.factors["seed"] == 3
@@ -386,6 +387,6 @@ def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
 def test_reports_of_incomplete_studies_say_what_is_missing():
     full = losses_results(0.0, "mini")
     part = Results("mini", full.design, full.runs[:-5], {})
-    losses.document(part)
+    losses.loss_report(part)
     found = losses._found(part)
     assert all(isinstance(each, Missing) and each.note for each in found.values())

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from zerolab.studies.claims import Claim, Missing, judge
+from zerolab.report.claims import Claim
+from zerolab.studies.claims import Missing, judge
 from zerolab.studies.statistics import mean_of
 
 

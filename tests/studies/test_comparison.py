@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.ratings.score import Z95, Score
-from zerolab.studies.comparison import Comparison
+from zerolab.papers.warm_start.comparison import Comparison
+from zerolab.ratings.results import Score
+from zerolab.report.interval import Z95
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from zerolab.core.config import validate
-from zerolab.studies.analyses.efficiency import training
-from zerolab.studies.analyses.efficiency.reference import MeasuredMoves
-from zerolab.studies.analyses.efficiency.steps import Step, accuracy_at, cost_to_reach, peak
-from zerolab.studies.analyses.efficiency.variants import EXTENDED, VARIANTS
+from zerolab.papers.connect_four import analysis
+from zerolab.papers.connect_four.costs import MeasuredMoves, Step, accuracy_at, cost_to_reach, peak
+from zerolab.papers.connect_four.study import Connect4Efficiency
+from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
+from zerolab.report.document import Picture
+from zerolab.report.table import Table
 from zerolab.studies.claims import Missing
-from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.design import Design
-from zerolab.studies.interface import SCALES
-from zerolab.studies.report.document import DataTable, Picture
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.training.costs.moves import move_kind
+from zerolab.studies.study import SCALES
+from zerolab.training.move_times import move_kind
 from zerolab.training.settings import TrainSettings
 
 RUN = [Step(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
@@ -75,8 +75,8 @@ def made_up(monkeypatch, tmp_path):
         noise = 0.1 * run.factors["seed"]
         return [Step(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]]
 
-    monkeypatch.setattr(training, "steps", steps)
-    monkeypatch.setattr(training, "measured_moves", lambda results: MeasuredMoves({}))
+    monkeypatch.setattr(analysis, "steps", steps)
+    monkeypatch.setattr(analysis, "measured_moves", lambda results: MeasuredMoves({}))
     planned = [
         run
         for run in Connect4Efficiency().design("mini").runs
@@ -88,22 +88,22 @@ def made_up(monkeypatch, tmp_path):
 def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
-    found = training.found(results, training.measured(results))
+    found = analysis.training_findings(results, analysis.measured_steps(results))
 
     expected = {
-        training.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
-        training.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
-        training.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
-        training.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
+        analysis.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
+        analysis.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
+        analysis.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
+        analysis.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
-        training.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
-        training.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
-        training.LEAGUE_PEAK_CLAIM: at("league", 10) - at("extended", 10),
+        analysis.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
+        analysis.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
+        analysis.LEAGUE_PEAK_CLAIM: at("league", 10) - at("extended", 10),
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
-    assert isinstance(found[training.SERVICE_CLAIM], Missing)
-    unfinished = training.found(Results("mini", design, every[1:], {}), {})
+    assert isinstance(found[analysis.SERVICE_CLAIM], Missing)
+    unfinished = analysis.training_findings(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, Missing) for each in unfinished.values())
 
 
@@ -113,14 +113,14 @@ def test_of_an_unfinished_study_runs_of_equal_seeds_are_compared(made_up):
     missing = {("extended", 2), ("no-merging", 0), ("baseline", 1)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
     results = Results("mini", design, done, {})
-    runs = training.measured(results)
+    runs = analysis.measured_steps(results)
     assert list(runs["extended"]) == [0, 1]
-    effect = training._difference(runs["extended"], runs["no-merging"])
+    effect = analysis._difference(runs["extended"], runs["no-merging"])
     assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-9)
-    shown = {type(block) for block in training.blocks(results, runs)}
-    assert {Picture, DataTable} <= shown
+    shown = {type(block) for block in analysis.training_blocks(results, runs)}
+    assert {Picture, Table} <= shown
     one, other = {0: RUN}, {1: RUN}
-    assert isinstance(training._difference(one, other), Missing)
+    assert isinstance(analysis._difference(one, other), Missing)
 
 
 def test_every_network_of_the_study_is_measured_once():

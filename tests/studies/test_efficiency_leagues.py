@@ -6,25 +6,26 @@ import numpy as np
 import pytest
 
 from training.test_views import self_play
-from zerolab.league.players import pairs
-from zerolab.league.playing import player_name
-from zerolab.store.games import GameRecord
-from zerolab.store.run_folder import RunFolder
-from zerolab.studies.analyses.efficiency import diverse
-from zerolab.studies.analyses.efficiency.diverse import measured
-from zerolab.studies.analyses.efficiency.leagues import (
+from zerolab.league.playing import individual_name
+from zerolab.league.population import draw_pairs
+from zerolab.papers.connect_four import diversity
+from zerolab.papers.connect_four.diversity import (
     LATE_NOVELTY_CLAIM,
     NOVELTY_CLAIM,
-    blocks,
-    found,
+    league_blocks,
+    league_findings,
+    measure_diversity,
 )
-from zerolab.studies.analyses.efficiency.variants import LEAGUE, TREES, VARIANTS
+from zerolab.papers.connect_four.study import Connect4Efficiency
+from zerolab.papers.connect_four.variants import LEAGUE, TREES, VARIANTS
+from zerolab.report.document import Picture
+from zerolab.report.table import Table
+from zerolab.store.games import GameRecord
+from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import Missing
-from zerolab.studies.connect4_efficiency import Connect4Efficiency
 from zerolab.studies.design import Design, PlannedRun
-from zerolab.studies.report.document import DataTable, Picture
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 from zerolab.training.league import run_league
 
 # 5 and 2 positions that the other game does not reach; the third game repeats the first.
@@ -38,15 +39,17 @@ SETTINGS = [
 
 def made_up(path, variant, seed, played):
     """Return a run whose games, one generation per iteration, are those of `played` in turn."""
-    settings = resolve("gobang:3x3:3", "smoke", [*SETTINGS, f"seed={seed}"])
+    settings = resolve_settings("gobang:3x3:3", "smoke", [*SETTINGS, f"seed={seed}"])
     run = RunFolder.create(path, settings.model_dump())
     league = run_league(run.games, settings)
     for iteration in range(1, settings.iterations + 1):
         state = league.before(iteration)
         numbers = state.next_games(league.settings, state.played + GENERATION)
-        met = pairs(state.players, league.settings, numbers)
+        met = draw_pairs(state.players, league.settings, numbers)
         games = [
-            GameRecord(at, player_name(one), player_name(other), played[at % len(played)], 1)
+            GameRecord(
+                at, individual_name(one), individual_name(other), played[at % len(played)], 1
+            )
             for at, (one, other) in enumerate(met.tolist())
         ]
         run.games.record(iteration, "selfplay", games)
@@ -77,7 +80,7 @@ def players_of(run):
 
 
 def test_parameters_are_those_of_the_active_players_by_generation(results):
-    picture = next(block for block in blocks(results) if isinstance(block, Picture))
+    picture = next(block for block in league_blocks(results) if isinstance(block, Picture))
     panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
     assert list(panels) == ["exploration constant c", "check parameter"]
     _, line = panels["exploration constant c"].get_lines()
@@ -91,7 +94,7 @@ def test_parameters_are_those_of_the_active_players_by_generation(results):
 
 
 def test_the_best_settings_stand_beside_the_published_ones(results):
-    table = next(block for block in blocks(results) if isinstance(block, DataTable))
+    table = next(block for block in league_blocks(results) if isinstance(block, Table))
     named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
     shown = [row for row in named if row["league"] == "league by novelty"]
@@ -104,13 +107,13 @@ def test_the_best_settings_stand_beside_the_published_ones(results):
 
 
 def test_diversity_is_compared_in_both_halves_of_the_games(results):
-    statistics = found(results, measured(results))
+    statistics = league_findings(results, measure_diversity(results))
     assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
     assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games again
     alone = results_of(results.where(variant="league"))
     unknown = Missing("league by novelty is not studied at this scale")
-    assert found(alone, measured(alone)) == dict.fromkeys(statistics, unknown)
-    assert not list(blocks(results_of([])))
+    assert league_findings(alone, measure_diversity(alone)) == dict.fromkeys(statistics, unknown)
+    assert not list(league_blocks(results_of([])))
 
 
 def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp_path):
@@ -120,10 +123,12 @@ def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp
         for seed in (1, 2)
     ]
     results = results_of(runs)
-    statistics = diverse.found(results, measured(results))
-    assert statistics[diverse.CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
+    statistics = diversity.diversity_findings(results, measure_diversity(results))
+    assert statistics[diversity.DIVERSITY_CLAIMS["retry"]].value == pytest.approx(
+        (7 - 5) / (3 * GENERATION)
+    )
     unknown = Missing("big tree, c = 10 is not studied at this scale")
-    assert statistics[diverse.CLAIMS["big-tree"]] == unknown
+    assert statistics[diversity.DIVERSITY_CLAIMS["big-tree"]] == unknown
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 from made_up_runs import made_up_results
 
-from zerolab.ratings.bayes import Ratings
-from zerolab.studies.analyses.hyperparameters import correlation as report
-from zerolab.studies.analyses.hyperparameters.fronts import front_shares, residuals, run_spread
-from zerolab.studies.analyses.hyperparameters.grid import SYMBOLS, read_grid
-from zerolab.studies.analyses.hyperparameters.regression import (
-    LEAD_CLAIMS,
-    MORE_CLAIM,
-    OUTER_CLAIM,
+from zerolab.papers.hyperparameters import correlation as report
+from zerolab.papers.hyperparameters.findings import LEAD_CLAIMS, MORE_CLAIM, OUTER_CLAIM
+from zerolab.papers.hyperparameters.grid import SYMBOLS, disagreement, prices, read_grid, work
+from zerolab.papers.hyperparameters.regression import (
     fit,
+    front_shares,
     grid_findings,
     lead,
+    residuals,
+    run_spread,
 )
-from zerolab.studies.analyses.hyperparameters.work import disagreement, prices, work
+from zerolab.papers.hyperparameters.study import HyperparameterCorrelation
+from zerolab.ratings.bayes import Ratings
+from zerolab.report.claims import ClaimTable
+from zerolab.report.document import Provenance
 from zerolab.studies.claims import Missing, judge
-from zerolab.studies.hyperparameter_correlation import HyperparameterCorrelation
-from zerolab.studies.report.document import ClaimTable
-from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
 
 WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
@@ -126,7 +125,7 @@ def test_claims_hold_where_they_were_built_in(results):
 
 
 def test_the_whole_report(results, no_folders):
-    document = report.document(results)
+    document = report.correlation_report(results)
     assert {each.name for each in document.pictures} == {
         "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "front-most", "front",
     }  # fmt: skip
@@ -157,7 +156,7 @@ def test_maps_have_the_means_of_seeds(results):
 def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
     tournaments = dict([*results.tournaments.items()][:played])
     part = Results("mini", results.design, results.runs[:kept], tournaments)
-    document = report.document(part)
+    document = report.correlation_report(part)
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
     assert {each.word for each in claims.verdicts} == {"no data"}
     assert bool(document.pictures) == bool(kept and played)
@@ -168,7 +167,7 @@ def test_one_seed(scale, no_folders):
     """The published design has one run of every combination; fits have intervals all the same."""
     design = HyperparameterCorrelation().design(scale)
     alone = made_up_results(scale, design, measured, strength)
-    document = report.document(alone)
+    document = report.correlation_report(alone)
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
     assert all(math.isfinite(each.estimate.low) for each in claims.verdicts)
 

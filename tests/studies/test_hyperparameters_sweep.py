@@ -9,26 +9,24 @@ import numpy as np
 import pytest
 from made_up_runs import made_up_results
 
-from zerolab.studies.analyses.hyperparameters import sweep as report
-from zerolab.studies.analyses.hyperparameters.epochs import loss_curve
-from zerolab.studies.analyses.hyperparameters.hours import published_exponent, time_ratio
-from zerolab.studies.analyses.hyperparameters.importance import effects
-from zerolab.studies.analyses.hyperparameters.strength import pooled_spread
-from zerolab.studies.analyses.hyperparameters.sweep_claims import (
+from zerolab.papers.hyperparameters import sweep as report
+from zerolab.papers.hyperparameters.effects import effects, published_exponent, time_ratio
+from zerolab.papers.hyperparameters.factors import DEFAULT_HOURS, FACTORS, levels
+from zerolab.papers.hyperparameters.findings import (
     EXPONENTS,
     FREE_CLAIM,
     MOST_CLAIM,
     sweep_findings,
     time_exponent,
 )
-from zerolab.studies.analyses.hyperparameters.sweep_runs import Sweep, final_loss, seconds
-from zerolab.studies.analyses.hyperparameters.time_units import time_unit
-from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS, levels
+from zerolab.papers.hyperparameters.grid import time_unit
+from zerolab.papers.hyperparameters.study import HyperparameterSweep
+from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
+from zerolab.papers.hyperparameters.sweep_runs import Sweep, final_loss, seconds
+from zerolab.report.claims import ClaimTable
+from zerolab.report.document import Provenance
+from zerolab.report.figures import Sample
 from zerolab.studies.claims import judge
-from zerolab.studies.hyperparameter_sweep import HyperparameterSweep
-from zerolab.studies.panels.samples import Sample
-from zerolab.studies.report.document import ClaimTable
-from zerolab.studies.report.provenance import Provenance
 from zerolab.studies.results import Results
 
 LOUD = {"m": 300.0, "lr": 150.0}
@@ -127,7 +125,7 @@ def test_curves_have_a_point_per_epoch(results):
 
 
 def test_the_whole_report(results, no_folders):
-    document = report.document(results)
+    document = report.sweep_report(results)
     assert document.limits.startswith("Scale mini")
     assert {each.name for each in document.pictures} == {
         "effects", "elo", "hours-ratio", "losses", "losses-policy", "losses-value",
@@ -144,7 +142,9 @@ def test_the_whole_report(results, no_folders):
 @pytest.mark.parametrize(("kept", "played"), [(0, False), (1, True), (5, False), (40, False)])
 def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
     tournaments = results.tournaments if played else {}
-    document = report.document(Results("mini", results.design, results.runs[:kept], tournaments))
+    document = report.sweep_report(
+        Results("mini", results.design, results.runs[:kept], tournaments)
+    )
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
     assert len(claims.verdicts) == 9
     if kept < 40:
@@ -155,7 +155,7 @@ def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
 def test_one_seed_has_no_intervals(results, no_folders):
     design = HyperparameterSweep().design("mini")
     alone = Results("mini", design, results.where(seed=0), results.tournaments)
-    document = report.document(alone)
+    document = report.sweep_report(alone)
     assert table(document, "importance")[0]["p, Elo"] == 1.0
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
 
@@ -171,7 +171,7 @@ def test_least_values_that_are_the_default_count_once(no_folders):
     sweep = Sweep(smoke)
     assert [each.name for each in sweep.by_symbol["I"]] == ["I = 1", "I = 2"]
     assert len(sweep.others) == 22
-    document = report.document(smoke)
+    document = report.sweep_report(smoke)
     assert len(table(document, "hours")) == len(table(document, "runs")) == 23
     # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
     assert sweep_findings(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from zerolab.core.code_digests import code_digest
 from zerolab.core.errors import UserError
 from zerolab.networks import node_facts
-from zerolab.networks.node_facts import code_digest
-from zerolab.play.schedule import ScheduledGame
+from zerolab.play.pairings import Pairing
 from zerolab.store.folder import exclusive
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import planned_run
 from zerolab.studies.engine import node, travel
 from zerolab.studies.engine.node import Job, LostError, perform_on_node, shares_folder
-from zerolab.studies.engine.tasks import Entrant, SliceTask, TrainTask
 from zerolab.studies.engine.travel import FolderCopy, Keeper
+from zerolab.studies.tasks import Entrant, SliceTask, TrainTask
 
 GAME = "gobang:3x3:3"
 RUN = planned_run("a", GAME, "smoke", {}, {})
@@ -113,7 +113,7 @@ def test_every_iteration_comes_back(tmp_path, source, monkeypatch):
 def slice_job(source, run):
     """Return the job of a slice between two networks of a run, which is lent."""
     source.lend("token", str(run), is_for_training=False)
-    games = [ScheduledGame(number, "a", "b", 0) for number in range(2)]
+    games = [Pairing(number, "a", "b", 0) for number in range(2)]
     entrants = [Entrant("a", str(run)), Entrant("b", str(run), after=0)]
     task = SliceTask("a slice", "t", GAME, entrants, games, 0, 0)
     return Job(task, code_digest(), "no probe", {str(run): "token"})

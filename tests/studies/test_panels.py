@@ -9,13 +9,9 @@ import warnings
 import numpy as np
 import pytest
 
-from zerolab.core.figures import figure_bytes
-from zerolab.studies.panels.bars import draw_bars
-from zerolab.studies.panels.curves import Curve, draw_curves
-from zerolab.studies.panels.heat import Heat, draw_heat
-from zerolab.studies.panels.intervals import Row, draw_intervals
-from zerolab.studies.panels.samples import Sample
-from zerolab.studies.panels.scatter import Point, draw_scatter
+from zerolab.report.figures import Sample, figure_bytes
+from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
+from zerolab.report.xy_plots import Curve, Heat, Point, draw_curves, draw_heat, draw_scatter
 from zerolab.studies.statistics import StudentEstimate, mean_of
 
 GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")

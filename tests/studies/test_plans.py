@@ -9,14 +9,10 @@ import pytest
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.studies.design import (
-    full_product,
-    one_at_a_time,
-    run_key,
-)
-from zerolab.studies.engine.estimate import Pace, mean_plies, run_bytes, run_seconds, work_of
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.workers import shares_of_cores
+from zerolab.core.processes import shares_of_cores
+from zerolab.studies.cost_model import Pace, mean_plies, run_bytes, run_seconds, work_of
+from zerolab.studies.design import full_product, one_at_a_time, run_key
+from zerolab.studies.work import StudyWork
 
 
 def test_keys_are_of_everything_that_results_depend_on():
@@ -46,7 +42,7 @@ def test_unknown_parts_are_told():
 
 def test_shares_of_cores_cover_all_of_them(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4, 11)))
-    monkeypatch.setattr("zerolab.studies.engine.workers.available_cores", lambda: 7)
+    monkeypatch.setattr("zerolab.studies.workers.available_cores", lambda: 7)
     for workers in range(1, 8):
         shares = shares_of_cores(workers)
         assert len(shares) == workers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.studies.analyses.hyperparameters.values import DEFAULT_HOURS, FACTORS
-from zerolab.studies.interface import registered_studies
+from zerolab.papers.hyperparameters.factors import DEFAULT_HOURS, FACTORS
+from zerolab.studies.study import registered_studies
 
 DEFAULTS = {
     "iterations": 100, "selfplay.episodes": 50, "search.simulations": 100,
@@ -46,14 +46,14 @@ def test_the_sweep_changes_one_of_twelve():
     design = paper("hyperparameter-sweep")
     default, *others = design.runs
     assert {key: value(default, key) for key in DEFAULTS} == DEFAULTS
-    assert value(default, "selfplay.sampled_plies") == 14  # plies before T' = 15
+    assert value(default, "selfplay.temperature_plies") == 14  # plies before T' = 15
     assert {run.settings.game for run in design.runs} == {"othello:6x6"}
     assert len(others) == 24
     expected = {(key, least) for key, least, *_ in ONE_AT_A_TIME.values()}
     expected |= {(key, greatest) for key, _, greatest, *_ in ONE_AT_A_TIME.values()}
-    expected |= {("selfplay.sampled_plies", plies) for plies in (9, 19)}
+    expected |= {("selfplay.temperature_plies", plies) for plies in (9, 19)}
     changes = [
-        [(key, value(run, key)) for key in (*DEFAULTS, "selfplay.sampled_plies")
+        [(key, value(run, key)) for key in (*DEFAULTS, "selfplay.temperature_plies")
          if value(run, key) != value(default, key)]
         for run in others
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_transfer_has_the_published_runs_and_the_control_that_the_paper_lacks():
     for run in design.runs:
         settings = run.settings
         play, learn, gate = settings.selfplay, settings.learn, settings.gate
-        assert (settings.iterations, play.episodes, play.sampled_plies) == (50, 512, 30)
+        assert (settings.iterations, play.episodes, play.temperature_plies) == (50, 512, 30)
         assert settings.search.simulations == 25
         assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
         assert (learn.batch_size, learn.window.iterations) == (4096, 20)

@@ -26,12 +26,12 @@ from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import gpu_share, gpus_of
 from zerolab.networks import node_facts
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.studies import ray_workers as engine
 from zerolab.studies.design import Design, PlannedTournament, planned_run
-from zerolab.studies.engine import ray as engine
-from zerolab.studies.engine.ray import RayWorkers
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.workers import LocalWorkers
-from zerolab.studies.interface import Study
+from zerolab.studies.ray_workers import RayWorkers
+from zerolab.studies.study import Study
+from zerolab.studies.work import StudyWork
+from zerolab.studies.workers import LocalWorkers
 
 GAME = "gobang:3x3:3"
 ITERATIONS = 6

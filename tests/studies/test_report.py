@@ -14,25 +14,17 @@ import pytest
 from rich.console import Console
 
 from zerolab.core.errors import UserError
-from zerolab.core.figures import new_figure
-from zerolab.studies.claims import Claim, Missing, judge
-from zerolab.studies.report.cells import cell_text, p_text
-from zerolab.studies.report.comma_separated import comma_separated
-from zerolab.studies.report.document import (
-    ClaimTable,
-    Column,
-    DataTable,
-    Document,
-    Heading,
-    Paragraph,
-    Picture,
-)
-from zerolab.studies.report.html import page
-from zerolab.studies.report.images import Image
-from zerolab.studies.report.markdown import escaped
-from zerolab.studies.report.provenance import Provenance, distinct, this_machine
-from zerolab.studies.report.save import save
-from zerolab.studies.report.terminal import show
+from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.document import Document, Heading, Image, Paragraph, Picture, Provenance
+from zerolab.report.figures import new_figure
+from zerolab.report.html import page
+from zerolab.report.interval import cell_text, p_text
+from zerolab.report.markdown import escaped
+from zerolab.report.save import save
+from zerolab.report.table import Column, Table, csv_text
+from zerolab.report.terminal import show
+from zerolab.studies.claims import Missing, judge
+from zerolab.studies.results import distinct, this_machine
 from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
 
 NASTY = "a<b> & $c$ | \"d\" *e* `f` [g](http://example.org) <script>alert('h')</script>"
@@ -61,7 +53,7 @@ VERDICTS = judge(
     }
 )
 
-TABLE = DataTable(
+TABLE = Table(
     "win-rates",
     NASTY,
     ("player", Column("won", ".1%"), "games", Column("Elo | $", "+.1f"), "time"),
@@ -225,7 +217,7 @@ def test_escapes_of_markdown(text, expected):
 
 
 def test_csv_round_trip():
-    rows = list(csv.DictReader(io.StringIO(comma_separated(TABLE))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(TABLE))))
     assert list(rows[0]) == [
         "player", "won", "won_low", "won_high", "games", "Elo | $", "Elo | $_low", "Elo | $_high",
         "time",
@@ -236,8 +228,8 @@ def test_csv_round_trip():
     assert float(rows[0]["Elo | $_low"]) == estimate.low
     assert float(rows[0]["time"]) == 0.1 + 0.2
     assert rows[1]["Elo | $_low"] == rows[1]["time"] == rows[2]["time"] == rows[2]["won_low"] == ""
-    assert comma_separated(DataTable("empty", "", ("a", "b"), [])) == "a,b\n"
-    claims = list(csv.DictReader(io.StringIO(comma_separated(ClaimTable(VERDICTS).as_table()))))
+    assert csv_text(Table("empty", "", ("a", "b"), [])) == "a,b\n"
+    claims = list(csv.DictReader(io.StringIO(csv_text(ClaimTable(VERDICTS).as_table()))))
     assert [each["verdict"] for each in claims] == [each.word for each in VERDICTS]
     assert float(claims[0]["found_high"]) == VERDICTS[0].estimate.high
 
@@ -327,11 +319,11 @@ def test_documents_that_cannot_be():
     with pytest.raises(ValueError, match="share a name"):
         demo([TABLE, TABLE])
     with pytest.raises(ValueError, match="no name for a file"):
-        demo([DataTable("../a", "", ("a",), [])])
+        demo([Table("../a", "", ("a",), [])])
     with pytest.raises(ValueError, match="share a title"):
-        DataTable("a", "", ("a", "a"), [])
+        Table("a", "", ("a", "a"), [])
     with pytest.raises(ValueError, match="1 cells for 2 columns"):
-        DataTable("a", "", ("a", "b"), [["x"]])
+        Table("a", "", ("a", "b"), [["x"]])
     with pytest.raises(ValueError, match="cannot be concluded"):
         Document("title", " ", [], PROVENANCE)
 

@@ -7,13 +7,13 @@ import json
 import pytest
 from in_process import Here
 
-from zerolab.core.figures import figure_bytes
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.interface import SCALES, registered_studies
-from zerolab.studies.report.document import ClaimTable
-from zerolab.studies.report.html import page
-from zerolab.studies.report.images import Image
-from zerolab.studies.report.markdown import markdown
+from zerolab.report.claims import ClaimTable
+from zerolab.report.document import Image
+from zerolab.report.figures import figure_bytes
+from zerolab.report.html import page
+from zerolab.report.markdown import markdown
+from zerolab.studies.study import SCALES, registered_studies
+from zerolab.studies.work import StudyWork
 
 
 @pytest.fixture(scope="module")

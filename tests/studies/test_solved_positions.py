@@ -12,11 +12,11 @@ from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedPositions, planned_run
-from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.history import read_records
+from zerolab.training.facts import file_settings
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
-from zerolab.training.supervised.labels import file_settings
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 ALL = PlannedPositions("all", GAME, 200, DatasetSettings(), 1.0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from studies.tiny_studies import GAME, Tiny, study_work_in
-from zerolab.store.networks import read_network
+from zerolab.store.arrays import read_network
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
-from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.features import KEPT, features_head
+from zerolab.training.sources import FEATURES_COPY, features_head
 
 SMALL = {
     "network": {"name": "resnet", "blocks": 1, "filters": 4, "head_filters": 1, "hidden": 0},
@@ -36,7 +36,7 @@ def test_a_run_waits_for_the_network_that_it_learns_from(tmp_path):
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
-    assert learner.source_path(KEPT).read_bytes() == stored.content
+    assert learner.source_path(FEATURES_COPY).read_bytes() == stored.content
 
 
 def test_a_source_that_is_damaged_fails_those_that_need_it_alone(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from zerolab.report.xy_plots import pareto_front
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
@@ -21,7 +22,6 @@ from zerolab.studies.statistics import (
     linear_regression,
     mean_of,
     paired_difference,
-    pareto_front,
     rank_test,
     sign_test,
     spread,

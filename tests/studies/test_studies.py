@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from zerolab.studies.engine.estimate import run_seconds, tournament_seconds
-from zerolab.studies.interface import SCALES, registered_studies
+from zerolab.studies.cost_model import run_seconds, tournament_seconds
+from zerolab.studies.study import SCALES, registered_studies
 
 STUDIES = registered_studies()
 by_name = pytest.mark.parametrize("name", STUDIES)

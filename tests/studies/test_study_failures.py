@@ -11,12 +11,9 @@ from tiny_studies import Small, Tiny, planned, study_work_in
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import (
-    Design,
-    PlannedComputation,
-)
-from zerolab.studies.engine.study_work import StudyWork, as_dict
-from zerolab.studies.engine.tasks import CompileTask, Outcome, TrainTask
+from zerolab.studies.design import Design, PlannedComputation
+from zerolab.studies.tasks import CompileTask, Outcome, TrainTask
+from zerolab.studies.work import StudyWork, as_dict
 
 
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):

@@ -12,9 +12,9 @@ from pathlib import Path
 from tiny_studies import study_work_in
 
 from promised import contents
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.engine.workers import LocalWorkers
+from zerolab.studies.workers import LocalWorkers
 
 
 def kill_a_worker_once(root: Path):
@@ -74,7 +74,7 @@ def _work(root):
 
 
 def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
-    process = forked_after_import(_work.__module__).Process(target=_work, args=[tmp_path])
+    process = fork_server_context(_work.__module__).Process(target=_work, args=[tmp_path])
     process.start()
     while process.is_alive() and not any(
         "gate" in path.read_text() for path in tmp_path.glob("runs/*/metrics.jsonl")

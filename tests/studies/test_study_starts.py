@@ -12,10 +12,10 @@ from studies.tiny_studies import Tiny, study_work_in
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
-from zerolab.studies.engine.runs import Runs
-from zerolab.studies.engine.tasks import TrainTask, perform
+from zerolab.studies.queues import RunQueue
+from zerolab.studies.tasks import TrainTask, perform
 from zerolab.training.configure import saved_settings
-from zerolab.training.transfer.start import KEPT, KEPT_OPTIMIZER
+from zerolab.training.sources import START_COPY, START_OPTIMIZER_COPY
 
 SMALL = {
     "network": {
@@ -74,8 +74,8 @@ def test_network_0_is_made_of_the_final_network_of_the_other_run(done):
     assert start.source == scratch().key
     assert start.digest == source.weights_digest(source.progress.best)
     assert (start.iteration, start.game) == (source.progress.best, "gobang:3x3:3")
-    assert run.source_path(KEPT).is_file()
-    assert not run.source_path(KEPT_OPTIMIZER).exists()
+    assert run.source_path(START_COPY).is_file()
+    assert not run.source_path(START_OPTIMIZER_COPY).exists()
 
 
 def test_a_frozen_trunk_is_that_of_the_source_to_the_end(done):
@@ -86,7 +86,7 @@ def test_a_frozen_trunk_is_that_of_the_source_to_the_end(done):
 
 def test_all_of_an_equal_game_goes_on_with_the_state_of_the_optimiser(done):
     source, run = opened(done, "scratch"), opened(done, "all")
-    assert run.source_path(KEPT_OPTIMIZER).is_file()
+    assert run.source_path(START_OPTIMIZER_COPY).is_file()
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
     assert all(np.array_equal(former[name], first[name]) for name in former)
@@ -121,7 +121,7 @@ def test_keys_follow_the_source_and_nothing_else(done):
 def test_sources_come_first_and_others_wait_for_them(tmp_path):
     work = study_work_in(tmp_path, Started())
     with work.folder.locked(work.design):
-        runs = Runs(work.folder, work.design)
+        runs = RunQueue(work.folder, work.design)
     assert runs.next(["b"]) is None
     assert runs.next(["a"]) is not None
 
@@ -175,7 +175,7 @@ def test_a_source_that_is_damaged_fails_those_that_start_from_it_alone(tmp_path)
 def test_an_optimiser_of_another_network_is_refused(done, tmp_path):
     task = task_of(done, "all", tmp_path)
     other = opened(done, "trunk")
-    wrong = {**task.sources, KEPT_OPTIMIZER: other.optimizer_path(1).read_bytes()}
+    wrong = {**task.sources, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
     outcome = perform(replace(task, sources=wrong))
     assert "it is not of network 1 of gobang:3x3" in outcome.failure[0]
 

@@ -9,21 +9,19 @@ import pytest
 from in_process import Here
 from tiny_studies import GAME, Small, Tiny, planned, study_work_in
 
+from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
-from zerolab.networks.node_facts import current_versions
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import (
-    Design,
-    PlannedTournament,
-)
-from zerolab.studies.engine import scheduler, study_work
-from zerolab.studies.engine.estimate import work_of
-from zerolab.studies.engine.layout import StudyFolder
-from zerolab.studies.engine.runs import Runs
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.engine.tasks import Outcome, TrainTask
+from zerolab.studies import work as scheduler
+from zerolab.studies import work as study_work
+from zerolab.studies.cost_model import work_of
+from zerolab.studies.design import Design, PlannedTournament
+from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance
-from zerolab.training.environment import processor_model
+from zerolab.studies.study_folder import StudyFolder
+from zerolab.studies.tasks import Outcome, TrainTask
+from zerolab.studies.work import StudyWork
+from zerolab.training.context import processor_model
 
 
 def test_everything_is_done_and_found_again(undisturbed):
@@ -127,8 +125,8 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
 def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
     small = study_work_in(tmp_path, Small())
     looks, watched = [], []
-    look = Runs.look
-    monkeypatch.setattr(Runs, "look", lambda self, key: looks.append(key) or look(self, key))
+    look = RunQueue.look
+    monkeypatch.setattr(RunQueue, "look", lambda self, key: looks.append(key) or look(self, key))
     monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 1000.0)
 
     class Slow(Here):

@@ -8,12 +8,10 @@ import pytest
 
 from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
-from zerolab.play.tournament import Tournament
-from zerolab.rules.catalogue import parse_game
-from zerolab.store.games import GameRecord
-from zerolab.studies.analyses.table_5_1 import (
+from zerolab.papers.warm_start.study import Table51
+from zerolab.papers.warm_start.table_5_1 import (
+    BOARDS,
     CLAIMS,
-    GAMES,
     MCTS,
     PLAYERS,
     PUBLISHED,
@@ -24,10 +22,13 @@ from zerolab.studies.analyses.table_5_1 import (
     matrix,
     pairs,
 )
-from zerolab.studies.interface import SCALES
-from zerolab.studies.report.document import ClaimTable, Paragraph
+from zerolab.play.tournament import Tournament
+from zerolab.report.claims import ClaimTable
+from zerolab.report.document import Paragraph
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.games import GameRecord
 from zerolab.studies.results import PlayedTournament, Results
-from zerolab.studies.table_5_1 import Table51
+from zerolab.studies.study import SCALES
 
 # Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
 PRINTED = {
@@ -50,7 +51,7 @@ PRINTED = {
 NAMES = [RANDOM, MCTS, RAVE, RHEA]
 
 
-@pytest.mark.parametrize("part", GAMES)
+@pytest.mark.parametrize("part", BOARDS)
 def test_published_numbers(part):
     rows = [line.split() for line in PRINTED[part].strip().splitlines()]
     found = {

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from made_up_runs import made_up_tournament
 
-from zerolab.rules import host
+from zerolab.papers.transfer import analysis, findings, measures, similarity
+from zerolab.papers.transfer.ways import Pair, board_pairs, pairs
+from zerolab.report.document import Picture
+from zerolab.report.table import Table
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import ONGOING
+from zerolab.rules.rules import ONGOING
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.analyses.transfer import claims, learning, measures, similarity, strength
-from zerolab.studies.analyses.transfer.ways import Pair, board_pairs, pairs
 from zerolab.studies.claims import Missing, judge
-from zerolab.studies.interface import registered_studies
-from zerolab.studies.report.document import DataTable, Picture
 from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.study import registered_studies
 from zerolab.training.records import AccuracyRecord, SelfPlayRecord
-from zerolab.training.transfer.weights import Side, new_network, transferred
+from zerolab.training.transfer import Side, new_network, transfer_weights
 
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini")
@@ -190,20 +191,20 @@ def test_numbers_of_curves_by_hand():
 
 
 def test_claims_find_the_effects_that_were_put_in(results):
-    found = claims.found(results, trunks(MINI))
+    found = findings.transfer_findings(results, trunks(MINI))
     early, area = (7 / 8 + 6 / 8) / 2, 3.5 / 8
     near_saves, far_saves = 4 - 4 / 3, 4 - 3  # 0.36 + 0.03 i and 0.28 + 0.04 i reach 0.4
     expected = {
-        claims.EARLY: early * (NEAR + FAR) / 2,
-        claims.SAVES: (near_saves + far_saves) / 2,
-        claims.FROZEN_WORSE: 70.0,
-        claims.NEAR: area * (NEAR - FAR),
-        claims.NOTHING_LEFT: 10.0,
-        claims.NOT_RANDOM: 140.0,
-        claims.ZERO_SHOT: 150.0,
-        claims.LAYERS: 0.15,
+        findings.EARLY: early * (NEAR + FAR) / 2,
+        findings.SAVES: (near_saves + far_saves) / 2,
+        findings.FROZEN_WORSE: 70.0,
+        findings.NEAR: area * (NEAR - FAR),
+        findings.NOTHING_LEFT: 10.0,
+        findings.NOT_RANDOM: 140.0,
+        findings.ZERO_SHOT: 150.0,
+        findings.LAYERS: 0.15,
     }
-    assert set(found) == set(expected) == set(claims.CLAIMS)
+    assert set(found) == set(expected) == set(findings.CLAIMS)
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
         assert getattr(found[claim], "freedom", 3) == 3  # seeds less one, however many pairs
@@ -215,37 +216,39 @@ def test_claims_find_the_effects_that_were_put_in(results):
 
 def test_what_is_not_finished_is_missing_and_the_rest_is_shown(results):
     some = replace(results, runs=results.runs[:-1])
-    found = claims.found(some, trunks(MINI))
+    found = findings.transfer_findings(some, trunks(MINI))
     assert {each.note for each in found.values()} == {"1 of 192 runs are not finished"}
     unplayed = replace(results, tournaments={})
-    found = claims.found(unplayed, trunks(MINI))
+    found = findings.transfer_findings(unplayed, trunks(MINI))
     missing = [claim.key for claim, each in found.items() if isinstance(each, Missing)]
     assert missing == [
         "frozen-worse-late", "nothing-left", "frozen-not-random", "mapped-plays-at-once"
     ]  # fmt: skip
-    assert "tournaments not finished" in found[claims.ZERO_SHOT].note
-    shown = [block for block in learning.blocks(some) if isinstance(block, Picture | DataTable)]
+    assert "tournaments not finished" in found[findings.ZERO_SHOT].note
+    shown = [
+        block for block in analysis.learning_blocks(some) if isinstance(block, Picture | Table)
+    ]
     assert {"accuracy", "gain", "gains", "saved", "times"} <= {each.name for each in shown}
-    assert list(strength.blocks(unplayed)) == []
-    assert list(learning.blocks(replace(results, runs=[]))) == []
+    assert list(analysis.strength_blocks(unplayed)) == []
+    assert list(analysis.learning_blocks(replace(results, runs=[]))) == []
 
 
 def table(blocks, name):
-    return next(each for each in blocks if isinstance(each, DataTable) and each.name == name)
+    return next(each for each in blocks if isinstance(each, Table) and each.name == name)
 
 
 def test_tables_have_every_pair_and_way(results):
-    gains = table(learning.blocks(results), "gains")
+    gains = table(analysis.learning_blocks(results), "gains")
     assert len(gains.rows) == 12 * 3 + 6
     (row,) = [
         row for row in gains.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "fine-tuned trunk"]
     ]
     assert [round(each.value, 4) for each in row[3:]] == [0.13, 0.07, 0.01]
-    times = table(learning.blocks(results), "times")
+    times = table(analysis.learning_blocks(results), "times")
     (row,) = [row for row in times.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "from scratch"]]
     # After four iterations of two seconds; measuring accuracy is no training.
     assert (row[2], row[3], row[4], row[5]) == (pytest.approx(0.4), "4 of 4", 4.0, 8.0)
-    elos = table(strength.blocks(results), "elo-gains")
+    elos = table(analysis.strength_blocks(results), "elo-gains")
     found = {tuple(row[:3]): row[4].value for row in elos.rows}
     assert found["Gobang 5x5 to Gobang 6x6", "mapped", 0] == pytest.approx(150)
     assert found["Gobang 6x6", "random frozen trunk", 8] == pytest.approx(-200)
@@ -277,7 +280,7 @@ def compared(tmp_path_factory):
         settings = planned.settings
         side = new_network(settings.network, parse_game(settings.game), settings.seed)
         if planned.start is not None:
-            taken = transferred("trunk", sides[planned.start.key], side)
+            taken = transfer_weights("trunk", sides[planned.start.key], side)
             side = Side(side.game, side.network, taken.weights)
         sides[planned.key] = side
         run = RunFolder.create(folder / planned.key, settings.model_dump())
@@ -289,7 +292,7 @@ def compared(tmp_path_factory):
 
 
 def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
-    found = similarity.measured(compared)
+    found = similarity.compare_trunks(compared)
     assert found.layers == ["stem", "block 1"]
     assert len(found.fine_tuned) == 4
     for pair, by_seed in found.fine_tuned.items():
@@ -299,7 +302,7 @@ def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
     assert {one, other} <= set(found.boards)
     assert not any(board == another for board, another in found.boards)  # there is one seed
-    assert any(each.name == "cka-fine-tuned" for each in similarity.blocks(compared, found)
+    assert any(each.name == "cka-fine-tuned" for each in similarity.similarity_blocks(compared, found)
                if isinstance(each, Picture))  # fmt: skip
 
 
@@ -308,5 +311,5 @@ def test_positions_are_different_and_not_over(name):
     game = parse_game(name)
     states = similarity.random_positions(game, 100)
     assert len(np.unique(states, axis=0)) == len(states) == 100
-    assert all(host.outcome(game, state) == ONGOING for state in states)
+    assert all(python.outcome(game, state) == ONGOING for state in states)
     assert np.array_equal(states, similarity.random_positions(game, 100))

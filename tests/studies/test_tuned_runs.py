@@ -13,15 +13,13 @@ from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.tuning.report import results_of
-from zerolab.studies.tuning.search import search, work
-from zerolab.studies.tuning.settings import run_path
-from zerolab.studies.tuning.store import Store
-from zerolab.studies.tuning.trial import Watcher, run_trial
-from zerolab.training.history import read_records
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord
-from zerolab.training.reporting import NullReporter
+from zerolab.training.reporting import NullReporter, read_records
+from zerolab.tuning.plan import run_path
+from zerolab.tuning.search import TrialDisplay, run_trial, tune, work_on_trials
+from zerolab.tuning.trials import TrialStore
+from zerolab.tuning.tuning_report import results_of
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ def no_bar(title, total, unit):
 
 
 def watcher(reporter=None):
-    return Watcher(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
+    return TrialDisplay(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
 
 
 def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
@@ -58,9 +56,9 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     chosen = settings("accuracy", positions=positions)
     for stages in (3, 9):  # in the first trial, and in a later one
         with pytest.raises(KeyboardInterrupt):
-            search(tmp_path / "stopped", chosen, 2, 1, watcher(Stops(stages)))
-    stopped = search(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
-    whole = search(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
+            tune(tmp_path / "stopped", chosen, 2, 1, watcher(Stops(stages)))
+    stopped = tune(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
+    whole = tune(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
     assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
     assert all(each.state == "complete" for each in whole.results)
@@ -104,8 +102,8 @@ def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
 ):
     chosen = settings("loss", *TINY, *(each.format(another) for each in learns_from))
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, chosen, 1, 1, watcher(Stops(3)))
-    (trial,) = search(tmp_path, chosen, 1, 1, watcher(NullReporter())).results
+        tune(tmp_path, chosen, 1, 1, watcher(Stops(3)))
+    (trial,) = tune(tmp_path, chosen, 1, 1, watcher(NullReporter())).results
     assert trial.state == "complete"
 
 
@@ -115,7 +113,7 @@ def outcome(result):
 
 def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positions):
     chosen = plan(*TINY, objective="accuracy", positions=positions)
-    store, seen = Store(tmp_path, chosen), []
+    store, seen = TrialStore(tmp_path, chosen), []
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
@@ -124,7 +122,7 @@ def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positio
         seen.append(behind)
         claimed.prune({"hours": 0.1}) if behind else claimed.finish([value], {"hours": 1.0})
 
-    work(store, 10, run)
+    work_on_trials(store, 10, run)
     assert seen == [False] * 6 + [True, False, True, False]
     pruned = [each for each in results_of(store) if each.state == "pruned"]
     assert [(each.number, each.objective) for each in pruned] == [(6, 0.4), (8, 0.4)]
@@ -136,9 +134,11 @@ def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, m
         raise DivergedError("a loss is not finite")
 
     chosen = plan()
-    store = Store(tmp_path, chosen)
+    store = TrialStore(tmp_path, chosen)
     monkeypatch.setattr("zerolab.training.trainer.Trainer.train", diverges)
-    work(store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher(NullReporter())))
+    work_on_trials(
+        store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher(NullReporter()))
+    )
     assert results_of(store)[0].reason == "a loss is not finite"
 
     def is_full(self):
@@ -146,7 +146,7 @@ def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, m
 
     monkeypatch.setattr("zerolab.training.trainer.Trainer.train", is_full)
     with pytest.raises(UserError, match="disk"):
-        work(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher()))
+        work_on_trials(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher()))
     assert results_of(store)[1].state == "running"
 
 

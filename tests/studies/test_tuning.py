@@ -12,11 +12,10 @@ from tuning_trials import GAME, distance, plan, settings
 from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.studies.tuning.journal import Journal
-from zerolab.studies.tuning.report import Result, TuningReport, best_of, front_of, results_of
-from zerolab.studies.tuning.search import work
-from zerolab.studies.tuning.space import Alternatives, Range, Space
-from zerolab.studies.tuning.store import Store
+from zerolab.tuning.search import work_on_trials
+from zerolab.tuning.space import Alternatives, Range, SearchSpace
+from zerolab.tuning.trials import Journal, TrialStore
+from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, front_of, results_of
 
 # What is searched
 
@@ -38,17 +37,17 @@ from zerolab.studies.tuning.store import Store
     ],
 )
 def test_what_is_written_is_fixed_a_range_or_alternatives(text, domain):
-    assert Space.parse([text]).items[0].domain == domain
+    assert SearchSpace.parse([text]).items[0].domain == domain
 
 
 def test_whole_numbers_stay_whole_and_ends_are_reached(tmp_path):
-    store, seen = Store(tmp_path, plan("learn.epochs=1..3")), []
+    store, seen = TrialStore(tmp_path, plan("learn.epochs=1..3")), []
 
     def run(claimed):
         seen.append(claimed.values["learn.epochs"])
         claimed.finish([1.0], {})
 
-    work(store, 25, run)
+    work_on_trials(store, 25, run)
     assert {type(each) for each in seen} == {int}
     assert set(seen) == {1, 2, 3}
 
@@ -63,7 +62,7 @@ def test_a_setting_of_one_alternative_takes_part_where_it_is_chosen(tmp_path):
         networks.add(network.name)
         claimed.finish([1.0], {})
 
-    work(Store(tmp_path, chosen), 12, run)
+    work_on_trials(TrialStore(tmp_path, chosen), 12, run)
     assert networks == {"conv", "resnet"}
 
 
@@ -139,8 +138,8 @@ def refused(tmp_path, capsys, said, *arguments):
 def test_a_known_optimum_is_found_and_the_search_repeats_itself(tmp_path):
     found = []
     for name in ("one", "two"):
-        store = Store(tmp_path / name, plan())
-        work(store, 50, distance)
+        store = TrialStore(tmp_path / name, plan())
+        work_on_trials(store, 50, distance)
         found.append(TuningReport.of(store, plan()))
     one, two = found
     assert [each.values for each in one.results] == [each.values for each in two.results]
@@ -161,8 +160,8 @@ def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path
     processes = [program(tmp_path, 12, dies_at=6) for _ in range(2)]
     assert [each.wait(timeout=120) for each in processes] == [-9, -9]  # each took it up and died
     ran = sorted(int(path.name[1:].partition("-")[0]) for path in tmp_path.glob("runs/.*.ran"))
-    store = Store(tmp_path, plan())
-    work(store, 12, distance)
+    store = TrialStore(tmp_path, plan())
+    work_on_trials(store, 12, distance)
     results = results_of(store)
     assert [each.number for each in results] == list(range(12))
     assert all(each.state == "complete" for each in results)
@@ -171,7 +170,7 @@ def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path
 
 
 def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
-    store, seen = Store(tmp_path, plan()), []
+    store, seen = TrialStore(tmp_path, plan()), []
 
     def stop(claimed):
         seen.append(claimed.values)
@@ -180,14 +179,14 @@ def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
         distance(claimed)
 
     with pytest.raises(KeyboardInterrupt):
-        work(store, 4, stop)
+        work_on_trials(store, 4, stop)
     with open(tmp_path / "journal.jsonl", "ab") as file:  # what a process killed in a write leaves
         file.write(b'{"schema": 1, "op_co')
-    again = Store(tmp_path, plan())
+    again = TrialStore(tmp_path, plan())
     with again.claimed(4) as claimed, store.claimed(4) as other:
         assert (claimed.number, other.number) == (2, 3)
         assert claimed.values == seen[2]
-        with Store(tmp_path, plan()).claimed(4) as nothing:
+        with TrialStore(tmp_path, plan()).claimed(4) as nothing:
             assert nothing is None
         distance(claimed)
         distance(other)
@@ -199,7 +198,7 @@ def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines
 ):
     """Also between two of a trial's values, of which each has a stream of its own."""
     trials, genuine = 2, Journal.append_logs
-    work(Store(tmp_path / "whole", plan()), trials, distance)
+    work_on_trials(TrialStore(tmp_path / "whole", plan()), trials, distance)
     whole, moment = contents(tmp_path / "whole"), 0
     while True:
         folder, lines = tmp_path / str(moment), 0
@@ -213,18 +212,18 @@ def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines
 
         monkeypatch.setattr(Journal, "append_logs", append)
         try:
-            work(Store(folder, plan()), trials, distance)
+            work_on_trials(TrialStore(folder, plan()), trials, distance)
             break
         except KeyboardInterrupt:
             moment += 1
         monkeypatch.undo()
-        work(Store(folder, plan()), trials, distance)
+        work_on_trials(TrialStore(folder, plan()), trials, distance)
         assert contents(folder) == whole, f"killed before line {moment}"
     assert moment == len(whole["journal.jsonl"]) > 10
 
 
 def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
-    store = Store(tmp_path, plan())
+    store = TrialStore(tmp_path, plan())
 
     def run(claimed):
         if claimed.values["learn.loss"] == "product":
@@ -232,7 +231,7 @@ def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
         else:
             distance(claimed)
 
-    work(store, 30, run)
+    work_on_trials(store, 30, run)
     results = results_of(store)
     refusals = [each for each in results if each.state == "refused"]
     assert refusals
@@ -242,31 +241,31 @@ def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
 
 
 def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
-    work(Store(tmp_path, plan()), 3, distance)
+    work_on_trials(TrialStore(tmp_path, plan()), 3, distance)
     path = tmp_path / "journal.jsonl"
     whole = path.read_bytes()
     for at in range(0, len(whole), 97):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         with pytest.raises(UserError, match=r"damaged|schema"):
-            Store(tmp_path, plan())
+            TrialStore(tmp_path, plan())
     path.write_bytes(whole)
-    assert len(Store(tmp_path, plan()).trials()) == 3
+    assert len(TrialStore(tmp_path, plan()).trials()) == 3
     assert path.read_bytes() == whole
     path.unlink()
     (tmp_path / "runs" / "0000").mkdir()
     with pytest.raises(UserError, match="missing"):
-        Store(tmp_path, plan())
+        TrialStore(tmp_path, plan())
     with pytest.raises(UserError, match=r"learn\.epochs = \"1\.\.6\" differs from \"1\.\.5\""):
-        Store(tmp_path, plan(*tuning_trials.ASSIGNMENTS[:3], "learn.epochs=1..6"))
+        TrialStore(tmp_path, plan(*tuning_trials.ASSIGNMENTS[:3], "learn.epochs=1..6"))
     with pytest.raises(UserError, match="objective"):
-        Store(tmp_path, plan(objective="elo"))
+        TrialStore(tmp_path, plan(objective="elo"))
     with pytest.raises(UserError, match="game"):
-        Store(tmp_path, plan(game="gobang:4x4:3"))
+        TrialStore(tmp_path, plan(game="gobang:4x4:3"))
 
 
 def test_the_front_are_the_trials_that_none_beats():
     def trial(number, objective, hours, state="complete"):
-        return Result(number, state, {}, objective, None, None, hours, "")
+        return TrialResult(number, state, {}, objective, None, None, hours, "")
 
     trials = [
         trial(0, 0.5, 1.0), trial(1, 0.4, 2.0), trial(2, 0.9, 5.0), trial(3, 0.7, 2.0),

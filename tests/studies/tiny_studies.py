@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from zerolab.studies.design import (
-    Design,
-    PlannedTournament,
-    planned_run,
-)
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.interface import Study
+from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.study import Study
+from zerolab.studies.work import StudyWork
 
 GAME = "gobang:3x3:3"
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from zerolab.studies.tuning.search import work
-from zerolab.studies.tuning.settings import TuningPlan, TuningSettings
-from zerolab.studies.tuning.store import Claimed, Store
+from zerolab.tuning.plan import TuningPlan, TuningSettings
+from zerolab.tuning.search import work_on_trials
+from zerolab.tuning.trials import ClaimedTrial, TrialStore
 
 ASSIGNMENTS = (
     "search.selection=puct", "search.selection.c=0.5..4", "learn.loss=sum|product",
@@ -38,7 +38,7 @@ def plan(*assignments, **more):
     return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **given))
 
 
-def distance(claimed: Claimed) -> None:
+def distance(claimed: ClaimedTrial) -> None:
     """Finish a trial with its distance to (c = 2, sum, 3 epochs), the optimum."""
     c, loss, epochs = (
         claimed.values[key] for key in ("search.selection.c", "learn.loss", "learn.epochs")
@@ -49,14 +49,14 @@ def distance(claimed: Claimed) -> None:
 def main(folder: Path, trials: int, dies_at: int) -> None:
     """Work as one process of several: note every trial, and die with one."""
 
-    def run(claimed: Claimed) -> None:
+    def run(claimed: ClaimedTrial) -> None:
         (folder / "runs" / f".{claimed.number}-{os.getpid()}.ran").touch()
         if claimed.number == dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.1)
         distance(claimed)
 
-    work(Store(folder, plan()), trials, run)
+    work_on_trials(TrialStore(folder, plan()), trials, run)
 
 
 if __name__ == "__main__":

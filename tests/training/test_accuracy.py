@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.exhaustive import exhaustive
 from zerolab.cli.main import main
-from zerolab.evaluation.collecting import DatasetSettings, collect
+from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
@@ -76,7 +76,7 @@ def test_every_second_iteration_has_a_line(trained, capsys):
 def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path):
     folder = tmp_path / "run"
     script = (
-        "import os, signal, sys, zerolab.training.stages.accuracy as accuracy\n"
+        "import os, signal, sys, zerolab.training.evaluation_stages as accuracy\n"
         "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
         "accuracy.player_choices = die\n"
         "from zerolab.cli.main import main\n"
@@ -118,7 +118,7 @@ def test_mistakes_are_reported_before_there_is_a_run(settings, expected, file, t
 def test_no_positions_are_too_few(tmp_path, capsys):
     path = tmp_path / "none.parquet"
     write_positions(
-        path, collect(GAME, exhaustive(GAME), DatasetSettings(), range(0)).positions, {}
+        path, collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(0)).positions, {}
     )
     assert main(command(tmp_path / "run", path)) == 2
     assert "has no positions" in capsys.readouterr().err

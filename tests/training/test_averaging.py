@@ -9,9 +9,9 @@ from test_resume import contents
 from tiny_training import train
 from torch import nn
 
-from zerolab.training.averaging import WeightAverage
-from zerolab.training.configure import resolve
-from zerolab.training.gates import WinRate
+from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import WinRateGate
+from zerolab.training.learner import WeightAverage
 from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
 
@@ -75,7 +75,7 @@ def second_is_rejected(monkeypatch):
 
     def remember(trainer, stage):
         monkeypatch.setattr(
-            WinRate, "accepts", lambda *_: verdicts[trainer.context.progress.iteration]
+            WinRateGate, "accepts", lambda *_: verdicts[trainer.context.progress.iteration]
         )
         run(trainer, stage)
 
@@ -83,7 +83,7 @@ def second_is_rejected(monkeypatch):
 
 
 def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_is_rejected):
-    settings = resolve(None, "smoke", LEARNING)
+    settings = resolve_settings(None, "smoke", LEARNING)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     train(undisturbed, settings)
     for moment in ((1, "learn"), (2, "learn"), (2, "gate"), (3, "self-play"), (3, "learn")):
@@ -95,7 +95,7 @@ def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_
 
 
 def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights(tmp_path):
-    run = train(tmp_path / "run", resolve(None, "smoke", [*LEARNING, "gate=always"]))
+    run = train(tmp_path / "run", resolve_settings(None, "smoke", [*LEARNING, "gate=always"]))
     weights, state = run.load_weights(3), run.load_optimizer(3)
     prefix = "average/latest/"
     latest = {k.removeprefix(prefix): x for k, x in state.items() if k.startswith(prefix)}
@@ -111,7 +111,7 @@ def learn_lines(run):
 
 def test_metrics_say_how_the_network_was_trained(tmp_path):
     settings = [*LEARNING, "learn.learning_rate=0.1", "learn.symmetries=all"]
-    run = train(tmp_path / "run", resolve(None, "smoke", settings))
+    run = train(tmp_path / "run", resolve_settings(None, "smoke", settings))
     for line in learn_lines(run):
         assert len(line["epoch_losses"]) == 2
         assert line["epoch_losses"][1] == line["loss"]
@@ -121,7 +121,7 @@ def test_metrics_say_how_the_network_was_trained(tmp_path):
 
 def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
     plain = ["selfplay.episodes=4", "iterations=1", "warm_start.schedule.iterations=1"]
-    run = train(tmp_path / "run", resolve(None, "smoke", [*plain, "learn.epochs=1"]))
+    run = train(tmp_path / "run", resolve_settings(None, "smoke", [*plain, "learn.epochs=1"]))
     (line,) = learn_lines(run)
     assert set(line) == {
         "stage", "iteration", "wall_seconds", "wall_memory", "samples", "window", "loss",

@@ -14,10 +14,10 @@ import pytest
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.store.agent_names import network_name
+from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.history import read_records
 from zerolab.training.records import SelfPlayRecord
+from zerolab.training.reporting import read_records
 
 CONTINUOUS = [
     "iterations=3",

@@ -10,14 +10,14 @@ from zerolab.core.errors import UserError
 from zerolab.networks.flops import evaluation_flops, sample_flops
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve, saved_settings
-from zerolab.training.costs.accounting import cost_to_reach, run_costs
-from zerolab.training.costs.measuring import Subject
-from zerolab.training.costs.moves import move_kind
-from zerolab.training.costs.reference import (
+from zerolab.training.configure import resolve_settings, saved_settings
+from zerolab.training.costs import cost_to_reach, run_costs
+from zerolab.training.move_times import (
     CostReference,
     Machine,
     MeasuredMove,
+    Subject,
+    move_kind,
     read_reference,
     reference_to_extend,
     write_reference,
@@ -59,7 +59,7 @@ def accuracy(iteration, strong):
 
 
 def made_run(path, records, *changes, preset="smoke"):
-    run = RunFolder.create(path, resolve(None, preset, list(changes)).model_dump())
+    run = RunFolder.create(path, resolve_settings(None, preset, list(changes)).model_dump())
     run.commit(run.progress, [record.line() for record in records])
     return run
 
@@ -160,13 +160,15 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
     ],
 )
 def test_what_a_move_costs_depends_on(change, is_other):
-    plain, changed = (move_kind(resolve(None, "smoke", each), 0) for each in ([], [change]))
+    plain, changed = (
+        move_kind(resolve_settings(None, "smoke", each), 0) for each in ([], [change])
+    )
     assert (plain != changed) == is_other
 
 
 def test_numbers_of_a_rule_change_no_work():
     one, other = (
-        move_kind(resolve(None, "connect4-baseline", [f"search.fpu.value={value}"]), 0)
+        move_kind(resolve_settings(None, "connect4-baseline", [f"search.fpu.value={value}"]), 0)
         for value in (0.1, 0.9)
     )
     assert one == other

@@ -9,16 +9,16 @@ from test_replay import SHORT, Killed, contents, train
 from replay.made import made_facts
 from zerolab.core.errors import UserError
 from zerolab.replay.window import Window
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import amend, resolve, saved_settings
-from zerolab.training.defects import Defects, losses_as_draws
-from zerolab.training.history import read_records
+from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
 from zerolab.training.learner import Learner
+from zerolab.training.published_bugs import PublishedBugs, losses_as_draws
 from zerolab.training.records import LearnRecord
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 QUICK = ["selfplay.episodes=4", "iterations=2", "gate=always"]
@@ -59,7 +59,7 @@ def game_of(winner: int, plies: int) -> Examples:
 def test_the_winner_s_colour_is_read_as_relative(winner, plies, right, labels):
     examples = game_of(winner, plies)
     assert examples.outcomes.tolist() == right
-    labelled = Defects(("absolute_winner",)).labelled(examples)
+    labelled = PublishedBugs(("absolute_winner",)).labelled(examples)
     assert labelled.outcomes.tolist() == labels
     assert labelled.outcomes.dtype == np.int8
     for name in set(Examples._fields) - {"outcomes"}:
@@ -72,7 +72,7 @@ def test_labels_are_those_of_the_published_formula(winner, plies):
     next_player = FIRST if plies % 2 == 0 else SECOND
     movers = [FIRST if ply % 2 == 0 else SECOND for ply in range(plies)]
     expected = [winner * (-1) ** (mover != next_player) for mover in movers]
-    labelled = Defects(("absolute_winner",)).labelled(game_of(winner, plies))
+    labelled = PublishedBugs(("absolute_winner",)).labelled(game_of(winner, plies))
     assert labelled.outcomes.tolist() == expected
 
 
@@ -105,9 +105,9 @@ def corner_position() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("symmetries", ["all", "random"])
 def test_the_policy_of_the_mirrored_board(defects, mirrored, symmetries):
     game, (states, policies) = parse_game("connect_four:4x5"), corner_position()
-    window = Defects(defects).window(game, resolve(None, "smoke").learn)
+    window = PublishedBugs(defects).window(game, resolve_settings(None, "smoke").learn)
     window.add(states, made_facts(1, policies=policies, moves=policies))
-    plain = host.encode(game, states[0])
+    plain = python.encode(game, states[0])
     served = {False: 0, True: 0}
     for batch in window.batches(np.random.default_rng(3), 1, 12, symmetries):
         is_mirrored = (batch.planes[0] == plain[:, :, ::-1]).all()
@@ -121,10 +121,10 @@ def test_the_policy_of_the_mirrored_board(defects, mirrored, symmetries):
 def test_boards_and_their_order_do_not_depend_on_the_defect():
     """Every one of Othello's eight images, with the policy of the first."""
     game = parse_game("othello:4x4")
-    state, learn = host.start(game), resolve(None, "smoke").learn
+    state, learn = python.start(game), resolve_settings(None, "smoke").learn
     batches = []
     for names in ((), ("mirrored_policy",)):
-        window = Defects(names).window(game, learn)
+        window = PublishedBugs(names).window(game, learn)
         window.add(np.array([state]), made_facts(1, policies=[np.arange(17)]))
         batches += window.batches(np.random.default_rng(3), 8, 1, "all")
     right, wrong = batches
@@ -181,13 +181,17 @@ def test_a_killed_run_ends_with_the_same_bytes_and_other_networks(tmp_path, righ
 
 
 def test_without_defects_everything_passes_through():
-    defects, learn, examples = Defects(), resolve(None, "smoke").learn, game_of(FIRST, 5)
+    defects, learn, examples = (
+        PublishedBugs(),
+        resolve_settings(None, "smoke").learn,
+        game_of(FIRST, 5),
+    )
     assert defects.labelled(examples) is examples
     assert type(defects.window(parse_game("othello:4x4"), learn)) is Window
     assert defects.learning(learn) == learn
     optimizer = {"weight/step": np.array(3.0)}
     assert defects.carried(optimizer) == optimizer
-    assert resolve(None, "smoke").defects == ()
+    assert resolve_settings(None, "smoke").defects == ()
 
 
 def test_a_run_of_an_earlier_version_has_none(tmp_path):
@@ -195,10 +199,12 @@ def test_a_run_of_an_earlier_version_has_none(tmp_path):
     run.save_config({key: value for key, value in run.config.items() if key != "defects"})
     earlier = RunFolder.open(run.path)
     assert "defects" not in earlier.config
-    assert saved_settings(earlier) == resolve(None, "smoke", [*SHORT, *QUICK, "iterations=1"])
-    assert amend(earlier, ["iterations=3"]).iterations == 3
+    assert saved_settings(earlier) == resolve_settings(
+        None, "smoke", [*SHORT, *QUICK, "iterations=1"]
+    )
+    assert amend_settings(earlier, ["iterations=3"]).iterations == 3
     with pytest.raises(UserError, match=r"defects = .*absolute_winner.* differs"):
-        amend(earlier, ['defects=["absolute_winner"]'])
+        amend_settings(earlier, ['defects=["absolute_winner"]'])
 
 
 FRESH, MIRRORED = 'defects=["fresh_optimizer"]', 'defects=["mirrored_policy"]'
@@ -228,7 +234,7 @@ FRESH, MIRRORED = 'defects=["fresh_optimizer"]', 'defects=["mirrored_policy"]'
 )
 def test_mistakes(assignments, message):
     with pytest.raises(UserError) as caught:
-        resolve(None, "smoke", assignments)
+        resolve_settings(None, "smoke", assignments)
     assert message in str(caught.value)
     assert str(caught.value).startswith("defects")
     assert len(str(caught.value).splitlines()) == 1

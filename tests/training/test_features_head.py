@@ -14,15 +14,14 @@ from tiny_training import train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.weights import load_weights, weights_to_arrays
-from zerolab.rules import host
+from zerolab.networks.network import load_weights, weights_to_arrays
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
-from zerolab.training import facts, features
-from zerolab.training.configure import amend, resolve, saved_settings
-from zerolab.training.stages import learn
+from zerolab.training import facts, sources, stages
+from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
 from zerolab.training.trainer import Trainer, check_inputs
 
 GAME = parse_game("gobang:3x3:3")
@@ -48,7 +47,7 @@ HEADS = "network.heads=['policy', 'value', {name='features', source='small', wei
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
-    for module in (learn, features):
+    for module in (stages, sources):
         monkeypatch.setattr(module, "available_cores", lambda: 1)
 
 
@@ -58,10 +57,10 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for module in (learn, features):
+        for module in (stages, sources):
             patch.setattr(module, "available_cores", lambda: 1)
-        train(folder / "small", resolve(None, "smoke", [*SMALL, "iterations=2"]))
-        train(folder / "large", resolve(None, "smoke", [*LARGE, HEADS]))
+        train(folder / "small", resolve_settings(None, "smoke", [*SMALL, "iterations=2"]))
+        train(folder / "large", resolve_settings(None, "smoke", [*LARGE, HEADS]))
     return folder
 
 
@@ -83,7 +82,7 @@ def source_module(folder):
 def by_hand(network, states):
     """Return the activations of the convolutions before the heads of policy and value."""
     with torch.no_grad():
-        trunk = network.trunk(torch.from_numpy(host.encode_batch(GAME, np.array(states))))
+        trunk = network.trunk(torch.from_numpy(python.encode_batch(GAME, np.array(states))))
         heads = [network.heads[name] for name in ("policy", "value")]
         return np.concatenate([torch.relu(each.reduce(trunk)).flatten(1) for each in heads], axis=1)
 
@@ -93,9 +92,11 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
     head = saved_settings(large).network.heads[-1]
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
-    assert large.source_path(features.KEPT).read_bytes() == small.weights_path(2).read_bytes()
+    assert (
+        large.source_path(sources.FEATURES_COPY).read_bytes() == small.weights_path(2).read_bytes()
+    )
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_path(features.KEPT).exists()
+    assert not small.source_path(sources.FEATURES_COPY).exists()
 
 
 def test_an_iteration_without_examples_has_no_targets():
@@ -111,12 +112,14 @@ def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(
     run, network = RunFolder.open(trained / "large"), source_module(trained)
     settings = saved_settings(run)
     examples, stored = run.load_examples(2), run.load_features(2)
-    targets = features.find_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
+    targets = (
+        sources.find_feature_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
+    )
     row = 0
     for game in run.games.games(2, "selfplay"):
-        states = [host.start(GAME)]
+        states = [python.start(GAME)]
         for action in game.actions:
-            states.append(host.apply(GAME, states[-1], action))
+            states.append(python.apply(GAME, states[-1], action))
         played, expected = len(game.actions), by_hand(network, states)
         for ply in range(played):
             assert (examples.states[row] == states[ply]).all()
@@ -135,20 +138,24 @@ def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(
 def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
-    source = features.find_source(saved_settings(run), run)
+    source = sources.find_feature_source(saved_settings(run), run)
     wanted = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
     assert losses[2] < 0.6 * losses[0]
     assert losses[2] < 0.6 * np.nanvar(wanted, axis=0).mean(), "the position tells nothing"
 
 
 def test_a_run_that_is_killed_goes_on_without_its_source(trained, here):
-    settings = resolve(None, "smoke", [*LARGE, HEADS])
+    settings = resolve_settings(None, "smoke", [*LARGE, HEADS])
     with pytest.raises(KilledError):
         train(here / "large", settings, Killing(1, "learn"))
     shutil.rmtree(here / "small")
     for moment in ((2, "self-play"), (3, "learn")):
         with pytest.raises(KilledError):
-            train(here / "large", amend(RunFolder.open(here / "large"), [HEADS]), Killing(*moment))
+            train(
+                here / "large",
+                amend_settings(RunFolder.open(here / "large"), [HEADS]),
+                Killing(*moment),
+            )
     train(here / "large", saved_settings(RunFolder.open(here / "large")))
     assert contents(here / "large") == contents(trained / "large")
 
@@ -163,8 +170,10 @@ def test_a_run_keeps_its_source(trained, here):
         with pytest.raises(
             UserError, match=f"^network.heads.features.{change} differs from {former}"
         ):
-            amend(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
-    run.keep_source(features.KEPT, RunFolder.open(here / "small").weights_path(1).read_bytes())
+            amend_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
+    run.keep_source(
+        sources.FEATURES_COPY, RunFolder.open(here / "small").weights_path(1).read_bytes()
+    )
     with pytest.raises(
         UserError, match=r"source.safetensors has the digest \w+, not \w+: expected"
     ):
@@ -174,16 +183,16 @@ def test_a_run_keeps_its_source(trained, here):
 def test_features_that_no_game_is_long_enough_for_are_refused(here):
     """On nine cells, nothing comes nine plies after any position."""
     at = "network.heads.features.plies"
-    resolve(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
+    resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
     with pytest.raises(
         UserError,
         match=r"features looks 9 plies ahead, and no game of .* lasts longer than 9: expe",
     ):
-        resolve(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
+        resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
 
 
 def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, trained):
-    settings = resolve(None, "smoke", [*LARGE, HEADS, "network.heads.features.width=7"])
+    settings = resolve_settings(None, "smoke", [*LARGE, HEADS, "network.heads.features.width=7"])
     with pytest.raises(UserError, match=r"features.width = 7: expected the 18 features of small"):
         check_inputs(settings)
     shutil.copytree(trained / "large", here / "large")
@@ -204,7 +213,7 @@ def test_continuous_self_play_and_windows_without_merging(here):
         "learn.epochs=1",
         "iterations=2",
     ]
-    run = train(here / "large", resolve(None, "smoke", [*LARGE, *more, HEADS]))
+    run = train(here / "large", resolve_settings(None, "smoke", [*LARGE, *more, HEADS]))
     examples, stored = run.load_examples(2), run.load_features(2)
     assert len(run.load_unfinished(2).games) > 0
     expected = by_hand(source_module(here), examples.states)
@@ -244,7 +253,7 @@ def test_sources_that_cannot_be_learnt_from(here, capsys, source, message):
 
 def untrained(folder, assignments):
     """Make a run that has just begun."""
-    settings = resolve(None, "smoke", assignments)
+    settings = resolve_settings(None, "smoke", assignments)
     run = RunFolder.create(folder, settings.model_dump())
     network = build_network(settings.network, parse_game(settings.game), 0)
     with run.locked():
@@ -253,10 +262,10 @@ def untrained(folder, assignments):
 
 
 def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
-    settings = resolve(None, "smoke", [*LARGE, HEADS])
+    settings = resolve_settings(None, "smoke", [*LARGE, HEADS])
     with pytest.raises(UserError, match='source = "small" is the run itself: expected a network'):
         Trainer(RunFolder.open(here / "small"), settings)
-    other = resolve(None, "smoke", [*LARGE, HEADS, "network.heads.features.digest=abc"])
+    other = resolve_settings(None, "smoke", [*LARGE, HEADS, "network.heads.features.digest=abc"])
     with pytest.raises(UserError, match=r"has the digest .*, not abc: expected the network"):
         check_inputs(other)
 
@@ -264,10 +273,10 @@ def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
 def test_symmetries_are_refused(here):
     for more in ("learn.symmetries=random", "learn.symmetries=all"):
         with pytest.raises(UserError, match='targets of the head "features" say nothing: expected'):
-            resolve(None, "smoke", [*LARGE, HEADS, more])
+            resolve_settings(None, "smoke", [*LARGE, HEADS, more])
 
 
 def test_studies_know_a_run_by_what_was_asked_for(trained):
-    planned = resolve(None, "smoke", [*LARGE, HEADS])
+    planned = resolve_settings(None, "smoke", [*LARGE, HEADS])
     assert run_key(planned) == run_key(saved_settings(RunFolder.open(trained / "large")))
-    assert run_key(planned) != run_key(resolve(None, "smoke", LARGE))
+    assert run_key(planned) != run_key(resolve_settings(None, "smoke", LARGE))

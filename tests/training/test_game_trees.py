@@ -9,9 +9,9 @@ import time
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.costs.accounting import run_costs
-from zerolab.training.history import read_records
+from zerolab.training.costs import run_costs
 from zerolab.training.records import SelfPlayRecord
+from zerolab.training.reporting import read_records
 
 
 def arguments(folder, schedule):
@@ -19,7 +19,7 @@ def arguments(folder, schedule):
         "iterations=2",
         "search.simulations=40",
         "selfplay.episodes=24",
-        "selfplay.late_targets=visits",
+        "selfplay.late_policy_target=visits",
         f"selfplay.schedule={schedule}",
         "final_evaluation.games=0",
     ]

@@ -13,10 +13,10 @@ import pytest
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play.match import Match
-from zerolab.ratings.score import Score
+from zerolab.ratings.results import Score
 from zerolab.store.games import GameRecord
-from zerolab.training.configure import resolve
-from zerolab.training.gates import GATES, Always, Los, WinRate
+from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import GATES, AlwaysGate, LosGate, WinRateGate
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,25 @@ from zerolab.training.gates import GATES, Always, Los, WinRate
     ],
 )
 def test_draws_do_not_count_for_a_win_rate(score, accepted):
-    assert WinRate(threshold=0.6).accepts(score, 0.5) == accepted
-    assert Always().accepts(score, 0.5)
+    assert WinRateGate(threshold=0.6).accepts(score, 0.5) == accepted
+    assert AlwaysGate().accepts(score, 0.5)
 
 
 def test_a_likelihood_decides_whatever_the_score():
-    assert Los(min_los=0.95).accepts(Score(12, 16, 12), 0.95)
-    assert not Los(min_los=0.95).accepts(Score(40, 0, 0), 0.949)
+    assert LosGate(min_los=0.95).accepts(Score(12, 16, 12), 0.95)
+    assert not LosGate(min_los=0.95).accepts(Score(40, 0, 0), 0.949)
 
 
 def test_a_likelihood_needs_openings():
     with pytest.raises(UserError, match=r"openings = 0: expected at least 1"):
-        validate(Los, {"openings": 0})
-    assert Los().openings > 0
+        validate(LosGate, {"openings": 0})
+    assert LosGate().openings > 0
 
 
 def test_each_gate_has_settings_of_its_own():
-    gate = resolve(None, "wang2020a", ["gate=los"]).gate
+    gate = resolve_settings(None, "wang2020a", ["gate=los"]).gate
     assert (gate.name, gate.min_los, gate.games) == ("los", 0.95, 40)
-    assert resolve(None, "wang2020a", ["gate=always"]).gate.games == 0
+    assert resolve_settings(None, "wang2020a", ["gate=always"]).gate.games == 0
     assert set(GATES) == {"win_rate", "los", "always"}
 
 
@@ -73,7 +73,7 @@ def test_equal_players_seldom_pass_by_repeated_games():
     for _ in range(cases):
         distinct = random.choice([1, -1], 10).tolist()
         match = made_match(distinct * 4, list(range(10)) * 4)
-        passed += Los(min_los=0.95).accepts(match.score, match.difference().los)
+        passed += LosGate(min_los=0.95).accepts(match.score, match.difference().los)
     assert passed / cases <= 0.06
 
 
@@ -99,8 +99,8 @@ def test_many_draws_do_not_stretch_the_difference():
 
 PLUGIN = """
 from typing import Literal
-from zerolab.training.gates import GATES, Gate
-from zerolab.training.warm_start.schedules import SCHEDULES, Never
+from zerolab.training.criteria import GATES, Gate
+from zerolab.training.criteria import SCHEDULES, Never
 
 class Stubborn(Gate):
     name: Literal["stubborn"] = "stubborn"

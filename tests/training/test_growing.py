@@ -12,13 +12,13 @@ from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions
 from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
+from zerolab.studies.cost_model import run_bytes, run_seconds
 from zerolab.studies.design import run_key
-from zerolab.studies.engine.estimate import run_bytes, run_seconds
-from zerolab.training.configure import resolve
-from zerolab.training.gates import WinRate
-from zerolab.training.stages import learn
+from zerolab.training import stages
+from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import WinRateGate
 
 GAME = "gobang:3x3:3"
 SMALL = [
@@ -35,11 +35,11 @@ SMALL = [
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
-    monkeypatch.setattr(learn, "available_cores", lambda: 1)
+    monkeypatch.setattr(stages, "available_cores", lambda: 1)
 
 
 def chosen(growth, *assignments):
-    return resolve(None, "smoke", [*SMALL, f"growth={growth}", *assignments])
+    return resolve_settings(None, "smoke", [*SMALL, f"growth={growth}", *assignments])
 
 
 def filters(run):
@@ -72,7 +72,7 @@ def test_a_run_that_grows_twice_and_is_killed_ends_with_the_same_bytes(tmp_path,
 
 def _all_networks_play(run):
     game = parse_game(GAME)
-    states = host.start(game)[None]
+    states = python.start(game)[None]
     answers = [load_evaluator(run, number).evaluate(states)[0] for number in run.networks()]
     assert all(np.isfinite(each).all() for each in answers)
     policies = NetworkOptions(simulations=0)
@@ -98,7 +98,7 @@ def test_what_keeps_the_function_begins_with_the_best_network(tmp_path):
 def test_a_candidate_after_a_rejection_grows_anew(tmp_path, monkeypatch):
     """The best network stays the small one until a larger one is accepted."""
     verdicts = iter([True, False, True])
-    monkeypatch.setattr(WinRate, "accepts", lambda *_: next(verdicts))
+    monkeypatch.setattr(WinRateGate, "accepts", lambda *_: next(verdicts))
     gate = ("gate={name='win_rate', games=2}", "iterations=3")
     run = train(tmp_path / "run", chosen("{name='net2net', after=[1]}", *gate))
     assert filters(run) == {0: 4, 1: 4, 3: 8}

@@ -12,12 +12,12 @@ import pytest
 from training.test_resume import contents, started, wait_for_stage
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.search.cache import hash_states
+from zerolab.search.evaluator import hash_states
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve, saved_settings
-from zerolab.training.history import read_records
+from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.league import run_league
 from zerolab.training.records import SelfPlayRecord
+from zerolab.training.reporting import read_records
 
 LEAGUE = [
     'league.parameters=["check"]', "league.active=6", "league.parents=2", "league.generation=8",
@@ -102,4 +102,4 @@ def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
 )
 def test_what_does_not_go_together_is_refused(change, message):
     with pytest.raises(UserError, match=message):
-        resolve("gobang:3x3:3", "smoke", [*LEAGUE, change])
+        resolve_settings("gobang:3x3:3", "smoke", [*LEAGUE, change])

@@ -11,18 +11,18 @@ from replay.made import VISITS, made_facts
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, build_network
 from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
+from zerolab.replay.window_rules import Iterations
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
+from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
-from zerolab.training.settings import LearnSettings
 
 
 def made_learner(heads=("policy", "value"), changes=(), **settings):
     game = parse_game("gobang:3x3:3")
     changes = [f"network.heads={list(heads)}", "learn.symmetries=none", *changes]
-    network = resolve(None, "smoke", changes).network
+    network = resolve_settings(None, "smoke", changes).network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from zerolab.cli.main import main
-from zerolab.core.setting_docs import describe
-from zerolab.training.effects import IDLE
+from zerolab.core.setting_docs import describe_settings
+from zerolab.training.configure import WITHOUT_EFFECT
 from zerolab.training.settings import TrainSettings
 
 
@@ -144,7 +144,10 @@ MISTAKES = [
         'search.root = "gumbel" draws noise of its own',
     ),
     (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head gives draws"),
-    (["--set", "learn.root_value_weight=2"], "root_value_weight = 2: expected at most 1"),
+    (
+        ["--set", "learn.value_target_search_weight=2"],
+        "value_target_search_weight = 2: expected at most 1",
+    ),
     (["--set", "learn.loss=prodct"], 'did you mean "product"?'),
     (["--set", "learn.schedule=steps"], "until iteration 14, beyond the 2 iterations"),
     (["--set", "learn.schedule={name='steps', iterations=[3, 2]}"], "2 after 3"),
@@ -168,8 +171,8 @@ def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
 
 
 def test_settings_that_may_be_without_effect_are_settings():
-    known = [each.key for each in describe(TrainSettings)]
-    for key in (key for idle in IDLE for key in idle.keys):
+    known = [each.key for each in describe_settings(TrainSettings)]
+    for key in (key for idle in WITHOUT_EFFECT for key in idle.keys):
         assert any(each == key or each.startswith(f"{key}.") for each in known), key
 
 
@@ -183,7 +186,7 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
 
 
 def test_a_threshold_beyond_any_game_is_fine(tmp_path):
-    settings = ["--set=selfplay.sampled_plies=1000", "--set=iterations=1"]
+    settings = ["--set=selfplay.temperature_plies=1000", "--set=iterations=1"]
     assert train("--preset", "smoke", "--run", str(tmp_path / "run"), *settings) == 0
 
 

@@ -12,15 +12,15 @@ from tiny_training import made_window
 from replay.made import VISITS
 from zerolab.networks.catalogue import build_network
 from zerolab.rules.catalogue import parse_game
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
+from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
-from zerolab.training.optimizers import OPTIMIZERS
-from zerolab.training.settings import LearnSettings
+from zerolab.training.optimization import OPTIMIZERS
 
 
 def made_learner(**settings):
     game = parse_game("gobang:3x3:3")
-    network = resolve(None, "smoke").network
+    network = resolve_settings(None, "smoke").network
     chosen = LearnSettings(batch_size=2, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 

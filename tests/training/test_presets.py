@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.networks.weights import weights_to_arrays
+from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
-from zerolab.training.history import read_records
+from zerolab.training.configure import resolve_settings
+from zerolab.training.optimization import Moment
 from zerolab.training.presets import preset_names, preset_title
 from zerolab.training.records import LearnRecord, SelfPlayRecord
-from zerolab.training.schedules.interface import Moment
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 NAMES = [
@@ -54,7 +54,7 @@ SCHEDULE = {
 
 def shrunk(name, more=()):
     """Return a preset with every mechanism it has, but made for one iteration of a second."""
-    settings = resolve(None, name)
+    settings = resolve_settings(None, name)
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
     if settings.learn.window.name == "slow":  # grows over several iterations
         assignments.append("learn.window=1")
@@ -64,7 +64,7 @@ def shrunk(name, more=()):
         assignments.append("gate.games=2")
     if settings.selfplay.schedule.name == "continuous":
         assignments.append("selfplay.schedule.plies=45")  # no game of 42 cells outlives them
-    return resolve(None, name, [*assignments, *more])
+    return resolve_settings(None, name, [*assignments, *more])
 
 
 def test_these_are_the_presets():
@@ -84,7 +84,7 @@ def small(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
-    assert resolve(None, name).preset == name
+    assert resolve_settings(None, name).preset == name
     assert preset_title(name)
     source = [f"network.heads.features.source={small}"] if name == "connect4-features" else []
     settings = shrunk(name, source)
@@ -100,7 +100,7 @@ def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
 def test_the_presets_of_clausen_have_its_values():
     """On the scale [-1, 1], where c, first-play urgency and draw value of [0, 1] double."""
     for name in ("connect4-baseline", "connect4-extended", "connect4-features"):
-        settings = resolve(None, name)
+        settings = resolve_settings(None, name)
         search, network, learn = settings.search, settings.network, settings.learn
         assert settings.game == "connect_four:6x7"
         assert search.simulations == 343
@@ -118,12 +118,12 @@ def test_the_presets_of_clausen_have_its_values():
             "connect4-extended": {"reply": 0.35},
             "connect4-features": {"reply": 0.35, "features": 1},
         }.get(name)
-        assert (settings.selfplay.sampled_plies, learn.symmetries) == (30, "none")
+        assert (settings.selfplay.temperature_plies, learn.symmetries) == (30, "none")
 
 
 def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_extended():
     extended, small, features = (
-        resolve(None, f"connect4-{name}").model_dump(exclude={"preset"})
+        resolve_settings(None, f"connect4-{name}").model_dump(exclude={"preset"})
         for name in ("extended", "small", "features")
     )
     network = small.pop("network")
@@ -139,9 +139,9 @@ def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_e
 
 def test_the_preset_of_hongcharoen_has_its_values_for_any_game():
     for game in (None, "connect_four:6x7", "gobang:5x5:4", "othello:8x8"):
-        settings = resolve(game, "hongcharoen2018")
+        settings = resolve_settings(game, "hongcharoen2018")
         play, learn, gate = settings.selfplay, settings.learn, settings.gate
-        assert (settings.iterations, play.episodes, play.sampled_plies) == (50, 512, 30)
+        assert (settings.iterations, play.episodes, play.temperature_plies) == (50, 512, 30)
         assert settings.search.simulations == 25
         assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
         assert (learn.batch_size, learn.window.iterations) == (4096, 20)
@@ -157,7 +157,7 @@ def learning_rate(settings, iteration, done):
 
 def test_what_extended_adds_to_the_baseline_of_clausen():
     baseline, extended = (
-        resolve(None, name) for name in ("connect4-baseline", "connect4-extended")
+        resolve_settings(None, name) for name in ("connect4-baseline", "connect4-extended")
     )
     rates = [learning_rate(baseline, iteration, 0.5) for iteration in (6, 7, 13, 14)]
     assert rates == pytest.approx([0.2, 0.02, 0.02, 0.002])
@@ -173,13 +173,13 @@ def test_what_extended_adds_to_the_baseline_of_clausen():
 
 def test_an_iteration_of_clausen_has_as_many_positions():
     for name, positions in (("connect4-baseline", 300_000), ("connect4-extended", 180_000)):
-        play = resolve(None, name).selfplay
+        play = resolve_settings(None, name).selfplay
         assert play.parallel_games * play.schedule.plies == pytest.approx(positions, rel=1e-3)
 
 
 @pytest.mark.parametrize("before", [[], ["network=resnet"], ["network.name=resnet"]])
 def test_a_head_that_no_preset_lists_can_be_set_by_its_name(before):
-    settings = resolve(None, "mini", [*before, "network.heads.value.weight=0.5"])
+    settings = resolve_settings(None, "mini", [*before, "network.heads.value.weight=0.5"])
     assert [(head.name, head.weight) for head in settings.network.heads] == [
         ("policy", 1.0),
         ("value", 0.5),

@@ -8,9 +8,9 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
-from zerolab.training.history import read_records
+from zerolab.training.configure import resolve_settings
 from zerolab.training.records import LearnRecord
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=6", "iterations=4", "gate=always"]
@@ -26,7 +26,7 @@ class Killed(BaseException):
 
 def train(folder, *assignments, kill_after=None):
     """Train, or go on with a run; die after so many stages."""
-    settings = resolve(None, "smoke", [*SHORT, *assignments])
+    settings = resolve_settings(None, "smoke", [*SHORT, *assignments])
     if not (folder / "config.toml").exists():
         RunFolder.create(folder, settings.model_dump(mode="json"))
     run, stages = RunFolder.open(folder), []
@@ -114,17 +114,19 @@ def test_with_merging_an_example_is_a_row(tmp_path):
 
 
 def test_reuse_takes_the_place_of_the_epochs_of_a_preset():
-    assert resolve(None, "smoke").learn.epochs == 2
-    learn = resolve(None, "smoke", ["learn.reuse=3"]).learn
+    assert resolve_settings(None, "smoke").learn.epochs == 2
+    learn = resolve_settings(None, "smoke", ["learn.reuse=3"]).learn
     assert (learn.epochs, learn.reuse) == (None, 3)
     assert "epochs" not in learn.model_dump()
     assert type(learn).model_validate(learn.model_dump()) == learn
 
 
 def test_a_number_is_short_for_a_window_of_iterations():
-    learn = resolve(None, "smoke", ["learn.window=6"]).learn
+    learn = resolve_settings(None, "smoke", ["learn.window=6"]).learn
     assert learn.window.model_dump() == {"name": "iterations", "iterations": 6}
-    assert resolve(None, "smoke", ["learn.window.iterations=7"]).learn.window.iterations == 7
+    assert (
+        resolve_settings(None, "smoke", ["learn.window.iterations=7"]).learn.window.iterations == 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,6 @@ def test_a_number_is_short_for_a_window_of_iterations():
 )
 def test_mistakes_are_one_line(assignments, message):
     with pytest.raises(UserError) as caught:
-        resolve(None, "smoke", assignments)
+        resolve_settings(None, "smoke", assignments)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1

@@ -23,7 +23,7 @@ SETTINGS = [
     "final_evaluation.games=2",
     'network.heads=["policy", "outcome", "reply", "action_values", "plies_left", "value"]',
     "search.discount=0.97",
-    "learn.root_value_weight=0.25",
+    "learn.value_target_search_weight=0.25",
 ]
 
 

@@ -9,9 +9,9 @@ import pytest
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import amend, resolve
-from zerolab.training.schedules import RATE_SCHEDULES, Moment
-from zerolab.training.settings import LearnSettings
+from zerolab.training.configure import amend_settings, resolve_settings
+from zerolab.training.learn_settings import LearnSettings
+from zerolab.training.optimization import RATE_SCHEDULES, Moment
 
 
 def at(schedule, iteration, progress=0.0, iterations=100):
@@ -105,20 +105,20 @@ def test_mistakes(schedule, expected):
 def test_a_schedule_longer_than_the_run_is_refused(schedule, last):
     given = [f"learn.schedule={schedule}", f"iterations={last - 1}"]
     with pytest.raises(UserError, match=f"until iteration {last}, beyond the {last - 1}") as caught:
-        resolve("connect_four:4x4", "smoke", given)
+        resolve_settings("connect_four:4x4", "smoke", given)
     assert len(str(caught.value).splitlines()) == 1
-    resolve("connect_four:4x4", "smoke", [given[0], f"iterations={last}"])
+    resolve_settings("connect_four:4x4", "smoke", [given[0], f"iterations={last}"])
 
 
 def test_a_cycle_that_does_not_shrink_has_any_length():
     given = ["learn.schedule.name=cycle", "learn.schedule.annealed=1", "iterations=2"]
-    schedule = resolve("connect_four:4x4", "smoke", given).learn.schedule
+    schedule = resolve_settings("connect_four:4x4", "smoke", given).learn.schedule
     assert {at(schedule, i, 0.35).factor for i in (1, 2)} == {1.0}
 
 
 def test_a_run_along_a_cosine_cannot_be_given_more_iterations(tmp_path):
-    settings = resolve(None, "smoke", ["learn.schedule=cosine"])
+    settings = resolve_settings(None, "smoke", ["learn.schedule=cosine"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
-    assert amend(run, ["iterations=2"]) == settings
+    assert amend_settings(run, ["iterations=2"]) == settings
     with pytest.raises(UserError, match=r"expected the run's 2, over which learn\.schedule"):
-        amend(run, ["iterations=3"])
+        amend_settings(run, ["iterations=3"])

@@ -11,10 +11,10 @@ from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
-from zerolab.training.history import read_records
+from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import STOP_RULES
 from zerolab.training.records import AccuracyRecord, BaselineRecord, SelfPlayRecord
-from zerolab.training.stopping import STOP_RULES
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 GAME = parse_game("gobang:3x3:3")
@@ -68,7 +68,7 @@ def positions(tmp_path_factory):
 
 
 def train(folder, positions, *assignments):
-    settings = resolve(
+    settings = resolve_settings(
         None,
         "smoke",
         [
@@ -108,4 +108,4 @@ def test_a_run_without_gain_ends_with_its_final_evaluation_and_stays_ended(tmp_p
 
 def test_a_rule_that_looks_at_accuracy_needs_it():
     with pytest.raises(UserError, match=r"expected accuracy\.every of at least 1"):
-        resolve(None, "smoke", ["stop=no_gain"])
+        resolve_settings(None, "smoke", ["stop=no_gain"])

@@ -12,26 +12,24 @@ from evaluation.exhaustive import exhaustive
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.evaluation.accuracy import accuracy_report
-from zerolab.evaluation.choices import network_choices
+from zerolab.evaluation.accuracy import accuracy_report, network_choices
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.prediction import predict
-from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import ILLEGAL
-from zerolab.oracles.solver import Solver
-from zerolab.play.random_starts import random_opening
-from zerolab.rules import host
+from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.solver import Solver, oracle_for
+from zerolab.play.pairings import random_opening
+from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve, saved_settings
+from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.curves import draw_curves
-from zerolab.training.defects import Defects
-from zerolab.training.history import best_after, read_records
+from zerolab.training.evaluation_stages import predict
+from zerolab.training.facts import label_facts, solved_window, split_by_game
+from zerolab.training.published_bugs import PublishedBugs
 from zerolab.training.records import LearnRecord, SupervisedRecord
-from zerolab.training.supervised.labels import label_facts, solved_window, split_by_game
+from zerolab.training.reporting import best_after, read_records
 from zerolab.training.trainer import Trainer
 
 GAME = parse_game("gobang:3x3:3")
@@ -100,7 +98,7 @@ def at(moves, values):
 def test_labels_by_hand():
     no = ILLEGAL
     lost = at([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
-    facts = label_facts(lost, Defects())
+    facts = label_facts(lost, PublishedBugs())
     assert facts.policies.tolist() == [[0, 0, 0.5, 0, 0, 0.5, 0, 0, 0]]
     known = facts.action_values[0]
     assert np.isnan(known[[0, 4]]).all()
@@ -111,7 +109,7 @@ def test_labels_by_hand():
 
 
 def test_the_defect_hides_losses_of_the_first_player_alone():
-    no, defects = ILLEGAL, Defects(["losses_as_draws"])
+    no, defects = ILLEGAL, PublishedBugs(["losses_as_draws"])
     for moves, best, expected in (
         ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
     ):  # fmt: skip
@@ -126,9 +124,9 @@ def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
     game, found = parse_game("connect_four:6x7"), {}
     for number in itertools.count():
         moves = random_opening(game, 34, np.uint64(number))
-        states = [host.start(game)]
+        states = [python.start(game)]
         for action in moves:
-            states.append(host.apply(game, states[-1], action))
+            states.append(python.apply(game, states[-1], action))
         found |= {tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))}
         if len(found) >= 10_000:
             break
@@ -140,9 +138,9 @@ def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
     )  # fmt: skip
     solver = Solver(game)
     exact = np.sign([solver.value(state) for state in states])
-    assert np.array_equal(label_facts(positions, Defects()).values, exact)
+    assert np.array_equal(label_facts(positions, PublishedBugs()).values, exact)
     assert min(np.bincount(exact + 1)) > 100
-    published = label_facts(positions, Defects(["losses_as_draws"])).values
+    published = label_facts(positions, PublishedBugs(["losses_as_draws"])).values
     hidden = (np.array(lengths) % 2 == 0) & (exact == -1)
     assert np.array_equal(published, np.where(hidden, 0, exact))
 
@@ -152,9 +150,9 @@ def test_the_window_has_all_positions_and_the_defects_of_windows():
     no = ILLEGAL
     lost = at([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
     two = lost.take(np.array([0, 0]))
-    learn = resolve(None, "smoke", ["learn.merging=newest"]).learn
+    learn = resolve_settings(None, "smoke", ["learn.merging=newest"]).learn
     for names, corners in (((), 4), (("mirrored_policy",), 1)):
-        window = solved_window(two, Defects(names), learn, ("policies",))
+        window = solved_window(two, PublishedBugs(names), learn, ("policies",))
         assert len(window) == 2
         (batch,) = window.batches(np.random.default_rng(0), 16, 1, "all")
         assert len({policy.tobytes() for policy in batch.facts.policies}) == corners

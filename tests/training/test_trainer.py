@@ -8,23 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from zerolab.agents.kinds import perfect
-from zerolab.core.threads import available_cores
+from zerolab.agents.kinds import baselines
+from zerolab.core.processes import available_cores
 from zerolab.networks import node_facts
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
-from zerolab.oracles.solver import Budget
+from zerolab.oracles.solver import SolverBudget
 from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
+from zerolab.replay.window_rules import Iterations
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.agent_names import outside_run
+from zerolab.store.games import outside_run
 from zerolab.store.run_folder import RunFolder
-from zerolab.training import environment
-from zerolab.training.configure import resolve
+from zerolab.training import context
+from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import WinRateGate
 from zerolab.training.facts import window_rows
-from zerolab.training.gates import WinRate
-from zerolab.training.history import read_records
 from zerolab.training.learner import Learner
 from zerolab.training.presets import preset_title
 from zerolab.training.records import (
@@ -34,14 +33,14 @@ from zerolab.training.records import (
     SelfPlayRecord,
     UnplayedRecord,
 )
-from zerolab.training.reporting import NullReporter
+from zerolab.training.reporting import NullReporter, read_records
 from zerolab.training.trainer import Trainer
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=4"]
 
 
 def train(folder, *assignments, on_record=lambda _: None, reporter=None):
-    settings = resolve(None, "smoke", [*SHORT, *assignments])
+    settings = resolve_settings(None, "smoke", [*SHORT, *assignments])
     run = RunFolder.create(folder, settings.model_dump(mode="json"))
     with run.locked():
         Trainer(run, settings, reporter, on_record).train()
@@ -56,7 +55,7 @@ def of_kind(run, kind):
 def second_is_rejected(monkeypatch):
     """Let the gate accept every candidate but the second one."""
     verdicts = iter([True, False, True])
-    monkeypatch.setattr(WinRate, "accepts", lambda *_: next(verdicts))
+    monkeypatch.setattr(WinRateGate, "accepts", lambda *_: next(verdicts))
 
 
 def equal(one, other):
@@ -83,7 +82,7 @@ def test_after_a_rejection_learning_restarts_from_the_best_network(tmp_path, sec
 
 def _learn_third(run, weights, optimizer):
     """Return weights and optimiser after the learning of iteration 3, started from those given."""
-    game, settings = parse_game(run.config["game"]), resolve(None, "smoke")
+    game, settings = parse_game(run.config["game"]), resolve_settings(None, "smoke")
     network = build_network(settings.network, game, 0)
     learner = Learner(network, settings.learn, settings.targets, best_device())
     window = Window(game, Iterations(iterations=9))
@@ -172,7 +171,7 @@ def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
             assert even.actions[:3] == odd.actions[:3]
             assert (even.first, even.second) == (odd.second, odd.first)
         assert len({game.actions[:3] for game in games}) > 1
-        assert "sampled_plies" not in record.opponent
+        assert "temperature_plies" not in record.opponent
         names = {
             outside_run(f"@{record.network}", run.path),
             outside_run(record.opponent, run.path),
@@ -193,7 +192,7 @@ def test_a_baseline_of_an_iteration_is_the_best_network_after_it(tmp_path, secon
 
 
 def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, monkeypatch):
-    monkeypatch.setattr(perfect, "_BUDGET", Budget(nodes=1))
+    monkeypatch.setattr(baselines, "_BUDGET", SolverBudget(nodes=1))
     run = train(
         tmp_path / "run", "final_evaluation.games=2",
         'final_evaluation.baselines=["perfect", "random"]',
@@ -223,7 +222,7 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
 
     def resume(iterations):
         run = RunFolder.open(tmp_path / "run")
-        settings = resolve(None, "smoke", [*SHORT, f"iterations={iterations}"])
+        settings = resolve_settings(None, "smoke", [*SHORT, f"iterations={iterations}"])
         with run.locked():
             Trainer(run, settings, Listening()).train()
 
@@ -232,7 +231,7 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
     resume(3)
     assert messages == []
     assert (tmp_path / "run" / "environment.json").read_bytes() == first
-    monkeypatch.setattr(environment, "available_cores", lambda: 77)
+    monkeypatch.setattr(context, "available_cores", lambda: 77)
     monkeypatch.setattr(node_facts, "version", lambda name: f"{name}-99")
     resume(4)
     (message,) = messages
@@ -251,11 +250,11 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["wang2019", "wang2020a", "wang2020b"])
 def test_presets_of_papers_depend_on_the_board(name):
     long = 100 if name == "wang2020b" else 200  # [Wang2020b] has boards of 6x6 alone
-    assert resolve("gobang:6x6", name).iterations == 100
-    assert resolve("gobang:5x5:4", name).iterations == long
-    assert resolve(None, name, ["game=connect_four:5x5"]).iterations == long
-    assert resolve("othello:5x5", name, ["iterations=7"]).iterations == 7
-    settings = resolve("othello:6x6", name)
+    assert resolve_settings("gobang:6x6", name).iterations == 100
+    assert resolve_settings("gobang:5x5:4", name).iterations == long
+    assert resolve_settings(None, name, ["game=connect_four:5x5"]).iterations == long
+    assert resolve_settings("othello:5x5", name, ["iterations=7"]).iterations == 7
+    settings = resolve_settings("othello:6x6", name)
     assert settings.network.channels == 256
     assert (settings.gate.name, settings.gate.games, settings.gate.threshold) == (
         "win_rate",
@@ -270,6 +269,6 @@ def test_a_preset_may_be_a_file(tmp_path):
     path.write_text(
         'game = "gobang:3x3:3"\n[search]\nsimulations = 3\n[boards."3x3".search]\ncache = 7'
     )
-    settings = resolve(None, str(path))
+    settings = resolve_settings(None, str(path))
     assert (settings.preset, settings.search.simulations, settings.search.cache) == ("mine", 3, 7)
     assert settings.game == "gobang:3x3:3"

@@ -18,12 +18,12 @@ from zerolab.networks.catalogue import NETWORKS
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
-from zerolab.training.configure import amend, resolve, saved_settings
-from zerolab.training.stages import learn
+from zerolab.training import stages
+from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
+from zerolab.training.learn_settings import start_assignments
+from zerolab.training.sources import find_start
 from zerolab.training.trainer import Trainer, check_inputs
-from zerolab.training.transfer.settings import start_assignments
-from zerolab.training.transfer.start import find_start
-from zerolab.training.transfer.weights import new_network, transferred
+from zerolab.training.transfer import new_network, transfer_weights
 
 NETWORK = "network={name='fully_convolutional', blocks=1, filters=4, head_filters=2, hidden=3}"
 QUICK = ["selfplay.episodes=6", "final_evaluation.games=0", "gate=always", "iterations=2"]
@@ -33,7 +33,7 @@ FROM = "start.source=source"
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
-    monkeypatch.setattr(learn, "available_cores", lambda: 1)
+    monkeypatch.setattr(stages, "available_cores", lambda: 1)
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,11 @@ def source(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(learn, "available_cores", lambda: 1)
-        train(folder / "source", resolve(None, "smoke", [*QUICK, NETWORK, "game=gobang:3x3:3"]))
+        patch.setattr(stages, "available_cores", lambda: 1)
+        train(
+            folder / "source",
+            resolve_settings(None, "smoke", [*QUICK, NETWORK, "game=gobang:3x3:3"]),
+        )
     return folder / "source"
 
 
@@ -56,7 +59,7 @@ def here(source, tmp_path, monkeypatch):
 
 
 def started(*assignments, game="gobang:4x4:3"):
-    return resolve(game, "smoke", [*QUICK, FROM, *assignments])
+    return resolve_settings(game, "smoke", [*QUICK, FROM, *assignments])
 
 
 def equal(first, second, prefix=""):
@@ -90,9 +93,9 @@ def test_between_sizes_of_a_game_all_weights_are_taken(here):
 
 
 def test_a_run_has_the_network_of_its_source_unless_told_otherwise(here):
-    assert started().network == resolve(None, "smoke", [NETWORK]).network
+    assert started().network == resolve_settings(None, "smoke", [NETWORK]).network
     other = "network={name='resnet', blocks=2}"
-    assert started(other).network == resolve(None, "smoke", [other]).network
+    assert started(other).network == resolve_settings(None, "smoke", [other]).network
 
 
 def test_a_frozen_trunk_is_the_same_to_the_bit_after_training(here):
@@ -104,7 +107,7 @@ def test_a_frozen_trunk_is_the_same_to_the_bit_after_training(here):
 
 
 def test_a_random_trunk_can_be_frozen_without_a_source(here):
-    settings = resolve("gobang:3x3:3", "smoke", [*QUICK, NETWORK, "learn.frozen=trunk"])
+    settings = resolve_settings("gobang:3x3:3", "smoke", [*QUICK, NETWORK, "learn.frozen=trunk"])
     run = train(here / "run", settings)
     first, last = run.load_weights(0), run.load_weights(2)
     assert equal(first, last, "trunk.") == named(first, "trunk.")
@@ -161,12 +164,12 @@ def side(name, game, seed=0, **changes):
 
 def test_planes_are_taken_by_their_names_and_unknown_ones_change_nothing():
     there, here = side("gobang", "3x3:3", seed=1), side("hex", "5x5")
-    taken = transferred("channels", there, here)
+    taken = transfer_weights("channels", there, here)
     first, former = taken.weights["trunk.0.conv.weight"], there.weights["trunk.0.conv.weight"]
     np.testing.assert_array_equal(first[:, :1], former)
     assert not first[:, 1].any()
     assert (taken.new, taken.left) == (('plane "edges to join"',), ())
-    back = transferred("channels", with_weights(here, taken.weights), there)
+    back = transfer_weights("channels", with_weights(here, taken.weights), there)
     assert equal(back.weights, there.weights) == list(there.weights)
     assert (back.new, back.left) == ((), ('plane "edges to join"',))
 
@@ -187,7 +190,7 @@ def with_weights(side, weights):
 )
 def test_actions_are_taken_where_they_lie_on_the_board_in_the_same_way(there, here, new):
     former, fresh = side(*there, seed=1), side(*here)
-    taken = transferred("channels", former, fresh)
+    taken = transfer_weights("channels", former, fresh)
     assert taken.new == new
     is_new = {name for name in taken.weights if name.startswith(tuple(f"{each}." for each in new))}
     for name, array in taken.weights.items():
@@ -206,7 +209,7 @@ def test_actions_are_taken_where_they_lie_on_the_board_in_the_same_way(there, he
 def test_channels_need_the_same_trunk(former, changes, complaint):
     there, here = side("gobang", "3x3:3", 1, **former), side("hex", "3x3", **changes)
     with pytest.raises(UserError, match=complaint):
-        transferred("channels", there, here)
+        transfer_weights("channels", there, here)
 
 
 def test_heads_that_only_their_own_run_can_teach_are_left_behind():
@@ -214,15 +217,15 @@ def test_heads_that_only_their_own_run_can_teach_are_left_behind():
     there = side("gobang", "3x3:3", 1, heads=("policy", "value", found))
     here = side("gobang", "3x3:3", heads=("policy", "value"))
     for transfer in ("all", "heads", "channels"):
-        taken = transferred(transfer, there, here)
+        taken = transfer_weights(transfer, there, here)
         assert taken.left == ("heads.features",)
         assert equal(taken.weights, there.weights, "heads") == named(here.weights, "heads")
 
 
 def test_heads_that_the_source_lacks_are_new():
     there, here = side("gobang", "3x3:3", 1), side("gobang", "3x3:3", heads=("policy", "outcome"))
-    assert transferred("channels", there, here).new == ("heads.outcome",)
-    assert transferred("trunk", there, here).new == ("heads",)
+    assert transfer_weights("channels", there, here).new == ("heads.outcome",)
+    assert transfer_weights("trunk", there, here).new == ("heads",)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +265,7 @@ def test_what_does_not_fit_is_said_before_there_is_a_run(here, game, assignments
 
 def test_a_start_needs_a_source():
     with pytest.raises(UserError, match=r"start\.source"):
-        resolve(None, "smoke", ["start.transfer=all"])
+        resolve_settings(None, "smoke", ["start.transfer=all"])
 
 
 @pytest.mark.parametrize("moment", [(1, "self-play"), (1, "learn"), (2, "learn")])
@@ -295,10 +298,10 @@ def test_a_run_says_where_it_comes_from(here, capsys):
     main(["runs", ".", "--json"])
     listed = {each["path"]: each["source"] for each in json.loads(capsys.readouterr().out)}
     assert listed == {"run": "source@2", "source": ""}
-    assert amend(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
+    assert amend_settings(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
     assert run_key(saved_settings(run)) == run_key(settings)
     with pytest.raises(UserError, match="a run keeps its settings"):
-        amend(run, ["start.transfer=heads"])
+        amend_settings(run, ["start.transfer=heads"])
     contradiction = ["--transfer", "frozen", "--set", "learn.frozen=none"]
     assert main(["train", "--run", str(run.path), "--from", "source", *contradiction]) == 2
     assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err

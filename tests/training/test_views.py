@@ -8,9 +8,8 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 from zerolab.training.curves import draw_curves
-from zerolab.training.history import read_records
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
@@ -18,7 +17,7 @@ from zerolab.training.records import (
     LearnRecord,
     SelfPlayRecord,
 )
-from zerolab.training.tensorboard import EventFile, export_events
+from zerolab.training.reporting import EventFile, export_events, read_records
 from zerolab.training.trainer import Trainer
 
 LEARN = LearnRecord(
@@ -40,7 +39,7 @@ def self_play(iteration, games):
 
 
 def made_run(path, records):
-    run = RunFolder.create(path, resolve(None, "smoke").model_dump())
+    run = RunFolder.create(path, resolve_settings(None, "smoke").model_dump())
     run.commit(run.progress, [record.line() for record in records])
     return run
 
@@ -97,7 +96,7 @@ def test_events_that_cannot_be_written_are_reported(run):
 
 
 def test_the_event_file_grows_while_a_run_trains(tmp_path):
-    settings = resolve(None, "smoke", ["iterations=2", "final_evaluation.games=0"])
+    settings = resolve_settings(None, "smoke", ["iterations=2", "final_evaluation.games=0"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump())
     sizes = []
 

@@ -9,10 +9,10 @@ import pytest
 from zerolab.cli.main import main
 from zerolab.core.config import validate
 from zerolab.play.selfplay import play_episodes
-from zerolab.search.settings import SearchSettings
-from zerolab.training.stages import selfplay
-from zerolab.training.warm_start.schedules import Adaptive, Constant, Linear, Never
-from zerolab.training.warm_start.settings import VARIANTS, WarmStartSettings, warm_start_search
+from zerolab.search.search_settings import SearchSettings
+from zerolab.training import stages
+from zerolab.training.criteria import AdaptiveRamp, ConstantRamp, EndlessRamp, LinearRamp
+from zerolab.training.warm_start import WARM_START_VARIANTS, WarmStartSettings, warm_start_search
 
 GAME = "othello:4x4"
 """That of the smoke scale of the study of warm starts, so that machine code is shared with it."""
@@ -35,17 +35,17 @@ def weights(metrics):
 
 
 def test_weights_of_the_paper():
-    assert [Linear().weight(i) for i in range(1, 8)] == [1, 0.8, 0.6, 0.4, 0.2, 0, 0]
-    assert [Constant().weight(i) for i in range(1, 8)] == [1, 1, 1, 1, 1, 0, 0]
-    assert {Never().weight(i) for i in range(1, 1000)} == {1}
+    assert [LinearRamp().weight(i) for i in range(1, 8)] == [1, 0.8, 0.6, 0.4, 0.2, 0, 0]
+    assert [ConstantRamp().weight(i) for i in range(1, 8)] == [1, 1, 1, 1, 1, 0, 0]
+    assert {EndlessRamp().weight(i) for i in range(1, 1000)} == {1}
 
 
 def test_linear_and_constant_differ_in_weight_alone():
     for last in (1, 3, 100):
         for i in range(1, 2 * last + 2):
             linear, constant = (
-                Linear(iterations=last).weight(i),
-                Constant(iterations=last).weight(i),
+                LinearRamp(iterations=last).weight(i),
+                ConstantRamp(iterations=last).weight(i),
             )
             assert (linear > 0) == (constant > 0) == (i <= last)
 
@@ -121,7 +121,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     assert examples["wro"] == examples["rollout"]
     assert examples["wrora"] == examples["rora"]
     assert len(set(examples.values())) == 4
-    assert set(PAPER) == set(VARIANTS) - {"custom"}
+    assert set(PAPER) == set(WARM_START_VARIANTS) - {"custom"}
 
 
 @pytest.mark.parametrize("game", ["connect_four:4x4", "gobang:3x3:3"])
@@ -138,7 +138,7 @@ def searches(monkeypatch):
         kept.append(search)
         return play_episodes(game, settings, search, *rest, **named)
 
-    monkeypatch.setattr(selfplay, "play_episodes", play_and_keep)
+    monkeypatch.setattr(stages, "play_episodes", play_and_keep)
     return kept
 
 
@@ -219,7 +219,7 @@ def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
 
 def test_the_likelihood_that_ends_it_is_the_one_asked_for():
     for asked, found, over in ((0.9, 0.89, False), (0.9, 0.9, True), (0.5, 0.4, False)):
-        assert Adaptive(min_los=asked).is_over(found) == over
+        assert AdaptiveRamp(min_los=asked).is_over(found) == over
 
 
 MISTAKES = [

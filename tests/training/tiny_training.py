@@ -6,7 +6,7 @@ import numpy as np
 
 from replay.made import made_facts
 from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
+from zerolab.replay.window_rules import Iterations
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.trainer import Trainer

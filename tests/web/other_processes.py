@@ -6,7 +6,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from zerolab.web.searches.process import serve_searches
+from zerolab.web.search_process import serve_searches
 
 _SECONDS = 60
 MARK = Path("search-at-last")

@@ -9,12 +9,12 @@ pytest.importorskip("fastapi", reason="pages need the extra web")
 from tiny_laboratory import new_page
 
 from zerolab.cli.main import main
-from zerolab.oracles.catalogue import oracle_for
-from zerolab.play.records import read_pgn
+from zerolab.oracles.solver import oracle_for
+from zerolab.play.game_files import read_pgn
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.archive.judging import exact_verdict
+from zerolab.web.routes.judging import exact_verdict
 
 GAME = "gobang:3x3:3"
 PLAYED = "/api/v1/played"

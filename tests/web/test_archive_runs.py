@@ -17,20 +17,19 @@ from starlette.testclient import TestClient
 from tiny_laboratory import new_page
 
 from zerolab.cli.main import main
-from zerolab.play.report import TournamentReport
 from zerolab.play.tournament import Tournament
+from zerolab.play.tournament_report import TournamentReport
+from zerolab.report.save import save
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.engine.study_work import StudyWork
-from zerolab.studies.interface import registered_studies
-from zerolab.studies.report.save import save
-from zerolab.training.history import read_records
+from zerolab.studies.study import registered_studies
+from zerolab.studies.work import StudyWork
 from zerolab.training.records import GateRecord, LearnRecord
+from zerolab.training.reporting import read_records
 from zerolab.web.app import make_app
-from zerolab.web.archive.runs import newest_run
 from zerolab.web.errors import BusyError
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, newest_run
 from zerolab.web.laboratory import Laboratory
-from zerolab.web.searches.searches import Searches
+from zerolab.web.searches import Searches
 
 API = "/api/v1"
 

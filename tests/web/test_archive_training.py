@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 from zerolab.cli.main import main
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.weights import weights_to_arrays
+from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
 from zerolab.web.app import make_app
 from zerolab.web.archive import processes
 from zerolab.web.folders import Folders
@@ -144,7 +144,7 @@ def test_what_is_wrong_with_a_run_is_said_before_anything_begins(client, tmp_pat
 
 
 def test_a_run_starts_from_another_with_its_trunk_frozen(client, tmp_path, monkeypatch):
-    settings = resolve(None, "smoke", ["game=gobang:3x3:3"])
+    settings = resolve_settings(None, "smoke", ["game=gobang:3x3:3"])
     network = build_network(settings.network, parse_game(settings.game), 0)
     source = RunFolder.create(tmp_path / "runs/source", settings.model_dump())
     source.save_network(0, weights_to_arrays(network), {})

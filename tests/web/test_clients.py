@@ -8,10 +8,10 @@ import pytest
 from tiny_laboratory import GAME
 
 from zerolab.rules.position import Position
+from zerolab.web import solving
 from zerolab.web.clients import Client, UnderWay
 from zerolab.web.errors import BusyError
-from zerolab.web.searches import solving
-from zerolab.web.searches.solving import Solvers
+from zerolab.web.solving import Solvers
 
 
 def test_pages_share_what_their_address_has() -> None:

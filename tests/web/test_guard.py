@@ -320,7 +320,7 @@ def test_messages_count_as_requests() -> None:
 def test_names_of_pages_do_not_add_to_what_an_address_may_do(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zerolab.web.searches.searches.MOST_OF_ADDRESS", 0)
+    monkeypatch.setattr("zerolab.web.searches.MOST_OF_ADDRESS", 0)
     asked = {"position": POSITION, "agent": "random"}
     with new_page(workers=1) as opened:
         for page in ("a", "b"):

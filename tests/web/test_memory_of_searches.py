@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
+from zerolab.web import live_search, search_process
 from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
-from zerolab.web.searches import players, process
-from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.players import bytes_of, find_player
-from zerolab.web.searches.process import Begin, Look
-from zerolab.web.searches.steps import Told
+from zerolab.web.live_search import SearchRequest, bytes_of, find_player
+from zerolab.web.search_process import Begin, Look, Update
 
 START = Position.start(GAME)
 
@@ -26,14 +24,14 @@ def begin(number: int, simulations: int, *, can_wait: bool = False) -> Begin:
 
 
 def begin_agent(number: int, agent: str, *, can_wait: bool = False) -> Begin:
-    return Begin(number, Client("somebody"), Wanted(agent, START, Folders()), can_wait)
+    return Begin(number, Client("somebody"), SearchRequest(agent, START, Folders()), can_wait)
 
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (bytes_of(find_player(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000))
-    monkeypatch.setattr(process, "_MOST_BYTES", long + short)
+    monkeypatch.setattr(search_process, "_MOST_BYTES", long + short)
     told = []
-    searcher = process._Searcher(told.append)
+    searcher = search_process._Searcher(told.append)
 
     def step_until_done(number: int) -> Exception | None:
         while not any(each.number == number and each.is_done for each in told):
@@ -69,13 +67,15 @@ def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
     assert agent.kept_bytes == own + sum(each.nbytes for each in cache.values())
     forest, used = memory.forest, memory.forest.used[0]
     trees = sum(each[0, :used].nbytes for each in (forest.nodes, forest.statistics, forest.states))
-    assert 0.2 * agent.slot_bytes <= trees <= agent.slot_bytes
+    assert 0.2 * agent.bytes_per_game <= trees <= agent.bytes_per_game
 
 
 @pytest.mark.usefixtures("here")
 def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = f"{RUN}?cache=1048576"
-    monkeypatch.setattr(players, "_MOST_BYTES", bytes_of(find_player(agent, START.game, Folders())))
+    monkeypatch.setattr(
+        live_search, "_MOST_BYTES", bytes_of(find_player(agent, START.game, Folders()))
+    )
     with pytest.raises(UserError, match="MiB to search: expected fewer"):
         find_player(f"{agent}&simulations=20000", START.game, Folders())
 
@@ -86,9 +86,9 @@ def test_evaluations_that_are_kept_take_memory_of_a_process(
 ) -> None:
     agent = f"{RUN}?simulations=20000&cache=1048576"
     needed = bytes_of(find_player(agent, START.game, Folders()))
-    monkeypatch.setattr(process, "_MOST_BYTES", 2 * needed - 1)
-    told: list[Told] = []
-    searcher = process._Searcher(told.append)
+    monkeypatch.setattr(search_process, "_MOST_BYTES", 2 * needed - 1)
+    told: list[Update] = []
+    searcher = search_process._Searcher(told.append)
     searcher.take(begin_agent(1, agent, can_wait=True))  # what comes later goes first
     searcher.step()
     searcher.take(begin_agent(2, agent))

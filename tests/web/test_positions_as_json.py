@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.rules.position import Position
-from zerolab.web.positions import AskedPosition, shown, shown_line
+from zerolab.web.positions import PositionRequest, line_response, position_response
 
 GAMES = ["othello:6x6", "connect_four:6x7", "gobang:5x5:4", "hex:4x4"]
 
@@ -27,8 +27,8 @@ def _played(game: str, draws: list[int]) -> Position:
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
 def test_a_position_comes_back_from_its_moves(game: str, draws: list[int]) -> None:
     at = _played(game, draws)
-    made = shown(at)
-    again = AskedPosition(game=made.game, moves=made.moves).position()
+    made = position_response(at)
+    again = PositionRequest(game=made.game, moves=made.moves).position()
     assert again == at
     assert made.board == at.board().tolist()
     assert [move.name for move in made.legal] == at.legal_moves
@@ -38,7 +38,7 @@ def test_a_position_comes_back_from_its_moves(game: str, draws: list[int]) -> No
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
 def test_the_last_piece_is_where_the_board_changed(game: str, draws: list[int]) -> None:
     at = _played(game, draws)
-    for made in shown_line(at):
+    for made in line_response(at):
         if made.last is None or made.last == "pass":
             assert made.last_cell is None
             continue

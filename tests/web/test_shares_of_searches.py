@@ -17,19 +17,19 @@ from tiny_laboratory import GAME, RUN
 
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
+from zerolab.web import search_worker
+from zerolab.web import search_worker as worker_module
+from zerolab.web import searches as searches_module
 from zerolab.web.clients import Client
 from zerolab.web.errors import BusyError, ForbiddenError
 from zerolab.web.folders import Folders
-from zerolab.web.searches import outbox
-from zerolab.web.searches import searches as searches_module
-from zerolab.web.searches import worker as worker_module
-from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.searches import MOST_OF_PAGE, Search, Searches
-from zerolab.web.searches.steps import StepQueue, Told
-from zerolab.web.searches.worker import Worker
+from zerolab.web.live_search import SearchRequest
+from zerolab.web.search_process import StepQueue, Update
+from zerolab.web.search_worker import Worker
+from zerolab.web.searches import MOST_OF_PAGE, Search, Searches
 
 START = Position.start(GAME)
-LONG = Wanted("mcts:100000", START, Folders())
+LONG = SearchRequest("mcts:100000", START, Folders())
 
 
 def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iterator[int]:
@@ -41,7 +41,7 @@ def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iter
         yield number
 
 
-def _until_done(queue: StepQueue) -> list[Told]:
+def _until_done(queue: StepQueue) -> list[Update]:
     told = []
     while len(queue):
         told.append(queue.step())
@@ -150,11 +150,11 @@ def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None
         with pytest.raises(BusyError, match="under way here"):
             searches.begin(Client("a"), LONG)
         assert (
-            await searches.last(Client("b"), Wanted("mcts:9", START, Folders()))
+            await searches.last(Client("b"), SearchRequest("mcts:9", START, Folders()))
         ).best is not None
         begun[0].drop()
         assert (
-            await searches.last(Client("a"), Wanted("random", START, Folders()))
+            await searches.last(Client("a"), SearchRequest("random", START, Folders()))
         ).best is not None
         searches.close()
 
@@ -184,7 +184,7 @@ def test_mistakes_come_back_as_they_are() -> None:
     async def ask(agent: str) -> None:
         searches = Searches(1)
         try:
-            await searches.last(Client("a"), Wanted(agent, START, Folders()))
+            await searches.last(Client("a"), SearchRequest(agent, START, Folders()))
         finally:
             searches.close()
 
@@ -198,7 +198,7 @@ def test_mistakes_come_back_as_they_are() -> None:
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[int, list[int]] = {}  # simulations, by process
 
-    def hear(worker: Worker, told: Told) -> None:
+    def hear(worker: Worker, told: Update) -> None:
         if told.result is not None:
             found.setdefault(id(worker), []).append(sum(each.visits for each in told.result.moves))
         put(worker, told)
@@ -208,10 +208,10 @@ def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def ask() -> None:
         searches = Searches(2)
-        await searches.warm_up(Wanted(f"{RUN}?simulations=9", START, Folders()))
+        await searches.warm_up(SearchRequest(f"{RUN}?simulations=9", START, Folders()))
         assert searches.under_way == 0
         with pytest.raises(ForbiddenError):
-            await searches.warm_up(Wanted("/etc", START, Folders()))
+            await searches.warm_up(SearchRequest("/etc", START, Folders()))
         searches.close()
 
     asyncio.run(asyncio.wait_for(ask(), 120))
@@ -230,7 +230,9 @@ def test_a_search_process_that_dies_is_started_again() -> None:
             async for _ in search.results():
                 pass
         search.drop()
-        found = await searches.last(Client("a"), Wanted(f"{RUN}?simulations=9", START, Folders()))
+        found = await searches.last(
+            Client("a"), SearchRequest(f"{RUN}?simulations=9", START, Folders())
+        )
         searches.close()
         return found.agent
 
@@ -242,9 +244,9 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing_at_first)
-    monkeypatch.setattr(outbox, "MOST_WAITING", 8)
+    monkeypatch.setattr(search_worker, "MOST_WAITING", 8)
     monkeypatch.setattr(searches_module, "_LOOK_SECONDS", 0.05)
-    large = Wanted("x" * 100_000, START, Folders())  # some fill a pipe
+    large = SearchRequest("x" * 100_000, START, Folders())  # some fill a pipe
 
     async def ask() -> None:
         searches = Searches(1)
@@ -268,7 +270,7 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
         monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 60.0)
         assert set(await asyncio.gather(*waiting)) == {"the search has ended too early: try again"}
         other_processes.MARK.touch()
-        found = await searches.last(Client("a"), Wanted("mcts:9", START, Folders()))
+        found = await searches.last(Client("a"), SearchRequest("mcts:9", START, Folders()))
         assert sum(each.visits for each in found.moves) == 9
         searches.close()
 

@@ -10,9 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.sharing import run_as_shared
+from zerolab.agents.kinds.file import run_as_shared
 from zerolab.cli.main import main
-from zerolab.store.agent_files import encode_agent
+from zerolab.store.arrays import encode_agent
 from zerolab.store.run_folder import RunFolder
 
 

@@ -1,1 +1,0 @@
-"""Players by name, for every command line."""

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import FORFEIT, Agent, PlacedPlayer, Player, ProgramPlayer
-from zerolab.agents.kinds.perfect import PerfectPlayer
-from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.agents.search_player import SearchPlayer, for_one_game
+from zerolab.agents.agent import FORFEIT, Agent, PlacedPlayer, Player, ProgramPlayer
+from zerolab.agents.kinds.baselines import PerfectPlayer
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
@@ -30,7 +29,7 @@ class MoveAnalysis(NamedTuple):
     """Simulations of the search that chose it at the root."""
     value: float | None = None
     """For the player to move: what a search expects, in [-1, 1], or the exact score
-    (see `oracles.interface.Oracle`) of perfect play."""
+    (see `oracles.oracle.Oracle`) of perfect play."""
     prior: float | None = None
     """The probability that the network's policy gives it."""
 
@@ -66,8 +65,8 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
         raise UserError("the game is over: expected a position with legal moves")
     player = for_one_game(agent.new_player())
     try:
-        follow(player, position)
-        return describe(player, position, move_keys(position, seed))
+        replay_moves(player, position)
+        return analyse_as_player(player, position, move_keys(position, seed))
     finally:
         if isinstance(player, ProgramPlayer):
             player.close()
@@ -78,7 +77,7 @@ def move_keys(position: Position, seed: int) -> NDArray[np.uint64]:
     return np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
 
 
-def follow(player: Player, position: Position) -> None:
+def replay_moves(player: Player, position: Position) -> None:
     """Let a player begin a game in its slot 0, and see all moves up to a position.
 
     Raises UserError where the game began with a position that the player cannot begin with.
@@ -94,7 +93,7 @@ def follow(player: Player, position: Position) -> None:
         player.advance(_SLOT, np.array([action]))
 
 
-def describe(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
+def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
     """Return what a player makes of an ongoing position.
 
     The player has seen the moves that led there in its slot 0; `keys` is the random stream,
@@ -107,7 +106,7 @@ def describe(player: Player, position: Position, keys: NDArray[np.uint64]) -> An
     return Analysis(player.name, position, best, moves, value, line)
 
 
-def describe_search(player: SearchPlayer, position: Position) -> Analysis:
+def analyse_unfinished(player: SearchPlayer, position: Position) -> Analysis:
     """Return what an unfinished search of a position has found so far, in the player's slot 0.
 
     Its move is that at the beginning of its line; before the first simulation, the highest prior's.

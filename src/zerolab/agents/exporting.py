@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zerolab.agents.interface import AGENT_KINDS
-from zerolab.agents.kinds.file import read_file
+from zerolab.agents.agent import AGENT_KINDS
+from zerolab.agents.kinds.file import SharedAgent, read_file, run_as_shared
 from zerolab.agents.kinds.run import find_network
 from zerolab.agents.options import split_options
-from zerolab.agents.sharing import SharedAgent, run_as_shared
 from zerolab.agents.specs import kind_and_argument
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.files import check_target, read_limited, write_bytes
 from zerolab.networks.catalogue import build_network
-from zerolab.rules import host
-from zerolab.rules import interface as rules
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import game_name, notation_of
-from zerolab.rules.interface import Game
-from zerolab.rules.layouts import plane_names
-from zerolab.store.agent_files import ENDING, encode_agent
+from zerolab.rules.encoding import plane_names
+from zerolab.rules.rules import Game
+from zerolab.store.arrays import AGENT_SUFFIX, encode_agent
 from zerolab.testing.samples import ongoing_positions
 
 if TYPE_CHECKING:
@@ -65,9 +63,11 @@ def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
 
 def _check(target: Path) -> None:
     """Raise UserError for what can be known before there is any work."""
-    if target.suffix not in (ENDING, ONNX):
-        hint = nearest(target.suffix, (ENDING, ONNX)) if target.suffix else ""
-        raise UserError(f"{quoted(target)}: expected a file ending in {ENDING} or {ONNX}{hint}")
+    if target.suffix not in (AGENT_SUFFIX, ONNX):
+        hint = nearest(target.suffix, (AGENT_SUFFIX, ONNX)) if target.suffix else ""
+        raise UserError(
+            f"{quoted(target)}: expected a file ending in {AGENT_SUFFIX} or {ONNX}{hint}"
+        )
     check_target(target)
     if target.suffix == ONNX:
         from zerolab.networks.onnx_export import require_packages
@@ -85,7 +85,7 @@ def _agent(source: str, target: Path) -> SharedAgent:
         return run_as_shared(*find_network(head))
     if kind is not AGENT_KINDS["file"]:
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
-    if target.suffix == ENDING:
+    if target.suffix == AGENT_SUFFIX:
         raise UserError(f"{quoted(source)} is an agent's file already: expected a run, or {ONNX}")
     return read_file(head)[1]
 
@@ -103,13 +103,13 @@ def _is_there(target: Path, content: bytes) -> bool:
 
 def _model(agent: SharedAgent) -> tuple[bytes, Agreement]:
     """Return an agent's network as an ONNX model, which agrees with it."""
+    from zerolab.networks.network import load_weights
     from zerolab.networks.onnx_export import compare, onnx_model
-    from zerolab.networks.weights import load_weights
 
     network = build_network(agent.network, agent.game, seed=0)  # whose weights are replaced
     load_weights(network, agent.weights)
     states = np.unique([each.state for each in ongoing_positions(agent.game)], axis=0)
-    planes = host.encode_batch(agent.game, states)
+    planes = python.encode_batch(agent.game, states)
     content = onnx_model(network.eval(), planes, _about(agent, network))
     return content, compare(content, network, planes)
 

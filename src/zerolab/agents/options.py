@@ -9,22 +9,22 @@ from pydantic import Field
 
 from zerolab.core.config import Settings, assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.networks.heads.interface import missing_answer
-from zerolab.networks.settings import NetworkSettings
-from zerolab.search.settings import SearchSettings
+from zerolab.networks.head import missing_output
+from zerolab.networks.network_settings import NetworkSettings
+from zerolab.search.search_settings import SearchSettings
 
 
 class SearchOptions(SearchSettings):
     """A search as a player."""
 
-    sampled_plies: int = Field(default=0, ge=0)
+    temperature_plies: int = Field(default=0, ge=0)
     """Plies at the start of a game that are drawn in proportion to the visits, not the most
     visited, so that games differ."""
 
     @property
     def search(self) -> SearchSettings:
         """The settings of the search alone."""
-        return SearchSettings.model_validate(self.model_dump(exclude={"sampled_plies"}))
+        return SearchSettings.model_validate(self.model_dump(exclude={"temperature_plies"}))
 
 
 class NetworkOptions(SearchOptions):
@@ -77,7 +77,7 @@ def require_answers(search: SearchSettings, network: NetworkSettings) -> None:
     }
     for answer in sorted(search.wanted):
         if not any(answer in head.answers for head in network.heads):
-            raise UserError(f"{asking[answer]}: {missing_answer(answer, network.heads)}")
+            raise UserError(f"{asking[answer]}: {missing_output(answer, network.heads)}")
 
 
 def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str], Any]]:
@@ -102,19 +102,23 @@ def _on_top(
 
 def _require_plain(options: SearchOptions, base: SearchSettings) -> None:
     idle = [
-        key for key in differences(options, base) if key not in ("simulations", "sampled_plies")
+        key
+        for key in changed_options(options, base)
+        if key not in ("simulations", "temperature_plies")
     ]
     if idle:
         raise UserError(f"{idle[0]} has no effect without a search: simulations is 0")
 
 
-def describe(options: Settings, base: Settings) -> str:
+def options_text(options: Settings, base: Settings) -> str:
     """Return the options that differ from `base`, with a question mark, in their one spelling."""
-    changed = differences(options, base)
-    return "?" + "&".join(f"{key}={_shown(changed[key])}" for key in changed) if changed else ""
+    changed = changed_options(options, base)
+    return (
+        "?" + "&".join(f"{key}={_option_text(changed[key])}" for key in changed) if changed else ""
+    )
 
 
-def differences(options: Settings, base: Settings) -> dict[str, Any]:
+def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
     """Return the settings that differ from `base`, or from their defaults if new, sorted by key."""
     fields = type(options).model_fields
     former = {name: field.default for name, field in fields.items()} | dict(
@@ -133,5 +137,5 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + key, value
 
 
-def _shown(value: Any) -> str:
+def _option_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,7 +2,7 @@
 
 ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
 ``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
-``runs/demo?simulations=400&selection.c=2`` changes the search, ``?sampled_plies=4`` draws the first
+``runs/demo?simulations=400&selection.c=2`` changes the search, ``?temperature_plies=4`` draws the first
 moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
 ``agent.zerolab`` is an agent in a file, with the same options. ``random #2`` is an agent like
 ``random`` that takes part beside it.
@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.interface import AGENT_KINDS, Agent, AgentKind
+from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind
 from zerolab.agents.kinds.file import names_file
 from zerolab.agents.options import split_options
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.store.listing import find_runs
 from zerolab.store.run_folder import is_run
 

@@ -1,1 +1,0 @@
-"""What ``import zerolab`` offers beyond its own parts: functions for notebooks and scripts."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from operator import index
 from pathlib import Path
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
 
 GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
 _AGENT = 'an agent, such as "mcts:100" or "runs/demo"'

@@ -8,10 +8,10 @@ from pathlib import Path
 from zerolab.api.arguments import require_path
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.costs import accounting
-from zerolab.training.costs import reference as references
-from zerolab.training.costs.accounting import IterationCost
-from zerolab.training.costs.reference import CostReference
+from zerolab.training import costs as accounting
+from zerolab.training import move_times as references
+from zerolab.training.costs import IterationCost
+from zerolab.training.move_times import CostReference
 
 __all__ = ["CostReference", "IterationCost", "cost_to_reach", "read_reference", "run_costs"]
 

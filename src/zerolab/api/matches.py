@@ -8,7 +8,7 @@ from numbers import Real
 from pathlib import Path
 from typing import cast
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.api.arguments import (
     GAME_EXAMPLE,
     agents_of,
@@ -21,8 +21,8 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.play.match import Match
 from zerolab.play.match import play_match as play_match_of
-from zerolab.play.report import TournamentReport
 from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
+from zerolab.play.tournament_report import TournamentReport
 from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
 from zerolab.ratings.results import GameResult, RatedGame

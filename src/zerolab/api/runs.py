@@ -1,4 +1,4 @@
-"""Training runs, and reading what they have kept."""
+"""Training runs: start, resume, read, export."""
 
 from __future__ import annotations
 
@@ -7,14 +7,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
-from zerolab.api.networks import Network, load_network
+from zerolab.api.positions import Network, load_network
 from zerolab.core.errors import require
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.configure import amend, as_assignments, resolve
-from zerolab.training.effects import require_effects
+from zerolab.training.configure import (
+    amend_settings,
+    as_assignments,
+    require_effects,
+    resolve_settings,
+)
 from zerolab.training.records import Record
 from zerolab.training.trainer import Trainer, check_inputs
+
+
+def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
+    """Write the network of ``runs/demo`` or ``runs/demo@12`` into one file; return its path.
+
+    ``FILE.zerolab`` is an agent that can be named wherever agents are; ``FILE.onnx`` is a model for
+    other programs, whose outputs have been compared with the network's (docs/sharing.md). A file
+    that is there with other content stays, unless `overwrite` is set. Raises UserError, having
+    written nothing, for every mistake.
+    """
+    require("run", run, str, 'a run, such as "runs/demo@12"')
+    require_path("file", file)
+    return exporting.export(run, Path(file), overwrite=overwrite).path
+
 
 __all__ = ["Record", "Run", "open_run", "train"]
 
@@ -85,9 +104,9 @@ def train(
     if is_run(folder):
         opened = RunFolder.open(folder)
         named = [] if game is None else [f"game={json.dumps(game)}"]
-        chosen = amend(opened, [*named, *assignments], allow_programs=allow_programs)
+        chosen = amend_settings(opened, [*named, *assignments], allow_programs=allow_programs)
     else:
-        chosen = resolve(game, preset, assignments, allow_programs=allow_programs)
+        chosen = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
         require_effects(chosen, assignments)
         check_inputs(chosen)
         opened = RunFolder.create(folder, chosen.model_dump())

@@ -1,1 +1,0 @@
-"""Speed, measured beside the machine's own limit."""

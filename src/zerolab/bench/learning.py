@@ -1,31 +1,40 @@
-"""Learning, compared with a bare loop of forward, backward and step on ready tensors."""
+"""Speed of learning, of the replay window and of a whole training run."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from zerolab.bench.measure import GAMES, Measurement, in_turns
-from zerolab.core.threads import available_cores
+from zerolab.bench.measurement import GAMES, Measurement, in_turns, timed
+from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.heads.interface import POLICY, VALUE, TargetOptions
+from zerolab.networks.head import POLICY, VALUE, TargetOptions
 from zerolab.networks.inference import best_device, best_precision
 from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.replay.merging import Newest, NoMerging
 from zerolab.replay.window import Window
-from zerolab.replay.windows.iterations import Iterations
-from zerolab.rules import interface as rules
+from zerolab.replay.window_rules import Iterations, Merging, Slow
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import UniformEvaluator
-from zerolab.search.settings import SearchSettings
+from zerolab.rules.facts import VECTOR_COLUMNS, Facts
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import Examples
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve_settings
 from zerolab.training.facts import window_rows
+from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
-from zerolab.training.settings import LearnSettings
+from zerolab.training.reporting import read_records
+from zerolab.training.trainer import Trainer
 
 WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("conv512", {"name": "conv", "channels": 512}, 64, 8),
@@ -34,7 +43,9 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
 """Title, network, batch size, and batches per epoch."""
 
 
-_TARGETS = TargetOptions(sampled_plies=0, early="visits", late="visits", root_value_weight=0.0)
+_TARGETS = TargetOptions(
+    temperature_plies=0, early="visits", late="visits", value_target_search_weight=0.0
+)
 
 
 def measure_learning(rounds: int) -> Iterator[Measurement]:
@@ -99,3 +110,88 @@ def _window(game: Any, samples: int) -> Window:
     examples = Examples(*(column[:samples] for column in cast(Any, played.examples)))
     window.add(*window_rows(examples, 1.0, {"policies"}))
     return window
+
+
+_WINDOW = 2_000_000
+_NEW = 300_000
+_KNOWN = 0.4
+"""Share of positions that come from a common stock, as openings do."""
+_TURNS = 13
+"""Iterations after which the same positions come again: nearly all have left the window by then."""
+
+
+def measure_replay(rounds: int) -> Iterator[Measurement]:
+    """Measure, on one core, how fast a full window takes up an iteration with merging."""
+    for name in GAMES[:2]:
+        merging, plain = (_Filling(name, kind) for kind in (Newest(), NoMerging()))
+        rate, best = in_turns(merging.add, plain.add, rounds)
+        yield Measurement(
+            f"replay/merge/{name}", "positions/s", rate, best,
+            "a window of as many positions without merging",
+            note=merging.note,
+        )  # fmt: skip
+
+
+class _Filling:
+    """A full window, to which one iteration after the other is added."""
+
+    def __init__(self, name: str, merging: Merging) -> None:
+        game = parse_game(name)
+        random = np.random.default_rng(0)
+        size = Slow(first=_WINDOW, final=_WINDOW)
+        self._window = Window(game, size, merging)
+        self._facts = _facts(random, rules.actions(game))
+        self._iterations = [_states(random, rules.words(game)) for _ in range(_TURNS)]
+        for _ in range(_TURNS):
+            self.add()
+        assert len(self._window) == _WINDOW
+
+    def add(self) -> float:
+        """Add an iteration; return the number of its positions."""
+        states = self._iterations[self._window.contents.iteration % _TURNS]
+        self._window.add(states, self._facts)
+        return float(_NEW)
+
+    @property
+    def note(self) -> str:
+        """What a position takes, and how many of the latest iteration were merged."""
+        contents = self._window.contents
+        return f"{contents.bytes_each} bytes per position, {contents.merged / _NEW:.0%} merged"
+
+
+def _states(random: np.random.Generator, words: int) -> NDArray[np.uint64]:
+    """Return states of an iteration: new ones, and known ones, the lower the more common."""
+    states = random.integers(1 << 32, 1 << 63, (_NEW, words), np.uint64)
+    known = random.random(_NEW) < _KNOWN
+    ranks = np.minimum(random.pareto(1.0, _NEW) * 100, 1 << 20)
+    states[known] = ranks.astype(np.uint64)[known, None]
+    return states
+
+
+def _facts(random: np.random.Generator, actions: int) -> Facts:
+    """Return random facts as heads for policy, value and reply need them."""
+    single, nothing = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
+    policies = random.random((_NEW, actions), np.float32).astype(np.float16)
+    columns: dict[str, Any] = dict.fromkeys(Facts._fields, single)
+    columns |= dict.fromkeys(VECTOR_COLUMNS, nothing)
+    return Facts(**columns | {"policies": policies, "replies": policies})
+
+
+def measure_training(rounds: int) -> Iterator[Measurement]:
+    """Measure one run: the share of each stage, and the time beside that of its self-play."""
+    settings = resolve_settings("connect_four:6x7", "mini")
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", settings.model_dump())
+        with run.locked():
+            total = 1.0 / timed(lambda: _train(Trainer(run, settings)))
+        seconds: dict[str, float] = {}
+        for record in read_records(run):
+            seconds[record.stage] = seconds.get(record.stage, 0.0) + record.wall_seconds
+    shares = {stage: spent / total for stage, spent in seconds.items()}
+    name, limit_of = "train/connect_four:6x7/mini", "seconds of its self-play alone"
+    yield Measurement(name, "seconds", total, seconds["selfplay"], limit_of, shares)
+
+
+def _train(trainer: Trainer) -> float:
+    trainer.train()
+    return 1.0

@@ -1,4 +1,4 @@
-"""Self-play, compared with the network's own best rate on ready states, and without a tail."""
+"""Speed of searches with a network: self-play, the search service, one large search."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from zerolab.bench.measure import GAMES, Measurement, in_turns, timed
-from zerolab.core.threads import available_cores
+from zerolab.agents.network_players import SearchPlayer
+from zerolab.bench.kernels import Trees
+from zerolab.bench.measurement import GAMES, Measurement, in_turns, timed
+from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.play.continuous import play_on
-from zerolab.play.selfplay import Episodes, play_episodes
-from zerolab.play.selfplay_settings import Continuous, SelfPlaySettings
-from zerolab.rules import interface as rules
+from zerolab.play.selfplay import SelfPlayResult, play_episodes
+from zerolab.play.selfplay_modes import play_by_service, play_continuous
+from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
+from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import Evaluator, UniformEvaluator
-from zerolab.search.settings import SearchSettings
-from zerolab.store.unfinished import Unfinished
+from zerolab.search.evaluator import Evaluator, UniformEvaluator
+from zerolab.search.search_settings import SearchSettings
+from zerolab.store.examples import Unfinished
+from zerolab.training.warm_start import WarmStartSettings, warm_start_search
 
 _BATCHES = (64, 128, 256)
 _LANES = 256
@@ -103,7 +106,7 @@ class SelfPlay:
         self._seconds = episodes.seconds
         return float(episodes.moves if self._positions else episodes.counts["simulations"])
 
-    def _play(self) -> Episodes:
+    def _play(self) -> SelfPlayResult:
         return play_episodes(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
@@ -133,12 +136,12 @@ class ContinuousSelfPlay(SelfPlay):
     ) -> None:
         super().__init__(name, network, 1, search, positions=True)
         self._settings = SelfPlaySettings(
-            schedule=Continuous(plies=plies), parallel_games=lanes, threads=available_cores()
+            schedule=ContinuousMode(plies=plies), parallel_games=lanes, threads=available_cores()
         )
         self._unfinished: Unfinished | None = None
 
-    def _play(self) -> Episodes:
-        episodes = play_on(
+    def _play(self) -> SelfPlayResult:
+        episodes = play_continuous(
             self._game, self._settings, self._search, self._evaluator, 0, self._unfinished
         )
         self._unfinished = episodes.unfinished
@@ -178,3 +181,124 @@ class Network:
     def _loop(self, size: int) -> None:
         for _ in range(self._repeats):
             self._evaluator.evaluate(self._states[:size])
+
+
+_GAME = "connect_four:6x7"
+_NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
+_GAMES = 1024
+_AT_ONCE = 128  # far fewer than games: then a slot that is done has another position to search
+_SEARCH = SearchSettings(simulations=32, reuse_tree=False)
+_STARTS = (("random-starts", 24), ("one-start", 0))
+"""Titles, and the most random plies that a game begins with: with many, positions hardly repeat."""
+
+
+def measure_service(rounds: int) -> Iterator[Measurement]:
+    """Measure the moves searched per second of games that repeat little, and of those that do."""
+    for title, plies in _STARTS:
+        served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
+        rate, limit = in_turns(served.play, plain.play, rounds)
+        yield Measurement(
+            f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit,
+            "plain self-play's moves/s, without kept trees", served.shares(),
+            f"{served.saved:.0%} of the searches saved",
+        )  # fmt: skip
+
+
+class PlainSelfPlay(SelfPlay):
+    """Iterations of plain self-play, in moves that were searched."""
+
+    def __init__(self, random_opening_plies: int) -> None:
+        super().__init__(_GAME, _NETWORK, _GAMES, _SEARCH)
+        self._settings = SelfPlaySettings(
+            episodes=_GAMES,
+            random_opening_plies=random_opening_plies,
+            threads=available_cores(),
+            parallel_games=_AT_ONCE,
+        )
+
+    def play(self) -> float:
+        """Play an iteration's games; return the number of moves that were searched."""
+        self._iteration += 1
+        episodes = self._play()
+        self._seconds = episodes.seconds
+        return float(episodes.examples.full.sum())
+
+
+class ServedSelfPlay(PlainSelfPlay):
+    """The same games by a service."""
+
+    saved = 0.0
+    """The share of the moves of the last iteration that needed no search of their own."""
+
+    def __init__(self, random_opening_plies: int) -> None:
+        super().__init__(random_opening_plies)
+        self._settings = self._settings.model_copy(update={"schedule": ServiceMode()})
+
+    def _play(self) -> SelfPlayResult:
+        episodes = play_by_service(
+            self._game, self._settings, self._search, self._evaluator, 0, self._iteration
+        )
+        self.saved = 1 - episodes.counts["searched"] / episodes.counts["asked"]
+        return episodes
+
+
+_ROOT_GAMES = ("connect_four:6x7", "othello:6x6")
+_SIMULATIONS = 10_000
+
+
+def measure_single_root(rounds: int) -> Iterator[Measurement]:
+    """Measure the search of a first position as a person's analysis runs it, in waves."""
+    for title, network, *_ in WORKLOADS:
+        for name in _ROOT_GAMES:
+            subject, limit = SingleRoot(name, network), Network(name, network)
+            rate, best = in_turns(subject.search, limit.evaluate, rounds)
+            yield Measurement(
+                f"single-root/{title}/{name}",
+                "positions/s",
+                rate,
+                best,
+                "the network's best batched positions/s",
+                subject.shares(),
+            )
+
+
+class SingleRoot:
+    """A player that thinks about the first position with an untrained network."""
+
+    def __init__(self, name: str, network: dict[str, Any]) -> None:
+        self._game = parse_game(name)
+        settings = SearchSettings(simulations=_SIMULATIONS, cache=0)
+        evaluator = make_evaluator(name, network)
+        self._player = SearchPlayer(self._game, "subject", settings, evaluator)
+        self._player.search_in_waves()
+
+    def search(self) -> float:
+        """Search the first position on all cores; return the number of evaluated positions."""
+        torch.set_num_threads(available_cores())
+        self._player.start(1)
+        keys = np.zeros(1, np.uint64)
+        self._player.choose(np.zeros(1, np.int64), python.start(self._game)[None], keys)
+        return float(self._player.search.counts["evaluated"])
+
+    def shares(self) -> dict[str, float]:
+        """Return how the time of the last search was spent, in shares of 1."""
+        seconds = self._player.search.seconds
+        return {part: each / sum(seconds.values()) for part, each in seconds.items()}
+
+
+def measure_warm_start(rounds: int) -> Iterator[Measurement]:
+    """Measure trees with a constant evaluator, and self-play with the network of the papers."""
+    for name in GAMES:
+        rave, puct = Trees(name, "rave"), Trees(name)
+        rate, limit = in_turns(rave.search_all, puct.search_all, 5 * rounds)
+        yield Measurement(f"warm-start/rave/{name}", "simulations/s", rate, limit, "PUCT")
+    title, network, games, simulations = WORKLOADS[0]
+    plain = SearchSettings(simulations=simulations)
+    warm = warm_start_search(plain, WarmStartSettings(variant="wrora"), weight=0.6)
+    for name in GAMES:
+        wrora, baseline = (SelfPlay(name, network, games, search) for search in (warm, plain))
+        rate, limit = in_turns(wrora.play, baseline.play, rounds)
+        yield Measurement(
+            f"warm-start/wrora/{title}/{name}", "simulations/s", rate, limit, "Baseline",
+            wrora.shares(),
+        )  # fmt: skip

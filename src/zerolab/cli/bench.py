@@ -1,35 +1,106 @@
-"""`zerolab bench`: speed beside the machine's own limit."""
+"""`zerolab bench`: speed beside the machine's limit, and strength against the clock."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
 from rich.table import Table
 
-from zerolab.cli.output import Console, print_json, table_console
-from zerolab.cli.parse import call
+from zerolab.cli.output import Console, print_json, say, table_console
+from zerolab.cli.parse import Assignments, call
+from zerolab.cli.process import resumable
+from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, nearest, quoted
 
 if TYPE_CHECKING:
-    from zerolab.bench.measure import Measurement
+    from zerolab.bench.measurement import Measurement
+
+
+def strength(
+    variants: tyro.conf.Positional[tuple[str, ...]] = (),
+    *,
+    game: str = "connect_four:6x7",
+    folder: Path = Path("strength"),
+    hours: float = 0.5,
+    seeds: int = 2,
+    every: float = 0.1,
+    positions: int = 1200,
+    simulations: int = 343,
+    test_search: Assignments = ("root=puct", "selection.c=0.5"),
+    set: Assignments = (),
+    json: bool = False,
+) -> None:
+    """Train variants of a preset for equal times and measure them on solved positions.
+
+    A table and a figure are written to the folder, beside the curves that [Clausen2021] publishes.
+    To resume a stopped command, repeat it; variants, seeds and hours may grow.
+
+    Variants:
+      {strength_variants}
+
+    Examples:
+      zerolab bench strength
+      zerolab bench strength plain discount --hours 0.25 --seeds 4 --folder strength/discount
+
+    Args:
+        variants: What to compare; plain and strong by default.
+        game: What to learn.
+        folder: Where everything is kept.
+        hours: Wall clock of self-play and learning per run.
+        seeds: Runs per variant.
+        every: Hours between two measurements of a run.
+        positions: Solved positions to measure on, which are made first.
+        simulations: Simulations per move at the measurement.
+        test_search: What its search differs in from that of training; may be repeated.
+        set: A setting to change in all variants, such as network.blocks=6; may be repeated.
+        json: Print the points as JSON instead of a table.
+    """
+    from zerolab.bench import strength_report
+    from zerolab.bench.strength_benchmark import Watcher, run
+    from zerolab.bench.strength_settings import StrengthSettings
+    from zerolab.core.config import validate
+    from zerolab.report.terminal import terminal_table
+
+    given = {
+        "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
+        "simulations": simulations, "changes": set, "test_search": test_search,
+    }  # fmt: skip
+    settings = validate(StrengthSettings, given | ({"variants": variants} if variants else {}))
+    console = Console(stderr=True)
+    kind = TerminalReporter if console.is_terminal else PlainReporter
+    watcher = Watcher(console.print, lambda: kind(console, None), progress_bar)
+    with resumable("finished stages are saved", "the same command"):
+        found = run(folder, settings, watcher)
+    if json:
+        print_json(strength_report.as_dict(found))
+    else:
+        table_console().print(terminal_table(strength_report.table(found, settings)))
+        say("", f"written to {folder}: strength.md, strength.png, strength.svg")
+
+
+def run_strength(arguments: Sequence[str]) -> None:
+    """Parse the arguments and run the benchmark."""
+    call(strength, "bench strength", arguments)
+
 
 SUITES = {
-    "tree": "trees.measure_trees",
-    "playout": "playouts.measure_playouts",
-    "solve": "solving.measure_solving",
+    "tree": "kernels.measure_trees",
+    "playout": "kernels.measure_playouts",
+    "solve": "kernels.measure_solving",
     "selfplay": "selfplay.measure_self_play",
-    "service": "service.measure_service",
-    "single-root": "single_root.measure_single_root",
-    "warm-start": "warm_start.measure_warm_start",
-    "replay": "replay.measure_replay",
+    "service": "selfplay.measure_service",
+    "single-root": "selfplay.measure_single_root",
+    "warm-start": "selfplay.measure_warm_start",
+    "replay": "learning.measure_replay",
     "learn": "learning.measure_learning",
-    "heads": "heads.measure_heads",
-    "train": "training.measure_training",
-    "tournament": "tournament.measure_tournament",
-    "league": "league.measure_league",
+    "heads": "networks.measure_heads",
+    "train": "learning.measure_training",
+    "tournament": "tournaments.measure_tournament",
+    "league": "tournaments.measure_league",
 }
 """The functions of zerolab.bench that measure, by the names of suites."""
 
@@ -87,11 +158,11 @@ def _print_table(measured: Sequence[Measurement]) -> None:
     table_console().print(table)
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_bench(arguments: Sequence[str]) -> None:
     """Parse the arguments and measure."""
     if arguments[:1] == ["strength"]:
-        from zerolab.cli import strength
+        pass
 
-        strength.run(arguments[1:])
+        run_strength(arguments[1:])
         return
     call(bench, "bench", arguments)

@@ -14,8 +14,8 @@ from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, quoted
 
 if TYPE_CHECKING:
-    from zerolab.training.costs.accounting import IterationCost
-    from zerolab.training.costs.reference import CostReference, MeasuredMove
+    from zerolab.training.costs import IterationCost
+    from zerolab.training.move_times import CostReference, MeasuredMove
 
 _DEFAULT_REFERENCE = Path("cost-reference.json")
 _LEARN, _SELF_PLAY = "learn", "selfplay"
@@ -76,8 +76,8 @@ def _levels(text: str) -> list[float]:
 
 def _account(runs: Sequence[str], path: Path | None, levels: Sequence[float], json: bool) -> None:
     from zerolab.store.run_folder import RunFolder
-    from zerolab.training.costs.accounting import cost_to_reach, run_costs
-    from zerolab.training.costs.reference import read_reference
+    from zerolab.training.costs import cost_to_reach, run_costs
+    from zerolab.training.move_times import read_reference
 
     reference = None if path is None else read_reference(path)
     found = {name: run_costs(RunFolder.open(Path(name)), reference) for name in runs}
@@ -206,10 +206,16 @@ def _as_dict(
 
 def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> None:
     from zerolab.agents.kinds.run import find_network
-    from zerolab.cli.progress_bar import progress_bar
+    from zerolab.cli.progress import progress_bar
     from zerolab.core.files import check_target
-    from zerolab.training.costs.measuring import ROUNDS, Subject, measure_moves, this_machine
-    from zerolab.training.costs.reference import reference_to_extend, write_reference
+    from zerolab.training.move_times import (
+        ROUNDS,
+        Subject,
+        measure_moves,
+        reference_to_extend,
+        this_machine,
+        write_reference,
+    )
 
     if not 1 <= plies <= _MOST_PLIES:
         raise UserError(f"plies = {quoted(plies)}: expected from 1 to {_MOST_PLIES}")
@@ -237,6 +243,6 @@ def _print_measured(networks: Sequence[str], measured: Sequence[MeasuredMove]) -
     table_console().print(table)
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_cost(arguments: Sequence[str]) -> None:
     """Parse the arguments and show costs."""
     call(cost, "cost", arguments)

@@ -8,36 +8,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
 from zerolab.cli.parse import AgentSpec, call
-from zerolab.cli.progress_bar import progress_bar
+from zerolab.cli.progress import progress_bar
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.figures import check_ending
 from zerolab.core.files import check_target
 from zerolab.evaluation.accuracy import agent_accuracy
-from zerolab.evaluation.baselines import BASELINES, play_baseline, score_dict
 from zerolab.evaluation.collecting import Collection, DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
-from zerolab.evaluation.figure import save_accuracy
-from zerolab.evaluation.perfect_play import perfect_play_report, play_against_perfect
+from zerolab.evaluation.opponents import (
+    BASELINES,
+    perfect_play_report,
+    play_against_perfect,
+    play_baseline,
+    score_dict,
+)
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.evaluation.tables import (
     as_plain,
     describe_score,
     perfect_play_dict,
+    save_accuracy,
     show_accuracy,
     show_perfect_play,
 )
-from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import NotSolvedError, Oracle
-from zerolab.oracles.solver import Budget
+from zerolab.oracles.oracle import NotSolvedError, Oracle
+from zerolab.oracles.solver import SolverBudget, oracle_for
+from zerolab.report.figures import check_ending
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 
 _QUICK_POSITIONS = 200
-_QUICK_BUDGET = Budget(nodes=2_000_000)
+_QUICK_BUDGET = SolverBudget(nodes=2_000_000)
 _MOST_GAMES = 1_000_000
 _MOST_OPENINGS = 1000
 _PLAIN_WIDTH = 140  # of tables in a file or a pipe
@@ -89,7 +93,7 @@ def evaluate(
     console = _console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
-        oracle = oracle_for(agent.game, Budget(nodes=nodes))
+        oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
         result["against_perfect"] = _against_perfect(console, agent, oracle, games, openings, seed)
     elif solved is None:
         result["matches"] = _against_baselines(console, agent, games, openings, seed)
@@ -201,6 +205,6 @@ def _accuracy(
     return {"positions": len(solved), "games": games, "players": as_plain(reports)}
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_evaluate(arguments: Sequence[str]) -> None:
     """Parse the arguments and evaluate."""
     call(evaluate, "evaluate", arguments)

@@ -82,9 +82,9 @@ def _lines(done: Exported) -> list[str]:
         play = shlex.join(["zerolab", "play", str(done.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
     from zerolab.networks.onnx_export import INPUT, TOLERANCE
-    from zerolab.rules import host
+    from zerolab.rules import python
 
-    shape = host.encode(agent.game, host.start(agent.game)).shape
+    shape = python.encode(agent.game, python.start(agent.game)).shape
     lines.append(f"  {INPUT} float32{_with_batch(shape)}")
     lines += [
         f"  {name} float32{_with_batch(done.agreement.shapes[name])}, differs by {difference:.1e}"
@@ -101,6 +101,6 @@ def _with_batch(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(['batch', *map(str, shape)])}]"
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_export(arguments: Sequence[str]) -> None:
     """Parse the arguments and export."""
     call(export, "export", arguments)

@@ -1,18 +1,22 @@
-"""`zerolab games`: what can be played."""
+"""`zerolab games` and `zerolab perft`: the registered games and checks of their rules."""
 
 from __future__ import annotations
 
 import json
+import json as json_format
+import time
 from collections.abc import Sequence
 from typing import Any
 
+import tyro
 from rich.table import Table
 
-from zerolab.cli.output import Console
+from zerolab.cli.output import Console, say
 from zerolab.cli.parse import call
-from zerolab.rules import encoding
-from zerolab.rules import interface as rules
-from zerolab.rules.catalogue import Registration, registered_games
+from zerolab.core.errors import UserError
+from zerolab.rules import encoding, rules
+from zerolab.rules.catalogue import Registration, parse_game, registered_games
+from zerolab.rules.python import perft
 
 
 def games(*, json: bool = False) -> None:
@@ -67,6 +71,41 @@ def _default(row: dict[str, Any], field: str) -> str:
     return f" (default {row['defaults'][field]})" if field in row["defaults"] else ""
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_games(arguments: Sequence[str]) -> None:
     """Parse the arguments and list the games."""
     call(games, "games", arguments)
+
+
+_DEEPEST = 1000
+
+
+def count_sequences(
+    game: tyro.conf.Positional[str], depth: tyro.conf.Positional[int], *, json: bool = False
+) -> None:
+    """Count the sequences of exactly 1..DEPTH plies, a pass being a ply, and the games they end.
+
+    Example: zerolab perft othello:6x6 8 --json
+
+    Args:
+        game: What to play, such as othello:6x6 or connect_four:6x7.
+        depth: Plies, at least 1.
+        json: Print [{"depth": d, "leaves": n, "ended": m}, ...].
+    """
+    if not 1 <= depth <= _DEEPEST:
+        raise UserError(f"depth = {depth}: expected at least 1 and at most {_DEEPEST}")
+    began = time.perf_counter()
+    counts = []
+    for each in perft(parse_game(game), depth):
+        counts.append(each._asdict())
+        if not json:
+            seconds = time.perf_counter() - began
+            say(
+                f"{each.depth:3} {each.leaves:15,} sequences, {each.ended:,} ended, {seconds:.2f} s"
+            )
+    if json:
+        print(json_format.dumps(counts))
+
+
+def run_perft(arguments: Sequence[str]) -> None:
+    """Parse the arguments and count."""
+    call(count_sequences, "perft", arguments)

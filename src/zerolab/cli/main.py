@@ -58,6 +58,22 @@ _EXAMPLES = """examples:
 `zerolab COMMAND --help` explains a command."""
 
 
+_MODULES = {
+    "fit": "train",
+    "report": "study",
+    "perft": "games",
+    "match": "tournament",
+    "rate": "tournament",
+    "plot": "runs",
+    "diversity": "runs",
+    "tensorboard": "runs",
+    "dataset": "solve",
+    "gtp": "play",
+    "league": "tune",
+}
+"""Modules of commands that share one with another command."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
 
@@ -127,7 +143,9 @@ def _run(arguments: Sequence[str]) -> None:
         print(f"zerolab {__version__}")
     else:
         _require_command(arguments[0])
-        importlib.import_module(f"zerolab.cli.{arguments[0]}").run(list(arguments[1:]))
+        name = arguments[0]
+        module = importlib.import_module(f"zerolab.cli.{_MODULES.get(name, name)}")
+        getattr(module, f"run_{name}")(list(arguments[1:]))
 
 
 def _require_command(name: str) -> None:

@@ -182,7 +182,7 @@ def with_lists(text: str) -> str:
 
 
 def _agents() -> list[str]:
-    from zerolab.agents.interface import AGENT_KINDS
+    from zerolab.agents.agent import AGENT_KINDS
 
     return [kind.form for name, kind in AGENT_KINDS.items() if name != "run"]
 
@@ -195,7 +195,7 @@ def _presets() -> list[str]:
 
 
 def _strength_variants() -> list[str]:
-    from zerolab.bench.strength.variants import VARIANTS
+    from zerolab.bench.strength_settings import VARIANTS
 
     return _lines({name: variant.about for name, variant in VARIANTS.items()})
 

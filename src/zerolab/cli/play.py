@@ -1,4 +1,4 @@
-"""`zerolab play`: a game in the terminal."""
+"""`zerolab play` and `zerolab gtp`: an agent against a person or a program."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Literal
 import numpy as np
 from rich.table import Table
 
-from zerolab.agents.interface import FORFEIT, Player
-from zerolab.agents.search_player import SearchPlayer, for_one_game
+from zerolab.agents.agent import FORFEIT, Player
+from zerolab.agents.network_players import SearchPlayer, for_one_game
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
 from zerolab.cli.parse import AgentSpec, call
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.gtp.engine import Engine
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
 
 _SLOT = np.zeros(1, np.int64)
 _HELP = "a move, or: hint, undo, moves, new, help, quit"
@@ -183,6 +185,35 @@ class _Table:
             self.console.print("new starts another game, undo takes back, quit leaves")
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_play(arguments: Sequence[str]) -> None:
     """Parse the arguments and play."""
     call(play, "play", arguments)
+
+
+def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
+    """Let an agent answer commands of the Go Text Protocol, version 2, on standard input.
+
+    Examples:
+      zerolab gtp runs/demo
+      zerolab gtp mcts:100 --game othello:8x8
+
+    Args:
+        player: A run such as runs/demo?simulations=400, or one of {agents}.
+        game: What to play at first; a run brings its own game.
+        seed: Decides equal moves of the agent, and Random's.
+    """
+    if not 0 <= seed < 1 << 63:
+        raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
+    first = parse_agent(player, parse_game(game) if game else None)
+
+    def make_player(asked: Game) -> Player:
+        return (first if asked == first.game else parse_agent(player, asked)).new_player()
+
+    engine = Engine(first.game, make_player, seed)
+    if sys.stdin is not None:
+        engine.serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def run_gtp(arguments: Sequence[str]) -> None:
+    """Parse the arguments and serve."""
+    call(gtp, "gtp", arguments)

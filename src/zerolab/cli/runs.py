@@ -1,4 +1,4 @@
-"""`zerolab runs`: what has been trained."""
+"""`zerolab runs`, `plot`, `diversity` and `tensorboard`: views of training runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from zerolab.cli.output import table_console
+from zerolab.cli.output import print_json, say, table_console
 from zerolab.cli.parse import call
-from zerolab.core.errors import printable
-from zerolab.store.listing import RunSummary, find_runs, summarise
+from zerolab.core.errors import UserError, printable
+from zerolab.report.figures import check_ending, save_figure
+from zerolab.store.listing import RunSummary, find_runs, summarise_run
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.curves import XAxis, draw_curves
+from zerolab.training.reporting import export_events
 
 
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
@@ -32,7 +36,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     """
     default = Path("runs")
     places = folders or ((default,) if default.is_dir() else ())
-    summaries = [summarise(path) for path in find_runs(places)]
+    summaries = [summarise_run(path) for path in find_runs(places)]
     if json:
         print(json_format.dumps([_as_dict(each) for each in summaries]))
         return
@@ -74,6 +78,112 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_runs(arguments: Sequence[str]) -> None:
     """Parse the arguments and list the runs."""
     call(runs, "runs", arguments)
+
+
+def plot(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    *,
+    x: XAxis = "iterations",
+    output: Path | None = None,
+) -> None:
+    """Draw the losses, training Elo, game lengths, times and accuracy of runs, a colour per run.
+
+    Examples:
+      zerolab plot runs/demo
+      zerolab plot runs/warm runs/plain --x hours --output curves.svg
+
+    Args:
+        runs: Folders of runs.
+        x: What to draw over: iterations, games of self-play, or hours of training.
+        output: The file to write; its ending names the format. By default curves.png, in the
+            folder of the run if there is one alone.
+    """
+    if not runs:
+        raise UserError("expected the folder of a run, as in runs/demo")
+    target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
+    check_ending(target)
+    save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
+    say(target)
+
+
+def run_plot(arguments: Sequence[str]) -> None:
+    """Parse the arguments and draw."""
+    call(plot, "plot", arguments)
+
+
+def diversity(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    *,
+    figure: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Count the distinct positions in which the self-play of runs has made moves.
+
+    In all, per game, per hour of self-play, and among the first games of each run, as many as the
+    shortest run has. The figure and the JSON also have them by ply and by number of games.
+
+    Examples:
+      zerolab diversity runs/demo
+      zerolab diversity runs/plain runs/retry runs/tree --figure diversity.png
+
+    Args:
+        runs: Folders of runs.
+        figure: Draw distinct positions against games and by ply into this file, such as
+            diversity.png.
+        json: Print JSON instead of a table.
+    """
+    from zerolab.evaluation.diversity import draw_diversity, run_diversity
+    from zerolab.report.figures import check_ending, save_figure
+
+    if not runs:
+        raise UserError("expected the folder of a run, as in runs/demo")
+    if figure is not None:
+        check_ending(figure)
+    found = [run_diversity(path) for path in runs]
+    if figure is not None:
+        save_figure(draw_diversity(found), figure)
+    if json:
+        print_json([each.as_dict() for each in found])
+        return
+    games = min(each.games for each in found)
+    table = Table(box=None)
+    headings = ["games", "positions", "distinct", f"in {games:,} games", "per game", "per hour"]
+    for heading in ("run", *headings):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    for each in found:
+        hour = "" if each.per_hour is None else f"{each.per_hour:,.0f}"
+        numbers = each.games, each.positions, each.distinct, each.within(games)
+        table.add_row(each.name, *(f"{n:,}" for n in numbers), f"{each.per_game:.1f}", hour)
+    table_console().print(table)
+    if figure is not None:
+        say(figure)
+
+
+def run_diversity(arguments: Sequence[str]) -> None:
+    """Parse the arguments and count."""
+    call(diversity, "diversity", arguments)
+
+
+def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
+    """Write the metrics of runs as TensorBoard events, into the folder tensorboard of each.
+
+    Training does the same after every stage; this is for runs whose events were deleted.
+
+    Example: zerolab tensorboard runs/demo && tensorboard --logdir runs
+
+    Args:
+        runs: Folders of runs.
+    """
+    if not runs:
+        raise UserError("expected the folder of a run, as in runs/demo")
+    for path in runs:
+        say(export_events(RunFolder.open(path)))
+    say(f"look at them with: tensorboard --logdir {runs[0].parent}")
+
+
+def run_tensorboard(arguments: Sequence[str]) -> None:
+    """Parse the arguments and export."""
+    call(tensorboard, "tensorboard", arguments)

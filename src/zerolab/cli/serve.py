@@ -85,6 +85,6 @@ def _check(runs: Sequence[str], port: int, workers: int) -> None:
         raise UserError(f"workers = {workers}: expected from 1 to 64")
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_serve(arguments: Sequence[str]) -> None:
     """Parse the arguments and serve."""
     call(serve, "serve", arguments)

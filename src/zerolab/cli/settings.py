@@ -67,10 +67,10 @@ def _names(setting: Setting) -> list[str]:
 
 def all_settings() -> list[Setting]:
     """Return every setting of a run."""
-    from zerolab.core.setting_docs import describe
+    from zerolab.core.setting_docs import describe_settings
     from zerolab.training.settings import TrainSettings
 
-    return list(describe(TrainSettings))
+    return list(describe_settings(TrainSettings))
 
 
 def preset_values() -> dict[str, dict[str, Any]]:
@@ -78,18 +78,18 @@ def preset_values() -> dict[str, dict[str, Any]]:
 
     Where a preset keeps a default, it is the one that `all_settings` describes.
     """
-    from zerolab.core.setting_docs import flattened
-    from zerolab.training.configure import resolve
+    from zerolab.core.setting_docs import flatten_settings
+    from zerolab.training.configure import resolve_settings
     from zerolab.training.presets import preset_names
 
     defaults = {each.key: each.default for each in all_settings() if not each.choice}
     found = {}
     for name in preset_names():
-        preset = resolve(None, name)
-        chosen = dict(flattened(preset.model_dump(exclude_unset=True)))
+        preset = resolve_settings(None, name)
+        chosen = dict(flatten_settings(preset.model_dump(exclude_unset=True)))
         found[name] = {
             key: value if key in chosen else defaults.get(key, value)
-            for key, value in flattened(preset.model_dump())
+            for key, value in flatten_settings(preset.model_dump())
         }
     return found
 
@@ -149,6 +149,6 @@ def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterat
         )  # fmt: skip
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_settings(arguments: Sequence[str]) -> None:
     """Parse the arguments and list the settings."""
     call(settings, "settings", arguments)

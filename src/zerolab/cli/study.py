@@ -1,4 +1,4 @@
-"""`zerolab study`: what a paper measured, measured again."""
+"""`zerolab study` and `zerolab report`: reproductions of papers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rich.text import Text
 from zerolab.cli.output import WIDTH, Console, print_json, say, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
-from zerolab.cli.progress_bar import duration, progress_bar
+from zerolab.cli.progress import duration, progress_bar
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.threads import available_cores
-from zerolab.studies.interface import Scale, Study, registered_studies
+from zerolab.core.processes import available_cores
+from zerolab.studies.study import Scale, Study, registered_studies
 
 if TYPE_CHECKING:
-    from zerolab.studies.engine.layout import Failures
-    from zerolab.studies.engine.scheduler import View
-    from zerolab.studies.engine.study_work import StudyWork
-    from zerolab.studies.engine.workers import Workers
+    from zerolab.studies.study_folder import Failures
+    from zerolab.studies.work import StudyProgress, StudyWork
+    from zerolab.studies.workers import Workers
+
 
 STUDIES_FOLDER = Path("studies")
 _MOST_WORKERS = 100_000
@@ -81,7 +81,7 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         folder: Path = STUDIES_FOLDER,
         json: bool = False,
     ) -> None:
-        from zerolab.studies.engine.study_work import StudyWork
+        from zerolab.studies.work import StudyWork
 
         study_work = StudyWork.of(study, scale, folder, only)
         if status:
@@ -136,18 +136,18 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
 
 def _workers(count: int | None, ray: str) -> Workers:
     """Return who does the work; raise UserError where there is no such cluster."""
-    from zerolab.studies.engine.workers import LocalWorkers
+    from zerolab.studies.workers import LocalWorkers
 
     if count is not None and not 1 <= count <= _MOST_WORKERS:
         raise UserError(f"workers = {quoted(count)}: expected 1 to {_MOST_WORKERS}")
     if ray:
-        from zerolab.studies.engine.ray import RayWorkers
+        from zerolab.studies.ray_workers import RayWorkers
 
         return RayWorkers(ray, count or 0)
     return LocalWorkers(count or available_cores())
 
 
-def _announce(study_work: StudyWork, view: View, workers: int) -> None:
+def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
     """Say what is to be done, how long it will take and how much disk it needs."""
     work = (
         (view.runs - view.finished_runs, view.runs, "runs to train"),
@@ -163,7 +163,7 @@ def _announce(study_work: StudyWork, view: View, workers: int) -> None:
     Console(stderr=True).print(message, soft_wrap=True)
 
 
-def _progress(view: View, before: View) -> tuple[int, str]:
+def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     """Return the seconds of work that are done, of those that there were, and what is going on."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
     failed = f", {view.failed} failed" if view.failed else ""
@@ -178,7 +178,7 @@ def _progress(view: View, before: View) -> tuple[int, str]:
 
 
 def _show_status(study_work: StudyWork, json: bool) -> None:
-    from zerolab.studies.engine.study_work import as_dict
+    from zerolab.studies.work import as_dict
 
     found = as_dict(study_work)
     if json:
@@ -209,8 +209,8 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
 
 def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     """Write the report on whatever is finished, and print it."""
-    from zerolab.studies.report.save import save
-    from zerolab.studies.report.terminal import show
+    from zerolab.report.save import save
+    from zerolab.report.terminal import show
 
     results = study_work.results()
     for message in results.damaged:
@@ -225,7 +225,7 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     console.print(f"\nthe whole report: {output / 'index.html'}")
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_study(arguments: Sequence[str]) -> None:
     """Parse the arguments and run a study, or list them."""
     if not arguments or arguments[0].startswith("-"):
         call(studies, "study", arguments)
@@ -233,3 +233,38 @@ def run(arguments: Sequence[str]) -> None:
     study = registered_studies()[arguments[0]]
     command = _command(study, shlex.join(["zerolab", "study", *arguments]))
     call(command, f"study {study.name}", arguments[1:])
+
+
+def report(
+    name: tyro.conf.Positional[str],
+    *,
+    scale: Scale = "mini",
+    folder: Path = STUDIES_FOLDER,
+    output: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Report on a study: one page that opens from disk, Markdown, tables as CSV, and figures.
+
+    What is not finished is left out, and claims without data say what they lack. zerolab study
+    writes the same report when it has done its work.
+
+    Examples:
+      zerolab report warm-start
+      zerolab report loss-functions --scale small --output results/loss-functions
+
+    Args:
+        name: The study, as zerolab study lists it.
+        scale: The scale at which it was begun.
+        folder: Where studies keep their runs, games and reports.
+        output: The folder to write into; by default report/ in that of the study.
+        json: Print tables and claims as JSON.
+    """
+    from zerolab.studies.work import StudyWork
+
+    study_work = StudyWork.of(registered_studies()[name], scale, folder)
+    show_report(study_work, output or study_work.folder.report, json)
+
+
+def run_report(arguments: Sequence[str]) -> None:
+    """Parse the arguments and report."""
+    call(report, "report", arguments)

@@ -1,4 +1,4 @@
-"""`zerolab tournament`: everyone plays everyone."""
+"""`zerolab match`, `tournament` and `rate`: games between agents, and ratings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,86 @@ from typing import Annotated, Any
 
 import tyro
 
-from zerolab.agents.interface import Agent
-from zerolab.agents.specs import runs_program
-from zerolab.cli.output import print_json, table_console
+from zerolab.agents.agent import Agent
+from zerolab.agents.specs import parse_agents, runs_program
+from zerolab.cli.output import print_data, print_json, say, table_console
 from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
-from zerolab.cli.progress_bar import progress_bar
+from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.play.report import TournamentReport
+from zerolab.play.game_files import Records, read_records
+from zerolab.play.match import play_match, play_sprt
 from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
+from zerolab.play.tournament_report import MatchReport, TournamentReport
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table
+from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import digest
+
+_TEST_OPENINGS = 4
+_EloBounds = Annotated[
+    tuple[float, float] | None, tyro.conf.arg(metavar="ELO0 ELO1", help_behavior_hint="")
+]
+
+
+def match(
+    a: tyro.conf.Positional[str],
+    b: tyro.conf.Positional[str],
+    *,
+    games: int = 100,
+    sprt: _EloBounds = None,
+    openings: int | None = None,
+    seed: int = 0,
+    game: str | None = None,
+    json: bool = False,
+) -> None:
+    """Let two agents play a match: score, Elo difference, and how sure it is.
+
+    With --sprt the match ends as soon as the games show which of two Elo differences is the
+    likelier one, with 5 % risk of either error.
+
+    Examples:
+      zerolab match runs/demo mcts:100 --games 200 --openings 4
+      zerolab match runs/new runs/old --games 2000 --sprt 0 50 --openings 4
+      zerolab match mcts:50 mcts:100 --game othello:6x6
+
+    Args:
+        a: A run such as runs/demo or runs/demo@12, or one of {agents}.
+        b: The opponent.
+        games: Games, half with each colour; with --sprt, at most this many.
+        sprt: Two Elo differences: A is stronger by the first one, or by the second one.
+        openings: Random plies at the start of a game, the same for both colours; 0 by default, and
+            4 with --sprt, for which repeated games are no evidence.
+        seed: Seed of all random streams.
+        game: What to play, where no run brings its game.
+        json: Print JSON.
+    """
+    one, other = parse_agents([a, b], parse_game(game) if game is not None else None)
+    if openings is None:
+        openings = 0 if sprt is None else _TEST_OPENINGS
+    settings = {"game": game_name(one.game), "games": games, "openings": openings, "seed": seed}
+    validate(TournamentSettings, settings)
+    verdict = None
+    with progress_bar(f"{one.name} against {other.name}", games, "games") as update:
+        if sprt is None:
+            played = play_match(one.game, one, other, games, seed, 0, update, openings=openings)
+        else:
+            played, verdict = play_sprt(
+                one.game, one, other, Sprt(*sprt), games, seed, update, openings=openings
+            )
+    report = MatchReport.of(played, verdict)
+    if json:
+        print_json(report.as_dict())
+    else:
+        table_console().print("\n".join(report.lines()))
+
+
+def run_match(arguments: Sequence[str]) -> None:
+    """Parse the arguments and play."""
+    call(match, "match", arguments)
+
 
 _FOLDERS = Path("tournaments")
 _Agents = tyro.conf.Positional[
@@ -110,6 +178,69 @@ def resuming(folder: Path, settings: TournamentSettings) -> str:
     return shlex.join(["zerolab", "tournament", *named, "--folder", str(folder)])
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_tournament(arguments: Sequence[str]) -> None:
     """Parse the arguments and play."""
     call(tournament, "tournament", arguments)
+
+
+def rate_files(
+    files: tyro.conf.Positional[tuple[Path, ...]] = (),
+    *,
+    json: bool = False,
+    csv: bool = False,
+    figure: Path | None = None,
+    advantage: float | None = None,
+    draw_elo: float | None = None,
+) -> None:
+    """Rate players by the games they played: Bayesian Elo with 95 % intervals.
+
+    Games come from PGN files (tags White, Black and Result; White moves first), from the
+    games.sqlite of runs and tournaments, or from folders that hold one. The mean of all players
+    is 0.
+
+    Examples:
+      zerolab rate games.pgn
+      zerolab rate runs/demo --figure ratings.png
+      zerolab rate one.pgn two.pgn --json
+      zerolab rate games.pgn --advantage 0 --draw-elo 97.3
+
+    Args:
+        files: PGN files, games.sqlite files, or folders that hold one.
+        json: Print {"advantage": a, "draw_elo": d, "players": [{"player": name, "elo": e, ...}]}.
+        csv: Print comma-separated values.
+        figure: Also draw the ratings to this file, such as ratings.png or ratings.svg.
+        advantage: What moving first is worth, in Elo; fitted by default.
+        draw_elo: How likely draws are, in Elo as BayesElo's drawelo; fitted by default.
+    """
+    if not files:
+        raise UserError(
+            "no files: expected PGN files or games.sqlite, as in zerolab rate games.pgn"
+        )
+    if json and csv:
+        raise UserError("--json and --csv: expected one of them")
+    records = read_records(files)
+    ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
+    if figure is not None:
+        from zerolab.ratings.rating_report import save_ratings
+
+        save_ratings(ratings, figure)
+    if json:
+        print(json_format.dumps(ratings_json(ratings)))
+    elif csv:
+        print_data(ratings_csv(ratings))
+    else:
+        table_console().print(ratings_table(ratings), highlight=False)
+    _tell_left_out(records)
+
+
+def _tell_left_out(records: Records) -> None:
+    """Say on standard error which games do not count."""
+    for count, kind in ((records.unfinished, "unfinished"), (records.against_itself, "self-play")):
+        if count:
+            games = "game" if count == 1 else "games"
+            say(f"zerolab: left out {count} {kind} {games}", error=True)
+
+
+def run_rate(arguments: Sequence[str]) -> None:
+    """Parse the arguments and rate."""
+    call(rate_files, "rate", arguments)

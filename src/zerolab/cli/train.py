@@ -1,4 +1,4 @@
-"""`zerolab train`: start a run or resume one."""
+"""`zerolab train` and `zerolab fit`: training from games or from solved positions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import tyro
 from zerolab.cli.parse import Assignments, call
 from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
-from zerolab.core.usage import peak_memory
-from zerolab.training.presets import preset_name
-from zerolab.training.transfer.kinds import AskedTransfer
+from zerolab.core.processes import peak_memory
+from zerolab.training.presets import TransferOption, preset_name
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.settings import TrainSettings
+
 
 DEFAULT_PRESET = "mini"
 
@@ -30,7 +30,7 @@ def train(
     preset: str | None = None,
     run: Path | None = None,
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
-    transfer: AskedTransfer | None = None,
+    transfer: TransferOption | None = None,
     set: Assignments = (),
     allow_programs: bool = False,
 ) -> None:
@@ -65,10 +65,9 @@ def train(
     """
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
-    from zerolab.training.configure import resolve
-    from zerolab.training.effects import require_effects
+    from zerolab.training.configure import require_effects, resolve_settings
+    from zerolab.training.learn_settings import require_frozen
     from zerolab.training.trainer import check_inputs
-    from zerolab.training.transfer.settings import require_frozen
 
     set = (*_starting(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
@@ -77,7 +76,9 @@ def train(
         opened, settings = _resume(folder, game, preset, set, allow_programs)
         require_frozen(transfer, settings.learn.frozen)
     else:
-        settings = resolve(game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs)
+        settings = resolve_settings(
+            game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
+        )
         require_effects(settings, set)
         require_frozen(transfer, settings.learn.frozen)
         check_inputs(settings)  # before there is a run
@@ -86,9 +87,9 @@ def train(
     train_run(console, opened, settings)
 
 
-def _starting(source: str | None, transfer: AskedTransfer | None) -> list[str]:
+def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
     """Return the assignments that ``--from`` and ``--transfer`` are short for."""
-    from zerolab.training.transfer.settings import start_assignments
+    from zerolab.training.learn_settings import start_assignments
 
     if source is None:
         if transfer is not None:
@@ -100,9 +101,11 @@ def _starting(source: str | None, transfer: AskedTransfer | None) -> list[str]:
 
 
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
-    from zerolab.training.configure import resolve
+    from zerolab.training.configure import resolve_settings
 
-    settings = resolve(game, preset or DEFAULT_PRESET, allow_programs=True)  # none is run here
+    settings = resolve_settings(
+        game, preset or DEFAULT_PRESET, allow_programs=True
+    )  # none is run here
     origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 
@@ -115,13 +118,13 @@ def _resume(
     allow_programs: bool,
 ) -> tuple[RunFolder, TrainSettings]:
     from zerolab.store.run_folder import RunFolder
-    from zerolab.training.configure import amend
+    from zerolab.training.configure import amend_settings
 
     opened = RunFolder.open(folder)
     asked = {"game": game, "preset": preset and preset_name(preset)}
     repeated = [f"{key}={value}" for key, value in asked.items() if value]
     changes = [*repeated, *assignments]
-    return opened, amend(opened, changes, allow_programs=allow_programs)
+    return opened, amend_settings(opened, changes, allow_programs=allow_programs)
 
 
 def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
@@ -161,6 +164,75 @@ def resuming(folder: Path, settings: TrainSettings) -> str:
     return shlex.join(["zerolab", "train", "--run", str(folder), *allowance])
 
 
-def run(arguments: Sequence[str]) -> None:
+def run_train(arguments: Sequence[str]) -> None:
     """Parse the arguments and train."""
     call(train, "train", arguments)
+
+
+_PRESET = "supervised"
+
+
+def fit(
+    positions: tyro.conf.Positional[Path],
+    *,
+    preset: str = _PRESET,
+    run: Path | None = None,
+    set: Assignments = (),
+    allow_programs: bool = False,
+) -> None:
+    """Train a network on solved positions instead of games of its own.
+
+    It learns the best moves and the results of 80 % of a file's games. Another 10 % measure it
+    after every iteration, which is a pass over the positions, and the last 10 % at the end. What is
+    made is a run like any other, to be played, evaluated and compared; to resume one, repeat the
+    command.
+
+    Examples:
+      zerolab fit connect_four-6x7-200000.parquet --run runs/ceiling
+      zerolab fit positions.parquet --set network.blocks=10 --set seed=1
+      zerolab fit positions.parquet --set 'defects=["losses_as_draws"]'
+
+    Presets:
+      {presets}
+
+    Args:
+        positions: A file that zerolab dataset has written.
+        preset: The settings to start from, or a file that ends in .toml; supervised by default.
+        run: The folder of the run, runs/FILE-PRESET by default.
+        set: A setting to change, such as network.filters=64; may be repeated.
+        allow_programs: Run the programs that the run resumed, or a preset's file, names among its
+            baselines, not only those that --set names.
+    """
+    from zerolab.cli.output import Console
+
+    pass
+    from zerolab.store.run_folder import RunFolder, is_run
+    from zerolab.training.configure import (
+        amend_settings,
+        as_assignments,
+        require_effects,
+        resolve_settings,
+    )
+    from zerolab.training.facts import file_settings
+    from zerolab.training.presets import preset_name
+    from zerolab.training.trainer import check_inputs
+
+    asked = [*as_assignments(file_settings(positions)), *set]
+    folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
+    console = Console()
+    if is_run(folder):
+        opened = RunFolder.open(folder)
+        changes = [f"preset={preset_name(preset)}", *asked]
+        settings = amend_settings(opened, changes, allow_programs=allow_programs)
+    else:
+        settings = resolve_settings(None, preset, asked, allow_programs=allow_programs)
+        require_effects(settings, set)
+        check_inputs(settings)  # before there is a run
+        opened = RunFolder.create(folder, settings.model_dump())
+    introduce(console, opened, settings)
+    train_run(console, opened, settings)
+
+
+def run_fit(arguments: Sequence[str]) -> None:
+    """Parse the arguments and train."""
+    call(fit, "fit", arguments)

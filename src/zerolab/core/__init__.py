@@ -1,1 +1,0 @@
-"""Foundations: the compiled pattern, random streams, settings, errors, files."""

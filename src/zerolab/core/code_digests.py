@@ -17,10 +17,13 @@ import functools
 import hashlib
 import inspect
 import os
+import platform
 import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,8 @@ from numba.core import types as numba_types
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic as Intrinsic
 from numba.core.registry import cpu_target
+
+from zerolab.core.version import __version__
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
 _INSTALLED = tuple(
@@ -246,3 +251,22 @@ def _source(module: str) -> Path | None:
     """Return the file of a module that is loaded; None if it has none, as in a notebook."""
     path = getattr(sys.modules.get(module), "__file__", None)
     return Path(path) if path and os.path.isfile(path) else None  # noqa: PTH113
+
+
+_LIBRARIES = "torch", "numpy", "numba"
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of zerolab's source code."""
+    total, root = hashlib.blake2b(digest_size=16), Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        for part in (path.relative_to(root).as_posix().encode(), path.read_bytes()):
+            total.update(hashlib.blake2b(part, digest_size=16).digest())
+    return total.hexdigest()
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions of zerolab, Python and the libraries that results may depend on."""
+    libraries = {name: version(name) for name in _LIBRARIES}
+    return {"zerolab": __version__, "python": platform.python_version(), **libraries}

@@ -54,7 +54,7 @@ class Settings(BaseModel):
         return super().model_dump(**{"exclude_none": True, **options})
 
 
-class Choice(Settings):
+class Variant(Settings):
     """Base of settings that a user picks by ``name``, such as a network or a selection rule."""
 
     name: str
@@ -67,7 +67,7 @@ class Choice(Settings):
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
-def choice_from(kind: Any, name: str) -> type[Choice]:
+def variant_from(kind: Any, name: str) -> type[Variant]:
     """Make the settings of a compiled-pattern type from its annotated fields.
 
     ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0`` gives settings with the
@@ -79,17 +79,17 @@ def choice_from(kind: Any, name: str) -> type[Choice]:
         for field, annotation in get_type_hints(kind, include_extras=True).items()
     }
 
-    def build(self: Choice) -> Any:
+    def build(self: Variant) -> Any:
         return kind(*(getattr(self, field) for field in kind._fields))
 
     fields["name"] = (Literal[name], name)
-    model = create_model(kind.__name__ + "Settings", __base__=Choice, **fields)
+    model = create_model(kind.__name__ + "Settings", __base__=Variant, **fields)
     model.build = build  # type: ignore[method-assign]
     model.__doc__ = kind.__doc__
     return model
 
 
-def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
+def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
     """Return the annotation of a setting that is one of the registered choices.
 
     A string is short for the choice of that name with its defaults: ``learn.loss=product``.
@@ -103,18 +103,18 @@ def choice_among(registry: Mapping[str, type[Choice]]) -> Any:
 class AmongMany(NamedTuple):
     """Marks the annotation of an item of a list of choices."""
 
-    registry: Mapping[str, type[Choice]]
+    registry: Mapping[str, type[Variant]]
 
 
-def choices_among(registry: Mapping[str, type[Choice]]) -> Any:
+def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
     """Return the annotation of a setting that is a list of registered choices.
 
     A string is short for the choice of that name with its defaults, as in `choice_among`. Names are
     looked up whenever settings are checked, so choices that are registered later are known, too.
     """
 
-    def chosen(value: Any) -> Choice:
-        if isinstance(value, Choice):
+    def chosen(value: Any) -> Variant:
+        if isinstance(value, Variant):
             return value
         given = _by_name(value)
         name = given.get("name") if isinstance(given, Mapping) else None
@@ -125,7 +125,7 @@ def choices_among(registry: Mapping[str, type[Choice]]) -> Any:
         except UserError as error:
             raise ValueError(str(error).replace("\n", "; ")) from None
 
-    item = Annotated[SerializeAsAny[Choice], BeforeValidator(chosen), AmongMany(registry)]
+    item = Annotated[SerializeAsAny[Variant], BeforeValidator(chosen), AmongMany(registry)]
     return tuple[item, ...]
 
 
@@ -253,10 +253,10 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise explained(model, error, source) from None
+        raise settings_error(model, error, source) from None
 
 
-def explained(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
+def settings_error(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
     """Return what pydantic has found wrong with settings, one line for each of the first mistakes.
 
     `source`, the file or text that the settings come from, begins each line.
@@ -335,7 +335,7 @@ def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[B
     return {
         member.model_fields["name"].default: member
         for member in members
-        if issubclass(member, Choice)
+        if issubclass(member, Variant)
     }
 
 

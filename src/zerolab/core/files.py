@@ -86,7 +86,7 @@ def read_text(path: Path, limit: int) -> str:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_replace(path: Path) -> Iterator[Path]:
     """Give a temporary path to write; on success it is flushed to disk and takes `path`'s place.
 
     A crash leaves the old file or the new one, never half of either, and the temporary one if it
@@ -115,7 +115,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file in one step."""
-    with replacing(path) as temporary:
+    with atomic_replace(path) as temporary:
         temporary.write_bytes(content)
 
 

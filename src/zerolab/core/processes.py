@@ -1,16 +1,161 @@
-"""Processes that work for another one."""
+"""Cores, threads and worker processes.
+
+The server that `core.processes` starts looks for the end of its parent only between two requests,
+so it would finish imports of many seconds and then fork the requested process. That process finds
+nothing left of its parent, and Python would print a traceback.
+
+Other processes may inherit the environment variable, such as one that another thread starts at the
+same moment. So this module acts in a fork server alone.
+"""
 
 from __future__ import annotations
 
+import atexit
+import math
 import multiprocessing
 import os
+import pickle
+import resource
 import signal
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
+from itertools import islice
 from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import wait
+from multiprocessing.connection import wait as wait_for_connections
 from multiprocessing.context import BaseContext
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
+
+from zerolab.core.errors import MissingExtraWarning, UserError
+
+_Result = TypeVar("_Result")
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use, at least 1.
+
+    That can be fewer than the machine has: `taskset` and batch systems bind processes to some of
+    them, and containers have a quota of processor time (rounded up to whole cores here).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return max(1, min([cores, *(math.ceil(quota) for quota in _cpu_quotas())]))
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let this thread, and those that it starts meanwhile, use only the first of its cores.
+
+    Where the system cannot bind threads to cores, nothing changes.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
+    """Yield the limits, in cores, of this process's control groups and of those above them.
+
+    With version 2 of control groups there is one, with version 1 one for each kind of resource;
+    systems in between have both. A container may see its own group as the topmost one under the
+    name that it has outside: then the folders of that name are missing, and the topmost counts.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    mounts = root / "sys/fs/cgroup"
+    for _, resources, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if not resources:
+            yield from _quotas_up(mounts, group, _quota_of_version_2)
+        elif "cpu" in resources.split(","):
+            for name in {resources, "cpu"}:  # one is often a link to the other
+                yield from _quotas_up(mounts / name, group, _quota_of_version_1)
+
+
+def _quotas_up(mount: Path, group: str, read: Callable[[Path], float]) -> Iterator[float]:
+    """Yield what `read` finds for a group and those above it."""
+    folder = mount / group.strip("/")
+    for each in (folder, *folder.parents):
+        if not each.is_relative_to(mount):
+            return
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota = read(each)
+            if 0 < quota < math.inf:
+                yield quota
+
+
+def _quota_of_version_2(folder: Path) -> float:
+    quota, period = (folder / "cpu.max").read_text().split()
+    return float(quota.replace("max", "inf")) / int(period)
+
+
+def _quota_of_version_1(folder: Path) -> float:
+    """Return a limit in cores, negative where there is none."""
+    quota, period = (
+        int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    )
+    return quota / period
+
+
+def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
+    """Split range(length) into `parts` and call `work(begin, end)` for each in its own thread.
+
+    The calling thread takes the first part. Returns the results in order. An exception of any
+    part is raised once all are done.
+    """
+    bounds = [length * part // parts for part in range(parts + 1)]
+    futures = [_pool(parts - 1).submit(work, *bounds[part : part + 2]) for part in range(1, parts)]
+    try:
+        first = work(*bounds[:2])
+    finally:
+        others = [future.exception() for future in futures]
+    for error in filter(None, others):
+        raise error
+    return [first, *(future.result() for future in futures)]
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: starting them takes longer than many parts do."""
+    return ThreadPoolExecutor(threads, "part")
+
+
+_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has used so far, in MiB."""
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _UNITS_IN_MIB)
+
+
+ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+"""Shows progress: takes a title, the number of units in all and their name; its context gives a
+function that takes the units done so far and a note to show beside them."""
+
 
 PARENT = "ZEROLAB_FORK_SERVER_OF"
 """The environment variable that gives the server the process id of its parent."""
@@ -19,7 +164,7 @@ PARENT = "ZEROLAB_FORK_SERVER_OF"
 _PRELOAD = f"{__package__}.fork_server_preload"
 
 
-def forked_after_import(*modules: str) -> BaseContext:
+def fork_server_context(*modules: str) -> BaseContext:
     """Return how to start processes that have imported some modules already.
 
     They are forked from a server that has imported them once and runs nothing else, which takes
@@ -67,16 +212,142 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def serve_parent() -> None:
+def exit_with_parent() -> None:
     """End this process when its parent ends, even killed; leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # what it starts gets the mask
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    threading.Thread(target=_exit_after_parent, daemon=True).start()
 
 
-def _follow_parent() -> None:
+def _exit_after_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([parent.sentinel])
+    wait_for_connections([parent.sentinel])
     os._exit(1)
+
+
+_LOOK_SECONDS = 0.05
+_LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
+"""Errors of multiprocessing after the end of a parent: broken pipes, removed locks."""
+
+
+def _exit_server_with_parent(parent: int) -> None:
+    """End this process soon after its parent, until it forks for the first time."""
+    forks = threading.Event()
+
+    def follow() -> None:
+        while not forks.wait(_LOOK_SECONDS):
+            if os.getppid() != parent:
+                os._exit(1)
+
+    def stop() -> None:
+        """End the thread, as only processes of one thread are forked safely."""
+        forks.set()
+        follower.join()
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    os.register_at_fork(before=stop)
+
+
+def _show_unless_parent_has_ended(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Show an error of the server, or of a process that has not begun its work."""
+    where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
+    is_own = bool(where) and where[-1].startswith("multiprocessing.")
+    if not (is_own and isinstance(error, _LEFT_BY_A_PARENT)):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _is_server() -> bool:
+    """Return whether this process runs multiprocessing's server of forks, and nothing else."""
+    return getattr(sys.modules["__main__"], "main", None) is forkserver.main
+
+
+if PARENT in os.environ and _is_server():
+    _exit_server_with_parent(int(os.environ.pop(PARENT)))
+    atexit.register(os._exit, 0)  # to take apart what torch has loaded takes a second
+    sys.excepthook = _show_unless_parent_has_ended
+
+
+_AHEAD = 4  # items in hand for each process, so that none waits for the slowest
+
+_MappedItem = TypeVar("_MappedItem")
+_MappedResult = TypeVar("_MappedResult")
+
+
+@contextmanager
+def map_in_processes(
+    function: Callable[[_MappedItem], _MappedResult], items: Iterator[_MappedItem], processes: int
+) -> Iterator[Iterator[_MappedResult]]:
+    """Yield an iterator over the results of `function`; leaving the context ends all processes.
+
+    With one process the work is done in this one. Raises UserError where a process dies.
+    """
+    if processes == 1:
+        yield map(function, items)
+        return
+    others = set(multiprocessing.active_children())
+    context = fork_server_context(function.__module__)
+    pool = ProcessPoolExecutor(processes, context, initializer=_start_worker)
+    try:
+        yield _ordered_results(pool, function, items, _AHEAD * processes)
+    except BrokenProcessPool:
+        raise UserError(
+            "a process ended unexpectedly, perhaps for lack of memory: repeat the command, with"
+            " fewer --processes, to resume"
+        ) from None
+    finally:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    exit_with_parent()
+    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent has said so
+
+
+def _ordered_results(
+    pool: ProcessPoolExecutor,
+    function: Callable[[_MappedItem], _MappedResult],
+    items: Iterator[_MappedItem],
+    ahead: int,
+) -> Iterator[_MappedResult]:
+    waiting: deque[Future[_MappedResult]] = deque(
+        pool.submit(function, item) for item in islice(items, ahead)
+    )
+    while waiting:
+        yield waiting.popleft().result()
+        waiting.extend(pool.submit(function, item) for item in islice(items, 1))
+
+
+def shares_of_cores(workers: int) -> list[list[int]]:
+    """Divide the cores that this process may use evenly; workers beyond them share cores."""
+    if not hasattr(os, "sched_getaffinity"):
+        return [[] for _ in range(workers)]
+    cores = sorted(os.sched_getaffinity(0))[: available_cores()]
+    if workers >= len(cores):
+        return [[cores[worker % len(cores)]] for worker in range(workers)]
+    bounds = [len(cores) * worker // workers for worker in range(workers + 1)]
+    return [cores[bounds[worker] : bounds[worker + 1]] for worker in range(workers)]
+
+
+_core_locks: list[FileLock] = []
+
+
+def claim_cores(locks: str, shares: Sequence[Sequence[int]]) -> None:
+    """Take a share of the cores that no living worker has; a dead one's lock is free again."""
+    exit_with_parent()
+    for number, cores in enumerate(shares):
+        lock = FileLock(Path(locks) / str(number))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        _core_locks.append(lock)
+        if cores:
+            os.sched_setaffinity(0, cores)
+        return

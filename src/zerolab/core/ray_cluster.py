@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.threads import available_cores
+from zerolab.core.processes import available_cores
 
 try:
     import ray

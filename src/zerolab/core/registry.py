@@ -11,12 +11,12 @@ Layer      What its plug-ins register
 ========== ============================================================================
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
-           (`search.interface`), budgets (`search.budgets.interface`)
+           (`search.methods`), budgets (`search.budgets`)
 networks   architectures, heads, ways in which networks grow
 agents     agent kinds
 training   losses, optimisers, schedules, gates, replay windows, ways of merging, and what else the
            iteration loop chooses from
-studies    studies
+papers     studies
 ========== ============================================================================
 
 Each layer imports its own modules first, then its plug-ins, with the first command or import that
@@ -35,7 +35,7 @@ from zerolab.core.errors import UserError, nearest, one_line, quoted
 
 _Entry = TypeVar("_Entry")
 
-Layer = Literal["games", "search", "networks", "agents", "training", "studies"]
+Layer = Literal["games", "search", "networks", "agents", "training", "papers"]
 """The layers that have plug-ins."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from zerolab.core.config import AmongMany, Choice
+from zerolab.core.config import AmongMany, Variant
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _SENTENCE_OF_A_PAPER = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
@@ -41,7 +41,9 @@ class Setting(NamedTuple):
     """Which values papers use, by citation key; may be empty."""
 
 
-def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iterator[Setting]:
+def describe_settings(
+    model: type[BaseModel], prefix: str = "", choice: str = ""
+) -> Iterator[Setting]:
     """Yield every setting of a model, in its order; what can be chosen brings its own settings.
 
     Those of choices that several choices offer, such as the heads of networks, come once.
@@ -56,7 +58,7 @@ def describe(model: type[BaseModel], prefix: str = "", choice: str = "") -> Iter
 def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Setting]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
-        if name == "name" and issubclass(model, Choice):
+        if name == "name" and issubclass(model, Variant):
             continue
         key, text = prefix + name, documentation.get(name, "")
         models, listed = _models(field.annotation), _listed(field.annotation)
@@ -67,7 +69,7 @@ def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Set
                 yield from _described(kind, f"{key}.{listed_name}.", listed_name)
         elif not models:
             yield _setting(key, choice, field, text)
-        elif issubclass(models[0], Choice):
+        elif issubclass(models[0], Variant):
             yield _choosing(key, choice, field, text, models)
             for each in models:
                 yield from _described(each, f"{key}.", each.model_fields["name"].default)
@@ -75,7 +77,7 @@ def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Set
             yield from _described(models[0], f"{key}.", choice)
 
 
-def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys and values of nested tables; a choice's key gives its name.
 
     That of a list of choices gives their names; each of them has its settings below its own name.
@@ -84,11 +86,11 @@ def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
             yield prefix + name, tuple(each["name"] for each in value)
             for each in value:
-                yield from flattened(each, f"{prefix}{name}.{each['name']}.")
+                yield from flatten_settings(each, f"{prefix}{name}.{each['name']}.")
         elif isinstance(value, Mapping):
             if "name" in value:
                 yield prefix + name, value["name"]
-            yield from flattened(value, f"{prefix}{name}.")
+            yield from flatten_settings(value, f"{prefix}{name}.")
         elif name != "name":
             yield prefix + name, value
 
@@ -100,7 +102,7 @@ def field_documentation(model: type[BaseModel]) -> dict[str, str]:
     the field's name and a colon.
     """
     classes: list[type] = [each for each in reversed(model.__mro__) if issubclass(each, BaseModel)]
-    if issubclass(model, Choice):
+    if issubclass(model, Variant):
         classes.append(type(model.model_validate({}).build()))
     found: dict[str, str] = {}
     for each in classes:
@@ -174,7 +176,7 @@ def _choosing(
     return Setting(key, choice, names, "", default, description, papers)
 
 
-def _listed(annotation: Any) -> list[type[Choice]]:
+def _listed(annotation: Any) -> list[type[Variant]]:
     """Return the choices of which an annotation allows a list."""
     if get_origin(annotation) is not tuple:
         return []
@@ -185,7 +187,7 @@ def _listed(annotation: Any) -> list[type[Choice]]:
 
 
 def _listing(
-    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[Choice]]
+    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[Variant]]
 ) -> Setting:
     description, papers = _split_papers(text)
     names = " | ".join(each.model_fields["name"].default for each in members)

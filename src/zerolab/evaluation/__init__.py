@@ -1,1 +1,0 @@
-"""How often an agent errs, by exact solutions: solved positions, accuracy, perfect opponents."""

@@ -1,20 +1,160 @@
-"""How often a player errs on solved positions, overall and by ply."""
+"""Accuracy of moves and values on solved positions, overall and by ply [Clausen2021].
+
+A move is *strong* if no other has a higher value: a fastest win, a slowest loss, in Othello the
+most discs. It is *weak* if it keeps the result that perfect play reaches: win, draw or loss. Its
+*regret* is the value of the best move minus its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Agent
-from zerolab.agents.policy_player import PolicyPlayer
-from zerolab.evaluation.choices import MoveChoices, network_choices, player_choices
-from zerolab.evaluation.estimates import Estimate, average, exact, proportion
-from zerolab.evaluation.grading import Grades, expected_of_random, grade, non_trivial
+from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
+from zerolab.core import streams
+from zerolab.core.processes import available_cores
+from zerolab.evaluation.estimates import (
+    Estimate,
+    exact_estimate,
+    mean_estimate,
+    proportion_estimate,
+)
 from zerolab.evaluation.positions import Positions
-from zerolab.play.engine import Progress
+from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
+from zerolab.play.observers import Moves
+from zerolab.play.pairings import Pairing
+from zerolab.search.evaluator import Evaluator
+
+_NETWORK_BATCH = 1024
+_LEAST_SLOTS = 64
+_PARTS_PER_THREAD = 8  # positions are decided in parts, so that progress is seen
+
+
+class MoveChoices(NamedTuple):
+    """The moves of a player in n positions."""
+
+    actions: NDArray[np.int64]
+    """[n] legal actions, or FORFEIT."""
+    values: NDArray[np.float32] | None
+    """[n] what the player expects for the mover, from -1 to 1; None where it does not say."""
+
+
+def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
+    """Return the legal moves of the highest prior, and the network's values."""
+    from zerolab.networks.inference import torch_threads  # noqa: PLC0415  it takes seconds to load
+
+    actions = np.empty(len(positions), np.int64)
+    values = np.empty(len(positions), np.float32)
+    legal = positions.legal
+    with torch_threads(1):  # as in games: on several cores last bits may differ
+        for begin in range(0, len(positions), _NETWORK_BATCH):
+            rows = slice(begin, begin + _NETWORK_BATCH)
+            priors, values[rows] = evaluator.evaluate(positions.states[rows])
+            actions[rows] = np.where(legal[rows], priors, -1.0).argmax(axis=1)
+    return MoveChoices(actions, values)
+
+
+def player_choices(
+    agent: Agent,
+    positions: Positions,
+    seed: int,
+    progress: Progress = lambda done, note: None,
+) -> MoveChoices:
+    """Return what an agent chooses in each position, after its player has seen the moves before.
+
+    The random streams depend on (seed, number of the position, ply) alone. All cores take part.
+    The value that a search expects is that of its root. `progress` counts the positions done.
+    """
+    threads = available_cores()
+    each = -(-len(positions) // (threads * _PARTS_PER_THREAD))
+    slots = min(slots_within_memory([agent], threads), max(_LEAST_SLOTS, each))
+    setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
+    schedule = [
+        Pairing(row, agent.name, agent.name, row, positions.line(row), plies=1)
+        for row in range(len(positions))
+    ]
+    chosen = _Chosen(len(positions))
+    batches = [batch for thread in range(threads) if (batch := schedule[thread::threads])]
+    play_pairings(setup, batches, moves=[chosen], progress=progress)
+    return chosen.choices()
+
+
+class _Chosen:
+    """Keeps the moves decided in positions, by number; a `MoveObserver`."""
+
+    def __init__(self, count: int) -> None:
+        self._actions = np.empty(count, np.int64)
+        self._values = np.full(count, np.nan, np.float32)
+
+    def decided(self, moves: Moves) -> None:
+        """See `MoveObserver.decided`."""
+        self._actions[moves.numbers] = moves.actions
+        if isinstance(moves.player, SearchPlayer):
+            self._values[moves.numbers] = moves.player.search.root_values(moves.slots)
+
+    def choices(self) -> MoveChoices:
+        """Return what was chosen."""
+        silent = np.isnan(self._values).all()
+        return MoveChoices(self._actions, None if silent else self._values)
+
+
+class Grades(NamedTuple):
+    """How good the moves in n positions are; of a random player, on average."""
+
+    strong: NDArray[Any]
+    """[n] bool, or float64 for averages: whether the move is a best one."""
+    weak: NDArray[Any]
+    """[n] bool or float64: whether the move keeps the result."""
+    regret: NDArray[np.float64]
+    """[n] float64: value of the best move minus value of the move; NaN where the player gave up."""
+    games: NDArray[np.int64]
+    """[n] int64: the number of the game that the position is from."""
+
+    def take(self, rows: NDArray[np.bool_]) -> Grades:
+        """Return the grades in some of the positions, bool[n]."""
+        return Grades(self.strong[rows], self.weak[rows], self.regret[rows], self.games[rows])
+
+
+def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
+    """Return the grades of actions int64[n]; giving up is neither strong nor weak."""
+    best = positions.best
+    given_up = actions == FORFEIT
+    values = positions.values[np.arange(len(actions)), np.where(given_up, 0, actions)]
+    values = values.astype(np.float64)
+    return Grades(
+        (values == best) & ~given_up,
+        (np.sign(values) == np.sign(best)) & ~given_up,
+        np.where(given_up, np.nan, best - values),
+        positions.games,
+    )
+
+
+def random_grades(positions: Positions) -> Grades:
+    """Return the exact expectation of the grades of uniformly random legal moves."""
+    best, legal = positions.best[:, None], positions.legal
+    values = np.where(legal, positions.values, 0)
+    number = legal.sum(axis=1)
+    return Grades(
+        (legal & (values == best)).sum(axis=1) / number,
+        (legal & (np.sign(values) == np.sign(best))).sum(axis=1) / number,
+        (legal * (best - values)).sum(axis=1) / number,
+        positions.games,
+    )
+
+
+def non_trivial(positions: Positions) -> NDArray[np.bool_]:
+    """Return in which positions some legal move worsens the result, bool[n].
+
+    In all others, every lost position among them, every move is weak.
+    """
+    signs = np.sign(positions.values)
+    worse = positions.legal & (signs < np.sign(positions.best)[:, None])
+    return np.asarray(worse.any(axis=1))
+
 
 MOST_RANGES = 8
 """Rows of a table by ply, which then fits a screen."""
@@ -69,25 +209,27 @@ class AccuracyReport(NamedTuple):
 def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> AccuracyReport:
     """Compare a player's choices with the exact values."""
     value = None if choices.values is None else _value_accuracy(choices.values, positions)
-    grades = grade(positions, choices.actions)
+    grades = grade_moves(positions, choices.actions)
     return _report(name, positions, grades, _measured, value)
 
 
 def random_accuracy_report(positions: Positions) -> AccuracyReport:
     """Return what is to be expected of uniformly random moves, which is known exactly."""
-    return _report("random, expected", positions, expected_of_random(positions), _known, None)
+    return _report("random, expected", positions, random_grades(positions), _known, None)
 
 
 def _measured(grades: Grades) -> Accuracy:
     return Accuracy(
-        proportion(grades.strong, grades.games),
-        proportion(grades.weak, grades.games),
-        average(grades.regret, grades.games),
+        proportion_estimate(grades.strong, grades.games),
+        proportion_estimate(grades.weak, grades.games),
+        mean_estimate(grades.regret, grades.games),
     )
 
 
 def _known(grades: Grades) -> Accuracy:
-    return Accuracy(exact(grades.strong), exact(grades.weak), exact(grades.regret))
+    return Accuracy(
+        exact_estimate(grades.strong), exact_estimate(grades.weak), exact_estimate(grades.regret)
+    )
 
 
 def _report(
@@ -125,8 +267,8 @@ def _value_accuracy(values: NDArray[np.float32], positions: Positions) -> ValueA
     decided = results != 0
     hits = np.sign(values[decided]) == results[decided]
     return ValueAccuracy(
-        average((values - results) ** 2, positions.games),
-        proportion(hits, positions.games[decided]),
+        mean_estimate((values - results) ** 2, positions.games),
+        proportion_estimate(hits, positions.games[decided]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of solved positions, made by many processes; a killed command can be resumed.
+"""Data sets of solved positions, made by several processes and resumable.
 
 Games are played in chunks. A finished chunk is a file in the folder ``FILE.parts``; the parts are
 then merged in the order of the games. So the file depends on the settings alone.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -18,22 +18,75 @@ import numpy as np
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_path, check_target, write_text
+from zerolab.core.processes import map_in_processes
+from zerolab.evaluation.accuracy import non_trivial, random_grades
 from zerolab.evaluation.collecting import (
     Collection,
     CollectionCounts,
     DatasetSettings,
-    collect,
+    collect_positions,
 )
-from zerolab.evaluation.manifest import describe
-from zerolab.evaluation.positions import Positions, joined, read_positions, write_positions
-from zerolab.evaluation.workers import in_order
-from zerolab.oracles.catalogue import oracle_for
-from zerolab.oracles.interface import NotSolvedError, Oracle
-from zerolab.oracles.solver import UNLIMITED, Budget
-from zerolab.rules.canonical import smallest_images
+from zerolab.evaluation.positions import (
+    SCHEMA,
+    Positions,
+    content_digest,
+    join_positions,
+    read_positions,
+    write_positions,
+)
+from zerolab.oracles.oracle import NotSolvedError, Oracle
+from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.python import smallest_images
+from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
+
+
+def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a file: its settings and counts, and how hard its positions are.
+
+    `about` are the settings and counts in the file's metadata. Their order does not matter: it is
+    another one where a resumed command reads it back from the file.
+    """
+    best = positions.best
+    strongest = (positions.values == best[:, None]).sum(axis=1)
+    plies, numbers = np.unique(positions.plies, return_counts=True)
+    expected = random_grades(positions)
+    return {
+        "schema": SCHEMA,
+        "game": game_name(positions.game),
+        "positions": len(positions),
+        **dict(sorted(about.items())),
+        "non_trivial": int(non_trivial(positions).sum()),
+        "correct_moves": _mean(strongest),
+        "random_strong": _mean(expected.strong),
+        "random_weak": _mean(expected.weak),
+        "won": int((best > 0).sum()),
+        "drawn": int((best == 0).sum()),
+        "lost": int((best < 0).sum()),
+        "by_ply": {str(p): int(n) for p, n in zip(plies, numbers, strict=True)},
+        "digest": content_digest(positions, about),
+    }
+
+
+def manifest_lines(path: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return a manifest as lines for people."""
+    found, wanted = manifest["positions"], manifest["requested"]
+    lines = [
+        f"{path}: {found} positions of {manifest['games']} games;"
+        f" left out {manifest['duplicates']} equal or mirrored,"
+        f" {manifest['all_optimal']} where every move is best, {manifest['unsolved']} not solved",
+        f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
+        f" {manifest['correct_moves']:.2f} best moves on average; random play:"
+        f" {manifest['random_strong']:.1%} strong, {manifest['random_weak']:.1%} weak",
+    ]
+    missing = f"only {found} of {wanted} positions found: further games had no new ones"
+    return [missing, *lines] if found < wanted else lines
+
+
+def _mean(numbers: Any) -> float | None:
+    return float(np.mean(numbers)) if len(numbers) else None
+
 
 CHUNK = 32
 """Games per part. They are played together, and a command that is killed loses no more."""
@@ -44,12 +97,12 @@ PATIENCE = 64
 _PROBES = range(3)
 """Games whose first position to be solved shows whether the game can be solved at all."""
 
-_PROBE_BUDGET = Budget(nodes=200_000_000)
+_PROBE_BUDGET = SolverBudget(nodes=200_000_000)
 """The budget for those if there is no other: one or two minutes."""
 
 _PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
-OracleMaker = Callable[[Game, Budget], Oracle]
+OracleMaker = Callable[[Game, SolverBudget], Oracle]
 """Makes an oracle with a budget for each position, as `oracle_for` does."""
 
 
@@ -133,7 +186,7 @@ def collect_in_memory(
     _probe(game, settings, oracle)
     collector = _Collector(game, positions)
     for number in count():
-        collector.add(collect(game, oracle, settings, _games_of(number)))
+        collector.add(collect_positions(game, oracle, settings, _games_of(number)))
         if collector.is_over:
             break
     return collector.collection()
@@ -148,7 +201,7 @@ def _collected(
 ) -> _Collector:
     """Play chunks until there are enough positions or no new ones."""
     collector = _Collector(game, positions)
-    with in_order(_play_chunk, chunks, processes) as parts:
+    with map_in_processes(_play_chunk, chunks, processes) as parts:
         for part in parts:
             collector.add(part)
             report(collector.progress)
@@ -201,13 +254,13 @@ class _Collector:
 
     def collection(self) -> Collection:
         """Return all positions taken, and the counts of all games."""
-        return Collection(joined(self._parts), self._counts)
+        return Collection(join_positions(self._parts), self._counts)
 
 
 def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
     """Raise NotSolvedError if the oracle's budget is too small where collecting begins."""
     first = settings.model_copy(update={"last_ply": settings.first_ply, "one_per_game": False})
-    counts = collect(game, oracle, first, _PROBES).counts
+    counts = collect_positions(game, oracle, first, _PROBES).counts
     if counts.unsolved == counts.games:
         raise NotSolvedError(
             f"{game_name(game)} is not solved within the budget from ply {settings.first_ply} on:"
@@ -242,7 +295,7 @@ def _play_chunk(chunk: _Chunk) -> Collection:
     if path.exists():
         positions, about = read_positions(path, game)
         return Collection(positions, CollectionCounts(**about))
-    part = collect(game, _oracle(chunk), chunk.settings, _games_of(chunk.number))
+    part = collect_positions(game, _oracle(chunk), chunk.settings, _games_of(chunk.number))
     write_positions(path, part.positions, part.counts._asdict())
     return part
 
@@ -270,6 +323,6 @@ def _finished(path: Path, game: Game, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_manifest(path: Path, positions: Positions, about: dict[str, Any]) -> dict[str, Any]:
-    manifest = describe(positions, about)
+    manifest = dataset_manifest(positions, about)
     write_text(_beside(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest

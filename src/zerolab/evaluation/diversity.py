@@ -1,23 +1,27 @@
-"""How many different positions self-play has seen: the measures of [Clausen2021, Fig. 9].
+"""Distinct positions of self-play: the measures of [Clausen2021, Fig. 9].
 
-What counts as a position is as in `play.reached`.
+What counts as a position is as in `play.game_files`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.play.reached import Reached, reached
+from zerolab.play.game_files import ReachedPositions, reached_positions
+from zerolab.report.figures import colour, legend_below, new_figure, shortened
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.store.games import SELF_PLAY, GameRecord
 from zerolab.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Diversity(NamedTuple):
@@ -80,23 +84,25 @@ def run_diversity(path: Path) -> Diversity:
         raise UserError(f"{path} has no games of self-play: expected a run that has played some")
     games = [run.games.games(int(line["iteration"]), SELF_PLAY) for line in lines]
     seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
-    return diversity(str(path), parse_game(config), games, seconds)
+    return games_diversity(str(path), parse_game(config), games, seconds)
 
 
-def diversity(
+def games_diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], seconds: float = 0.0
 ) -> Diversity:
     """Measure games, such as those of each iteration, in their order; the records must be legal."""
-    found = [reached(game, [])]
+    found = [reached_positions(game, [])]
     games = 0
     for part in parts:
-        more = reached(game, part)
+        more = reached_positions(game, part)
         found.append(more._replace(games=games + more.games))
         games += len(part)
-    return _counted(name, games, seconds, Reached(*map(np.concatenate, zip(*found, strict=True))))
+    return _counted(
+        name, games, seconds, ReachedPositions(*map(np.concatenate, zip(*found, strict=True)))
+    )
 
 
-def _counted(name: str, games: int, seconds: float, found: Reached) -> Diversity:
+def _counted(name: str, games: int, seconds: float, found: ReachedPositions) -> Diversity:
     """Count the positions of some games."""
     hashes, plies = found.hashes, found.plies
     order = np.lexsort((plies, found.games))
@@ -113,3 +119,24 @@ def _counted(name: str, games: int, seconds: float, found: Reached) -> Diversity
         new_by_game=np.bincount(found.games[order][first], minlength=games),
         seconds=seconds,
     )
+
+
+_POINTS = 500  # of a line at most
+
+
+def draw_diversity(runs: Sequence[Diversity]) -> Figure:
+    """Draw distinct positions against games and by ply, one line per run."""
+    figure = new_figure(9, 4)
+    against_games, by_ply = figure.subplots(1, 2)
+    for number, run in enumerate(runs):
+        look = {"color": colour(number), "label": shortened(run.name)}
+        distinct = np.concatenate([[0], np.cumsum(run.new_by_game)])
+        games = np.unique(np.linspace(0, run.games, _POINTS).astype(int))
+        against_games.plot(games, distinct[games], **look)
+        by_ply.plot(range(len(run.distinct_by_ply)), run.distinct_by_ply, marker=".", **look)
+    against_games.set(xlabel="games of self-play", ylabel="distinct positions")
+    by_ply.set(xlabel="ply", ylabel="distinct positions of this ply")
+    for axes in (against_games, by_ply):
+        axes.grid(alpha=0.3)
+    legend_below(figure, by_ply.get_legend_handles_labels()[0])
+    return figure

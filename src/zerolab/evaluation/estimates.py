@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.ratings.score import Z95, wilson
+from zerolab.report.interval import Z95, wilson
 
 RESAMPLES = 1000
 """Bootstrap samples of an interval; its length then varies by about 2 %."""
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
     """How many positions, games or moves the mean is taken over."""
 
 
-def proportion(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimate | None:
+def proportion_estimate(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimate | None:
     """Return how often something is true, from hits [n] that are 0 or 1 and their games int64[n].
 
     The interval is Wilson's, with as many trials as independent positions would have the same
@@ -56,7 +56,7 @@ def _independent_trials(rate: float, hits: NDArray[Any], games: NDArray[np.int64
     return min(len(games), rate * (1.0 - rate) / variance) if variance else len(games)
 
 
-def average(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Estimate | None:
+def mean_estimate(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Estimate | None:
     """Return the mean of the numbers [n] that are not NaN, with a normal interval.
 
     None for numbers of less than two games, which do not show how far they scatter.
@@ -74,7 +74,7 @@ def average(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Estimate 
     return Estimate(mean, mean - Z95 * error, mean + Z95 * error, len(numbers))
 
 
-def exact(numbers: NDArray[Any]) -> Estimate | None:
+def exact_estimate(numbers: NDArray[Any]) -> Estimate | None:
     """Return the mean of numbers that are known without error; None without numbers."""
     if not len(numbers):
         return None

@@ -1,9 +1,10 @@
-"""Solved positions, in memory and as Parquet."""
+"""Solved positions: replayed, solved, and kept as Parquet files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,108 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_path, replacing
-from zerolab.evaluation.boards import replay
-from zerolab.oracles.interface import ILLEGAL
+from zerolab.core.files import atomic_replace, check_path
+from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
+from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import ONGOING, Game
+from zerolab.rules.rules import actions as actions_of
 from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
+
+_ALL_LEGAL_LINES = -1
+
+
+def replay_lines(
+    game: Game, moves: NDArray[np.int16], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_], int | None]:
+    """Play the moves of n positions from the start of the game.
+
+    The moves of position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states
+    uint64[n, words], the legal actions bool[n, actions], and the number of the first position that
+    the moves do not lead to, because one is not legal or the game is over; None where all do.
+    """
+    count = len(offsets) - 1
+    states = np.empty((count, rules.words(game)), np.uint64)
+    masks = np.empty((count, rules.actions(game)), np.bool_)
+    wrong = int(_replay_lines(game, moves, offsets, states, masks))
+    return states, masks, None if wrong == _ALL_LEGAL_LINES else wrong
+
+
+def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which actions are legal in ongoing states uint64[n, words], bool[n, actions]."""
+    masks = np.empty((len(states), rules.actions(game)), np.bool_)
+    _write_legal(game, states, masks)
+    return masks
+
+
+@kernel
+def _replay_lines(game: Any, moves: Any, offsets: Any, states: Any, masks: Any) -> Any:
+    for i in range(states.shape[0]):
+        state = states[i]
+        rules.start(game, state)
+        for at in range(offsets[i], offsets[i + 1]):
+            move: Any = np.int64(moves[at])
+            if rules.outcome(game, state) != ONGOING or not 0 <= move < masks.shape[1]:
+                return i
+            rules.legal(game, state, masks[i])
+            if not masks[i, move]:
+                return i
+            rules.apply(game, state, move, state)
+        if rules.outcome(game, state) != ONGOING:
+            return i
+        rules.legal(game, state, masks[i])
+    return _ALL_LEGAL_LINES
+
+
+@kernel
+def _write_legal(game: Any, states: Any, masks: Any) -> None:
+    for i in range(states.shape[0]):
+        rules.legal(game, states[i], masks[i])
+
+
+UNSOLVED = -1
+"""Instead of an action, where none is known to be best."""
+
+
+def solve_states(
+    game: Game,
+    oracle: Oracle,
+    states: NDArray[np.uint64],
+    report: Callable[[int], None] = lambda _: None,
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Solve ongoing states uint64[n, words], equal ones once.
+
+    Returns the values int32[n, actions] and which states are solved, bool[n]; where the oracle's
+    budget is spent, every value is ILLEGAL. `report` gets the number of different states done.
+    """
+    different, where = np.unique(states, axis=0, return_inverse=True)
+    values = np.full((len(different), actions_of(game)), ILLEGAL, np.int32)
+    solved = np.ones(len(different), np.bool_)
+    for row, state in enumerate(different):
+        try:
+            values[row] = oracle.action_values(state[None])[0]
+        except NotSolvedError:
+            solved[row] = False
+        report(row + 1)
+    places = where.reshape(-1)
+    return values[places], solved[places]
+
+
+def solve_first_best(
+    oracle: Oracle, states: NDArray[np.uint64], orders: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first best action of each order (see `Oracle.first_best`) in ongoing states.
+
+    int64[n]; UNSOLVED where the oracle's budget is spent.
+    """
+    found = np.full(len(states), UNSOLVED, np.int64)
+    for row in range(len(states)):
+        with suppress(NotSolvedError):
+            found[row] = oracle.first_best(states[row : row + 1], orders[row : row + 1])[0]
+    return found
+
 
 SCHEMA = 1
 
@@ -93,7 +189,7 @@ class Positions:
         )
 
 
-def joined(parts: list[Positions]) -> Positions:
+def join_positions(parts: list[Positions]) -> Positions:
     """Return the positions of several sets, at least one, as one set."""
     shifts = np.cumsum([0, *(len(part.moves) for part in parts)])
     starts = [part.offsets[:-1] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
@@ -131,7 +227,7 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
         "about": dict(about),
     }
     metadata = {_METADATA: json.dumps(head, sort_keys=True).encode()}
-    with replacing(path) as temporary:
+    with atomic_replace(path) as temporary:
         pq.write_table(
             table.replace_schema_metadata(metadata),
             temporary,
@@ -206,7 +302,7 @@ def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
         raise damaged(path, "a value is missing")
     lines, listed = columns["moves"], columns["values"]
     moves, offsets = _flat(lines.flatten()), lines.offsets.to_numpy().astype(np.int64)
-    states, masks, wrong = replay(game, moves, offsets - offsets[0])
+    states, masks, wrong = replay_lines(game, moves, offsets - offsets[0])
     if wrong is not None:
         raise damaged(path, f"the moves of position {wrong} are not legal in {game_name(game)}")
     if (np.diff(listed.offsets.to_numpy()) != masks.shape[1]).any():

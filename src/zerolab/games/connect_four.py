@@ -11,12 +11,11 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
-from zerolab.rules import boards, lines, playouts
-from zerolab.rules.catalogue import register_game
+from zerolab.rules import boards, rules, squares
+from zerolab.rules.bits import nth_bit
+from zerolab.rules.catalogue import Notation, register_game
 from zerolab.rules.encoding import Encoding
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, Rules, State
-from zerolab.rules.notation import Notation
-from zerolab.rules.select import nth_bit
+from zerolab.rules.rules import DRAW, LOSS, ONGOING, Rules, State
 from zerolab.rules.squares import SquareHints, packed, require_alternate, require_undecided
 
 
@@ -154,7 +153,7 @@ class ConnectFourRules(Rules):
         random = boards.ZERO
         plies = 0
         while count > 0 and not won:
-            random = playouts.random_bits(key, plies, random)
+            random = rules.playout_bits(key, plies, random)
             place = boards.u64(8 * streams.below(random, count))
             column = (columns >> place) & _BYTE
             piece = (taken + (boards.ONE << column * rows)) & ~taken
@@ -169,7 +168,7 @@ class ConnectFourRules(Rules):
                 columns = _without(columns, place)
                 count -= 1
         moves[0] = plies
-        return playouts.win_after(plies) if won else DRAW
+        return rules.win_after(plies) if won else DRAW
 
 
 class ConnectFourEncoding(Encoding):
@@ -239,7 +238,7 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def score(game, state):
-        return lines.score(state, game.columns, game.rows, game.length)
+        return squares.line_score(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def score_is_distance(game):
@@ -247,7 +246,7 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def score_bounds(game, state):
-        return lines.score_bounds(state, game.columns, game.rows, game.length)
+        return squares.line_score_bounds(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def solver_moves(game, state, out):
@@ -273,7 +272,7 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def move_ordering_score(game, state):
-        return lines.move_ordering_score(state, game.columns, game.rows, game.length)
+        return squares.line_ordering_score(state, game.columns, game.rows, game.length)
 
 
 register_game(

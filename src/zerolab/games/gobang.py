@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from zerolab.core import streams
-from zerolab.rules import boards, lines, playouts
+from zerolab.rules import boards, rules, squares
 from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING
+from zerolab.rules.rules import DRAW, LOSS, ONGOING
 from zerolab.rules.squares import AlternatingNotation, SquareEncoding, SquareHints, SquareRules
 
 
@@ -57,7 +57,7 @@ class GobangRules(SquareRules):
         random = boards.ZERO
         plies = 0
         while plies < left and not won:
-            random = playouts.random_bits(key, plies, random)
+            random = rules.playout_bits(key, plies, random)
             chosen = 1 + plies + streams.below(random, left - plies)
             plies += 1
             cell = moves[chosen]
@@ -68,7 +68,7 @@ class GobangRules(SquareRules):
             other = mover
             won = boards.has_run(mover, game.rows, game.columns, game.length)
         moves[0] = plies
-        return playouts.win_after(plies) if won else DRAW
+        return rules.win_after(plies) if won else DRAW
 
 
 class GobangHints(SquareHints):
@@ -76,7 +76,7 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def score(game, state):
-        return lines.score(state, game.rows, game.columns, game.length)
+        return squares.line_score(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def score_is_distance(game):
@@ -84,12 +84,12 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def score_bounds(game, state):
-        return lines.score_bounds(state, game.rows, game.columns, game.length)
+        return squares.line_score_bounds(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def solver_moves(game, state, out):
         """See `hints.solver_moves`: a win at once, else the defence against one, else all."""
-        empty = lines.empty_cells(state, game.rows, game.columns)
+        empty = squares.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
         if wins:
             out[0] = boards.lowest_bit(wins)
@@ -102,7 +102,7 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def move_ordering_score(game, state):
-        return lines.move_ordering_score(state, game.rows, game.columns, game.length)
+        return squares.line_ordering_score(state, game.rows, game.columns, game.length)
 
 
 register_game("gobang", Gobang, GobangRules, SquareEncoding, AlternatingNotation, GobangHints)

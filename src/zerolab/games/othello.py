@@ -14,18 +14,20 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.rules import boards, playouts
-from zerolab.rules.catalogue import register_game
-from zerolab.rules.interface import DRAW, LOSS, ONGOING, WIN, State
-from zerolab.rules.lanes import any_bit, bit_and, bit_or, broadcast, load, shift_left, shift_right
-from zerolab.rules.select import nth_bit
-from zerolab.rules.squares import (
-    SquareEncoding,
-    SquareHints,
-    SquareNotation,
-    SquareRules,
-    packed,
+from zerolab.rules import boards, rules
+from zerolab.rules.bits import (
+    any_bit,
+    bit_and,
+    bit_or,
+    broadcast,
+    load,
+    nth_bit,
+    shift_left,
+    shift_right,
 )
+from zerolab.rules.catalogue import register_game
+from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN, State
+from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules, packed
 
 
 class Othello(NamedTuple):
@@ -210,7 +212,7 @@ class OthelloRules(SquareRules):
         passes = 0
         while passes < 2:
             legal = _moves(game.rows, game.columns, own, other)
-            random = playouts.random_bits(key, plies, random)
+            random = rules.playout_bits(key, plies, random)
             plies += 1
             passes += 1
             disc = boards.ZERO

@@ -1,1 +1,0 @@
-"""The Go Text Protocol: zerolab as an engine, and other engines as players."""

@@ -1,4 +1,4 @@
-"""A player of zerolab as an engine of the Go Text Protocol, version 2 (see docs/gtp.md)."""
+"""An agent as an engine of the Go Text Protocol (see docs/gtp.md)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,56 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zerolab.agents.interface import FORFEIT, Player
-from zerolab.agents.search_player import for_one_game
+from zerolab.agents.agent import FORFEIT, Player
+from zerolab.agents.analysis import MoveAnalysis, analyse_as_player
+from zerolab.agents.kinds.baselines import PerfectPlayer
+from zerolab.agents.network_players import SearchPlayer, for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.core.version import __version__
-from zerolab.gtp.analysis import analyse
 from zerolab.gtp.protocol import (
     FIRST,
     ILLEGAL_MOVE,
+    PASS,
     SECOND,
     SYNTAX_ERROR,
     RefusedError,
-    answer,
+    draw_board,
+    forced_pass,
+    format_response,
     parse_colour,
     parse_command,
     parse_number,
+    parse_vertex,
     read_lines,
+    vertex,
 )
-from zerolab.gtp.vertices import PASS, draw, forced_pass, parse_vertex, vertex
-from zerolab.rules import host
+from zerolab.rules import python
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
+
+
+def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64]) -> list[str]:
+    """Return a line for every legal action of an ongoing position, the best one first.
+
+    A search gives visits, prior and value (in [-1, 1], for the mover), perfect play the exact value
+    (see `oracles.oracle.Oracle`). Raises RefusedError for other players. `keys` is the random
+    stream of the search, uint64[1].
+    """
+    if not isinstance(player, SearchPlayer | PerfectPlayer):
+        raise RefusedError(f"{player.name} neither searches nor solves")
+    found = analyse_as_player(player, position, keys)
+    return [f"{vertex(position, move.action)} {_numbers(move)}" for move in found.moves]
+
+
+def _numbers(move: MoveAnalysis) -> str:
+    if move.visits is None:
+        return f"value {move.value}"
+    return f"visits {move.visits} prior {move.prior:.4f} value {move.value:+.4f}"
+
 
 _SLOT = np.zeros(1, np.int64)
 _NUMBER = re.compile(r"[+-]?(\d{1,9}(\.\d{0,9})?|\.\d{1,9})", re.ASCII)
@@ -72,12 +98,12 @@ class Engine:
         try:
             if command.name not in _COMMANDS:
                 raise RefusedError("unknown command")
-            return answer(command, _COMMANDS[command.name](self, *command.arguments), True)
+            return format_response(command, _COMMANDS[command.name](self, *command.arguments), True)
         except (RefusedError, UserError) as error:
-            return answer(command, str(error), False)
+            return format_response(command, str(error), False)
         except Exception as error:  # a controller waits for an answer whatever went wrong
             logger.error("%s failed: %r", command.name, error)
-            return answer(command, f"internal error: {type(error).__name__}", False)
+            return format_response(command, f"internal error: {type(error).__name__}", False)
 
     def _begin(self, game: Game) -> None:
         self._positions = [Position.start(game)]
@@ -180,12 +206,12 @@ class Engine:
         return ""
 
     def _showboard(self, *_: str) -> str:
-        return "\n" + draw(self._position)
+        return "\n" + draw_board(self._position)
 
     def _final_score(self, *_: str) -> str:
         if self._position.outcome is None:
             raise RefusedError("cannot score")
-        score = host.score(self._position.game, self._position.state)
+        score = python.score(self._position.game, self._position.state)
         if score == 0:
             return "0"
         return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"
@@ -204,7 +230,7 @@ class Engine:
         if position.outcome is not None:
             raise RefusedError("the game is over")
         self._synchronise(position)
-        return "\n".join(analyse(self._player, position, self._keys(position)))
+        return "\n".join(analysis_lines(self._player, position, self._keys(position)))
 
     def _choose(self, colour: str) -> tuple[Position, int | None]:
         """Return the position in which a colour is to move, and its action; None once it is over.

@@ -1,10 +1,23 @@
-"""Lines of the Go Text Protocol, version 2 (Farnebäck 2002, draft 2, sections 2 and 3)."""
+"""The Go Text Protocol, version 2: lines, responses, and moves as vertices.
+
+A move is named by the cell on which its stone stands afterwards: a column's letter, without I, and
+a row's number. Rows are counted from the top, as zerolab prints boards and as programs for Othello
+and Hex do (their first positions and edges are not alike seen from below); where stones fall, that
+is where an action is a column, they are counted from the floor. A move that puts no stone has the
+game's own name for it, such as "pass".
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from zerolab.rules import python, rules
+from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
 
 LONGEST_LINE = 1 << 14
 """Bytes of a line that are read; what stands beyond them is ignored."""
@@ -53,7 +66,7 @@ def parse_command(line: bytes) -> Command | None:
     return Command(number, parts[0] if parts else "", tuple(parts[1:]))
 
 
-def answer(command: Command, text: str, success: bool) -> bytes:
+def format_response(command: Command, text: str, success: bool) -> bytes:
     """Return the bytes that answer a command; empty lines, which would end it, are left out.
 
     A text that begins with a new line stands below the mark, as diagrams do.
@@ -81,3 +94,86 @@ def parse_number(word: str) -> int:
 
 def _is_integer(word: str) -> bool:
     return bool(re.fullmatch("[0-9]{1,10}", word)) and int(word) <= _LARGEST
+
+
+PASS = "pass"
+_LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+_VERTEX = re.compile("pass|[a-hj-z][0-9]{1,2}")
+_COLUMN_OR_VERTEX = re.compile("pass|[a-hj-z][0-9]{0,2}|[0-9]{1,2}")
+_STONES = {1: "X", -1: "O", 0: "."}
+
+
+def vertex(position: Position, action: int) -> str:
+    """Return the name of a legal action, such as "D3", or "pass"."""
+    cell = _cells(position)[action]
+    return position.name(action) if cell is None else _cell_name(position.game, cell)
+
+
+def parse_vertex(position: Position, text: str) -> int:
+    """Return the legal action that a text names; upper and lower case are the same.
+
+    Where stones fall a column's letter or number is enough. Raises RefusedError for an illegal
+    move, and for what cannot be a move at all.
+    """
+    names = _names(position)
+    if text.lower() not in names:
+        form = _COLUMN_OR_VERTEX if _stones_fall(position.game) else _VERTEX
+        raise RefusedError(ILLEGAL_MOVE if form.fullmatch(text.lower()) else SYNTAX_ERROR)
+    return names[text.lower()]
+
+
+def _names(position: Position) -> dict[str, int]:
+    """Return all names of the legal actions, in lower case."""
+    names = {}
+    for action, cell in _cells(position).items():
+        if cell is None or _stones_fall(position.game):
+            names[position.name(action).lower()] = action
+        if cell is not None:
+            name = _cell_name(position.game, cell).lower()
+            names[name] = action
+            if _stones_fall(position.game):
+                names[name[0]] = action
+    return names
+
+
+def forced_pass(position: Position) -> int | None:
+    """Return the pass if it is the only legal action."""
+    return position.legal_actions[0] if position.legal_moves == [PASS] else None
+
+
+def draw_board(position: Position) -> str:
+    """Draw the board with the names of rows and columns on all sides; X plays first."""
+    letters = " ".join(_LETTERS[: position.game[1]])
+    lines = [f"   {letters}"]
+    for row, stones in enumerate(position.board()):
+        number = _row_number(position.game, row)
+        cells = " ".join(_STONES[int(stone)] for stone in stones)
+        lines.append(f"{number:2} {cells} {number}")
+    return "\n".join([*lines, f"   {letters}"])
+
+
+def _cells(position: Position) -> dict[int, int | None]:
+    """Return the cell of each legal action's stone, row * columns + column, None without one."""
+    game, actions = position.game, position.legal_actions
+    if not actions:
+        return {}
+    states = np.stack([python.apply(game, position.state, action) for action in actions])
+    taken = python.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
+    fresh = taken & (position.board().reshape(-1) == 0)
+    return {
+        action: int(cells.argmax()) if cells.sum() == 1 else None
+        for action, cells in zip(actions, fresh, strict=True)
+    }
+
+
+def _cell_name(game: Game, cell: int) -> str:
+    row, column = divmod(cell, game[1])
+    return f"{_LETTERS[column]}{_row_number(game, row)}"
+
+
+def _row_number(game: Game, row: int) -> int:
+    return game[0] - row if _stones_fall(game) else row + 1
+
+
+def _stones_fall(game: Game) -> bool:
+    return rules.actions(game) == int(game[1])

@@ -1,4 +1,4 @@
-"""A league in its folder, from which one that was stopped or killed goes on.
+"""A league in its folder, resumed after an interruption.
 
 ``league.toml`` says who plays, ``players.safetensors`` is how far the league has come, and replaced
 in one step after every batch of games; ``games.sqlite`` holds the games.
@@ -11,36 +11,117 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.config import validate
-from zerolab.core.errors import UserError
-from zerolab.league.fitness import (
+from zerolab.agents.specs import parse_agent
+from zerolab.core.config import assign, parse_assignments, validate
+from zerolab.core.errors import UserError, quoted
+from zerolab.league.league_settings import SPEED_ALONE, LeagueSettings
+from zerolab.league.playing import play_league_games
+from zerolab.league.population import (
+    Population,
     count_games,
-    credits,
+    draw_pairs,
+    first_generation,
     new_positions,
+    next_generation,
+    novelty_credits,
     rate_novelty,
     rate_results,
 )
-from zerolab.league.players import Players, first_players, multiply, pairs
-from zerolab.league.playing import play_games
-from zerolab.league.settings import SPEED_ALONE, LeagueSettings
-from zerolab.play.reached import Reached, reached
-from zerolab.play.selfplay import Episodes
-from zerolab.rules.interface import Game
-from zerolab.search.interface import Evaluator
+from zerolab.play.game_files import ReachedPositions, reached_positions
+from zerolab.play.selfplay import SelfPlayResult
+from zerolab.rules import rules
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.checks import reading
 from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
 
+_OPTIONS = {
+    "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
+}  # fmt: skip
+"""Settings that are given otherwise than by --set."""
+
+
+class LeagueNetwork(NamedTuple):
+    """What all players of a league search with."""
+
+    evaluator: Callable[[], Evaluator]
+    """Loads the network."""
+    name: str = ""
+    """``runs/demo@12``; empty without a network."""
+    identity: str = ""
+    """That of the weights."""
+    settings: dict[str, Any] | None = None
+    """Those of the network."""
+    says_draws: bool = False
+    """Whether one of its heads says how likely draws are."""
+
+
+def league_network(spec: str | None, game: Game) -> LeagueNetwork:
+    """Return the network of a run that `spec` names, or equal priors where it is None.
+
+    Raises UserError for agents without a network, for search options, which are the league's, and
+    for networks of other games.
+    """
+    if spec is None:
+        return LeagueNetwork(lambda: UniformEvaluator(rules.actions(game)))
+    agent = parse_agent(spec, game)
+    if agent.evaluator is None or agent.network is None:
+        raise UserError(f"{agent.name} has no network: expected a run such as runs/demo@12")
+    if "?" in agent.name:
+        raise UserError(
+            f"{agent.name}: the searches of a league are its own; expected a run such as"
+            " runs/demo@12, and --set search.KEY=VALUE"
+        )
+    says_draws = any("draws" in head.answers for head in agent.network.heads)
+    return LeagueNetwork(
+        agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), says_draws
+    )
+
+
+def resolve_settings(
+    game: Game, network: LeagueNetwork, seed: int, assignments: Sequence[str]
+) -> LeagueSettings:
+    """Return the settings of a league; raise UserError for every mistake.
+
+    Without a network, leaves are played out unless assignments say otherwise. The draw value is
+    among the parameters where the network says how likely draws are.
+    """
+    default = LeagueSettings(game=game_name(game))
+    data = default.model_dump(include={"search", "clock", "ranges"})
+    data |= {"game": game_name(game), "seed": seed}
+    data |= {"network": network.name, "identity": network.identity}
+    if network.says_draws:
+        data["parameters"] = [*default.parameters, "draw_value"]
+    if not network.name:
+        data["search"]["leaf_evaluator"] = {"name": "playout"}
+    for path, value in parse_assignments(assignments):
+        if path[0] in _OPTIONS:
+            raise UserError(f"{path[0]} has an option of its own: expected {_OPTIONS[path[0]]}")
+        assign(data, path, value)
+    settings = validate(LeagueSettings, data)
+    if "draws" in settings.wanted and not network.says_draws:
+        owner = network.name or "a search without a network"
+        asked = quoted("draw_value")
+        raise UserError(
+            f"parameters = {asked}: {owner} does not know how likely draws are; expected a network"
+            ' with the head "outcome"'
+        )
+    return settings
+
+
 LEAGUE = FolderKind("league", "league.toml", "--out")
 
 _KIND = "league"
 _STATE = "players.safetensors"
-_PLAYERS = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
+_POPULATION = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 
 Progress = Callable[["LeagueState", int, str], object]
 """Takes the league as it was last saved, the games that are over, and what else is worth saying."""
@@ -50,7 +131,7 @@ Progress = Callable[["LeagueState", int, str], object]
 class LeagueState:
     """How far a league has come."""
 
-    players: Players
+    players: Population
     played: int = 0
     """Games."""
     stages: int = 0
@@ -63,7 +144,7 @@ class LeagueState:
         settings: LeagueSettings,
         met: NDArray[np.int64],
         results: NDArray[np.int8],
-        found: Reached | None = None,
+        found: ReachedPositions | None = None,
     ) -> None:
         """Take in the results int8[games] of the next games, those of the first players.
 
@@ -77,11 +158,11 @@ class LeagueState:
         else:
             assert found is not None
             counts, self.seen = new_positions(found, len(met), self.seen)
-            earned = credits(counts, results, settings.fitness == "novelty_of_winner")
+            earned = novelty_credits(counts, results, settings.fitness == "novelty_of_winner")
             rate_novelty(self.players, settings, met, earned)
         self.played += len(met)
         if self.played % settings.generation == 0:
-            self.players = multiply(self.players, settings)
+            self.players = next_generation(self.players, settings)
 
     def take_in(
         self,
@@ -92,7 +173,7 @@ class LeagueState:
     ) -> None:
         """Take in the next games as they were recorded; see `rate`."""
         results = np.array([each.result for each in games], np.int8)
-        found = None if settings.fitness == "results" else reached(game, games)
+        found = None if settings.fitness == "results" else reached_positions(game, games)
         self.rate(settings, met, results, found)
 
     def next_games(self, settings: LeagueSettings, total: int) -> range:
@@ -109,7 +190,7 @@ class League:
         self.path = path
         self.settings = settings
         self.games = GameStore(path / "games.sqlite")
-        self.state = LeagueState(first_players(settings))
+        self.state = LeagueState(first_generation(settings))
 
     @classmethod
     def saved(cls, path: Path) -> League | None:
@@ -148,7 +229,7 @@ class League:
         evaluator: Evaluator,
         total: int,
         progress: Progress = lambda state, done, note: None,
-        watch: Callable[[Episodes], object] = lambda episodes: None,
+        watch: Callable[[SelfPlayResult], object] = lambda episodes: None,
     ) -> None:
         """Play until the league has had `total` games; `watch` gets every batch with its examples.
 
@@ -162,7 +243,7 @@ class League:
             )
         began, first = time.monotonic(), self.state.played
         while numbers := self.state.next_games(settings, total):
-            met = pairs(self.state.players, settings, numbers)
+            met = draw_pairs(self.state.players, settings, numbers)
             before = self.state.played
 
             def report(games: int, before: int = before) -> None:
@@ -170,7 +251,7 @@ class League:
                 rate = (before + games - first) / minutes
                 progress(self.state, before + games, f"{rate:,.0f} games/min")
 
-            episodes = play_games(
+            episodes = play_league_games(
                 game, settings, evaluator, self.state.players, met, numbers.start,
                 lambda done, report=report: report(done.games),  # type: ignore[misc]
             )  # fmt: skip
@@ -188,7 +269,7 @@ class League:
 
 def _save(path: Path, state: LeagueState) -> None:
     players = state.players
-    arrays = {name: getattr(players, name) for name in _PLAYERS}
+    arrays = {name: getattr(players, name) for name in _POPULATION}
     arrays |= {"active": np.stack(players.active), "seen": state.seen}
     save_arrays(path, _KIND, arrays, played=state.played, stages=state.stages)
 
@@ -196,6 +277,6 @@ def _save(path: Path, state: LeagueState) -> None:
 def _load(path: Path) -> LeagueState:
     arrays, about = load_arrays(path, _KIND)
     with reading(path):
-        kept = {name: arrays[name] for name in _PLAYERS}
-        players = Players(**kept, active=list(arrays["active"]))
+        kept = {name: arrays[name] for name in _POPULATION}
+        players = Population(**kept, active=list(arrays["active"]))
         return LeagueState(players, int(about["played"]), int(about["stages"]), arrays["seen"])

@@ -1,1 +1,0 @@
-"""Policy and value networks, and the fast path that evaluates positions with them."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from zerolab.core import streams
-from zerolab.core.registry import import_modules, load_plugins
-from zerolab.networks.growths.interface import GROWTHS
-from zerolab.networks.heads.interface import HEADS
+from zerolab.core.registry import load_plugins
+from zerolab.networks.growth import GROWTHS
+from zerolab.networks.head import HEADS
 from zerolab.networks.losses import LOSSES
-from zerolab.networks.settings import NETWORKS, NetworkSettings
-from zerolab.rules.interface import Game
+from zerolab.networks.network_settings import NETWORKS, NetworkSettings
+from zerolab.rules.rules import Game
 
 if TYPE_CHECKING:
     from zerolab.networks.network import Network
 
-import_modules("zerolab.networks.architectures")
-import_modules("zerolab.networks.growths")
+import_module("zerolab.networks.architectures")
+import_module("zerolab.networks.growth")
 load_plugins("networks")
 
 __all__ = ["GROWTHS", "HEADS", "LOSSES", "NETWORKS", "NetworkSettings", "build_network"]

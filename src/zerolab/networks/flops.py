@@ -14,19 +14,19 @@ from functools import cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from zerolab.networks.heads.interface import Answer
+from zerolab.networks.head import HeadOutput
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
-from zerolab.networks.settings import NetworkSettings
+from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules import encoding
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 
 _BATCH = 2  # batch norm refuses to learn from a single position
 
 
 @cache
 def evaluation_flops(
-    settings: NetworkSettings, game: Game, answers: Sequence[Answer] = ("priors", "values")
+    settings: NetworkSettings, game: Game, answers: Sequence[HeadOutput] = ("priors", "values")
 ) -> int:
     """Return the operations in which a network evaluates one position.
 

@@ -1,20 +1,37 @@
-"""Fast evaluation of positions with a network (docs/decisions/0002)."""
+"""Fast evaluation of positions with a network."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.networks.heads.interface import Answer
+from zerolab.networks.head import HeadOutput
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
-from zerolab.rules import host
-from zerolab.rules.interface import Game
+from zerolab.rules import python
+from zerolab.rules.rules import Game
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch compute on `count` cores in each calling thread, and as before afterwards.
+
+    Threads that evaluate or search beside each other should have one core each: torch's own threads
+    would wait for each other (docs/decisions/0005).
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
 
 _EXACT_BUCKETS = 32
 
@@ -98,30 +115,32 @@ class NetworkEvaluator:
         Draws float32[N] are probabilities; action values float32[N, actions] lie in [-1, 1]. Only
         the heads that answer are computed. Raises UserError where none does.
         """
-        more: list[Answer] = [answer for answer in ("draws", "action_values") if answer in wanted]
+        more: list[HeadOutput] = [
+            answer for answer in ("draws", "action_values") if answer in wanted
+        ]
         priors, values, *others = self._answers(states, ("priors", "values", *more))
         found = dict(zip(more, others, strict=True))
         return priors, values, found.get("draws"), found.get("action_values")
 
     def _answers(
-        self, states: NDArray[np.uint64], answers: Sequence[Answer]
+        self, states: NDArray[np.uint64], answers: Sequence[HeadOutput]
     ) -> list[NDArray[np.float32]]:
         """Return answers in their order, computing the heads that have them."""
         count = len(states)
-        planes = torch.from_numpy(host.encode_batch(self.game, states, padded=bucket(count)))
+        planes = torch.from_numpy(python.encode_batch(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
             found = compute(planes, answers)
         return [np.ascontiguousarray(each[:count].numpy()) for each in found]
 
-    def _compute(self, planes: Tensor, answers: Sequence[Answer]) -> list[Tensor]:
+    def _compute(self, planes: Tensor, answers: Sequence[HeadOutput]) -> list[Tensor]:
         shaped = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
         givers = [self._network.giver(answer) for answer in answers]
         predictions = self._network(shaped, dict.fromkeys(givers))
         read = {name: self._network.kinds[name].read(each) for name, each in predictions.items()}
         return [read[giver][answer] for giver, answer in zip(givers, answers, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor, answers: Sequence[Answer]) -> list[Tensor]:
+    def _compute_on_gpu(self, planes: Tensor, answers: Sequence[HeadOutput]) -> list[Tensor]:
         """Compute on the calling thread's stream; waiting for it lets other threads run."""
         if not hasattr(self._thread, "stream"):
             self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -132,3 +151,43 @@ class NetworkEvaluator:
             copied = [each.to("cpu", non_blocking=True) for each in found]
         stream.synchronize()
         return copied
+
+
+_BATCH = 1024
+
+
+class FeatureReader:
+    """A snapshot of a network that gives the activations of the convolutions before its heads.
+
+    It computes in float32 (TF32 where torch allows graphics cards to), never in bfloat16: features
+    are learnt, not played with.
+    """
+
+    def __init__(self, network: Network, game: Game, device: torch.device | None = None) -> None:
+        """Get ready; raise UserError for a network whose heads have no convolutions."""
+        self._game = game
+        self._device = device or best_device()
+        folded = folded_copy(network).to(self._device)
+        self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.width: int = self._read(python.start(game)[None]).shape[1]
+        """How many features a position has."""
+
+    def read(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return the features of uint64[N, words] states, float32[N, width], head by head.
+
+        Equal states are computed once. In float32 the last bits depend on the batch.
+        """
+        distinct, places = np.unique(states, axis=0, return_inverse=True)
+        found = np.empty((len(distinct), self.width), np.float32)
+        for begin in range(0, len(distinct), _BATCH):
+            batch = slice(begin, begin + _BATCH)
+            found[batch] = self._read(distinct[batch])
+        return found[places.reshape(-1)]
+
+    def _read(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return the features of a batch of states."""
+        planes = torch.from_numpy(python.encode_batch(self._game, states)).to(self._device)
+        with torch.inference_mode():
+            features = self._network.features(planes.contiguous(memory_format=torch.channels_last))
+        found: NDArray[np.float32] = features.cpu().numpy()
+        return found

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from zerolab.core.config import Choice
+from zerolab.core.config import Variant
 from zerolab.core.registry import Registry
-from zerolab.networks.heads.interface import POLICY, VALUE, Head
+from zerolab.networks.head import POLICY, VALUE, Head
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     return (squares.sum(dim=1) / count.clamp(min=1)).masked_fill(count == 0, float("nan"))
 
 
-class Loss(Choice):
+class Loss(Variant):
     """Settings of a loss; calling it gives what is minimised.
 
     With l_p the mean over the batch of the policy's errors and l_v that of the value's, each times

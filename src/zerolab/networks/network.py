@@ -1,15 +1,30 @@
-"""Networks: a trunk, and heads on top of it that say what they predict."""
+"""Networks: a trunk and heads, and their weights as named arrays.
+
+What a head says about a place on the board it reads from that place, and what it says about the
+whole position from the board's mean, deviation and maximum, as [Wu2019, Section 3.3] pools: there
+the mean is also scaled by the size of the board in place of the deviation.
+
+How each is computed was chosen by its time, forward and backward, where filters lie last in memory
+(docs/decisions/0047).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_max_pool2d
 
-from zerolab.core.errors import UserError
-from zerolab.networks.heads.interface import Answer, Head, missing_answer
+from zerolab.core.errors import UserError, one_line
+from zerolab.networks.head import Head, HeadOutput, missing_output
 from zerolab.networks.layers import NormedConv
+from zerolab.networks.network_settings import NetworkSettings
+from zerolab.rules.encoding import ActionLayout, Places
+from zerolab.rules.rules import Game
 
 
 class LastLayer(nn.Module):
@@ -80,12 +95,165 @@ class Network(nn.Module):
         trunk = self.trunk(planes)
         return torch.cat([reader.features(trunk) for reader in readers], dim=1)
 
-    def giver(self, answer: Answer) -> str:
+    def giver(self, answer: HeadOutput) -> str:
         """Return the name of the head that a search reads an answer from: the first that has it.
 
         Raises UserError where there is none.
         """
         name = next((name for name, head in self.kinds.items() if answer in head.answers), None)
         if name is None:
-            raise UserError(missing_answer(answer, self.kinds.values()))
+            raise UserError(missing_output(answer, self.kinds.values()))
         return name
+
+
+POOLS = 3
+"""How many numbers `GlobalPool` makes of each filter."""
+
+_LEAST_VARIANCE = 1e-5  # the root of a smaller one would have too steep a gradient
+
+
+class BoardReader(PlaneReader):
+    """Turns the planes of a residual trunk into predictions; `head` takes planes, not features."""
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Apply the head to the reduced planes, in the precision of the weights.
+
+        The head is small: that takes less time than autocast's conversions.
+        """
+        reduced = self.reduced(planes)
+        precision = self.reduce.conv.weight.dtype
+        if reduced.dtype == precision:  # so on the meta device, which has no autocast
+            return self.head(reduced)  # type: ignore[no-any-return]
+        with torch.autocast(planes.device.type, enabled=False):
+            return self.head(reduced.to(precision))  # type: ignore[no-any-return]
+
+
+class GlobalPool(nn.Module):
+    """Mean, standard deviation and maximum of every filter: [N, F, R, C] to [N, 3 * F]."""
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Return what is pooled, each of the three for all filters."""
+        precise = planes.float()
+        mean = precise.mean(dim=(2, 3))
+        variance = torch.addcmul(precise.square().mean(dim=(2, 3)), mean, mean, value=-1)
+        deviation = torch.sqrt(variance.clamp(min=0) + _LEAST_VARIANCE)
+        most = adaptive_max_pool2d(precise, 1).flatten(1)
+        return torch.cat((mean, deviation, most), dim=1).to(planes.dtype)
+
+
+class PlacesLayer(nn.Module):
+    """The last layer of a head with one output for every action: [N, F, R, C] to [N, actions].
+
+    The same weights read every cell, or the mean and maximum of every column or row; actions
+    beyond them, such as passing, are read from those of the whole board.
+    """
+
+    def __init__(self, head: Head, filters: int, layout: ActionLayout) -> None:
+        super().__init__()
+        self._read, pools = _READERS[layout.over]
+        self.output = nn.Linear(pools * filters, 1)
+        self.others = nn.Linear(2 * filters, layout.others) if layout.others else None
+        self._activation: Callable[[Tensor], Tensor] = head.activation
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Return the predictions."""
+        outputs = self.output(self._read(planes)).squeeze(2)
+        if self.others is not None:
+            outputs = torch.cat((outputs, self.others(_board(planes))), dim=1)
+        return self._activation(outputs)
+
+
+def _cells(planes: Tensor) -> Tensor:
+    """Return [N, cells, F]."""
+    return _filters_last(planes).flatten(1, 2)
+
+
+def _columns(planes: Tensor) -> Tensor:
+    """Return [N, columns, 2 * F]: mean and maximum."""
+    return _lines(planes, over=2)
+
+
+def _rows(planes: Tensor) -> Tensor:
+    """Return [N, rows, 2 * F]: mean and maximum."""
+    return _lines(planes, over=3)
+
+
+def _lines(planes: Tensor, over: int) -> Tensor:
+    """Return mean and maximum over one dimension of the board, [N, lines, 2 * F]."""
+    precise = planes.float()
+    lines = [1 if dimension == over else planes.shape[dimension] for dimension in (2, 3)]
+    most = adaptive_max_pool2d(precise, lines).flatten(2).transpose(1, 2)
+    return torch.cat((_filters_last(precise).mean(dim=over - 1), most), dim=2).to(planes.dtype)
+
+
+def _board(planes: Tensor) -> Tensor:
+    """Return mean and maximum of the board, [N, 2 * F]."""
+    precise = planes.float()
+    most = adaptive_max_pool2d(precise, 1).flatten(1)
+    return torch.cat((precise.mean(dim=(2, 3)), most), dim=1).to(planes.dtype)
+
+
+def _filters_last(planes: Tensor) -> Tensor:
+    """Return [N, R, C, F]: how planes lie in memory, so that no layer has to copy them."""
+    return planes.permute(0, 2, 3, 1)
+
+
+_READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
+    "cells": (_cells, 1),
+    "columns": (_columns, 2),
+    "rows": (_rows, 2),
+}
+"""What is read of every place, and how many numbers of each filter that is."""
+
+
+def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
+    """Return copies of all parameters and buffers, by name."""
+    return {
+        name: np.array(tensor.detach().cpu().contiguous().numpy())
+        for name, tensor in network.state_dict().items()
+    }
+
+
+def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Copy arrays into a network; raise UserError if any name, shape or type differs.
+
+    The network stays as it was unless all of them fit.
+    """
+    _require_kinds({name: _kind(tensor) for name, tensor in network.state_dict().items()}, arrays)
+    network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
+
+
+def require_weights(
+    settings: NetworkSettings, game: Game, arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Raise UserError unless arrays are the weights of a network with some settings.
+
+    The network is built without memory for its weights, however many the settings ask for.
+    """
+    try:
+        with torch.device("meta"):
+            tensors = settings.network(game).state_dict()
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise UserError(f"no network has these settings: {one_line(error)}") from None
+    _require_kinds({name: _kind(tensor) for name, tensor in tensors.items()}, arrays)
+
+
+def _require_kinds(own: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise UserError, naming the first one, for arrays of other names or kinds than a network's.
+
+    `own` are the kinds of the network's arrays, by name.
+    """
+    unmatched = sorted(set(own) ^ set(arrays))
+    if unmatched:
+        raise UserError(f"these weights are of another network: {unmatched[0]} is on one side only")
+    for name, expected in own.items():
+        found = _kind(arrays[name])
+        if found != expected:
+            raise UserError(
+                f"these weights are of another network: {name} is {found}, expected {expected}"
+            )
+
+
+def _kind(array: NDArray[Any] | torch.Tensor) -> str:
+    """Return the type and shape of an array or tensor as users see them."""
+    return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from zerolab.core.code_digests import code_digest, current_versions
 from zerolab.core.errors import UserError
-from zerolab.core.version import __version__
 from zerolab.networks.inference import best_precision
 
-_LIBRARIES = "torch", "numpy", "numba"
 _DIGITS = 8  # of the code's digest that people are shown
 
 
@@ -61,19 +56,3 @@ def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
         if other.get(name) != value:
             return f"{name} {value} instead of {other.get(name)}"
     return ""
-
-
-@cache
-def code_digest() -> str:
-    """Return the digest of zerolab's source code."""
-    total, root = hashlib.blake2b(digest_size=16), Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        for part in (path.relative_to(root).as_posix().encode(), path.read_bytes()):
-            total.update(hashlib.blake2b(part, digest_size=16).digest())
-    return total.hexdigest()
-
-
-def current_versions() -> dict[str, str]:
-    """Return the versions of zerolab, Python and the libraries that results may depend on."""
-    libraries = {name: version(name) for name in _LIBRARIES}
-    return {"zerolab": __version__, "python": platform.python_version(), **libraries}

@@ -1,22 +1,25 @@
-"""An exact solver for every game: alpha-beta over the rules interface."""
+"""An exact solver for every game, and the choice of an oracle for a game."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.oracles import kernels
-from zerolab.oracles.interface import ILLEGAL, NotSolvedError, Oracle
-from zerolab.oracles.table import empty_table
-from zerolab.rules import hints, host
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import ONGOING, Game, State
+from zerolab.core.errors import MissingExtraError, MissingExtraWarning
+from zerolab.oracles import alpha_beta
+from zerolab.oracles.alpha_beta import empty_table
+from zerolab.oracles.oracle import BITBULLY_GAME, ILLEGAL, BitBullyOracle, NotSolvedError, Oracle
+from zerolab.rules import hints, python, rules
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.position import Position
+from zerolab.rules.rules import ONGOING, Game, State
 
-MEMORY = 256
+DEFAULT_TABLE_MIB = 256
 """Default size of the transposition table in mebibytes."""
 
 _NODES_PER_CALL = 500_000
@@ -26,14 +29,14 @@ _SYMMETRIC_PLIES = 8
 _PLIES = 128
 
 
-class Budget(NamedTuple):
+class SolverBudget(NamedTuple):
     """How long one position may be searched; None means without limit."""
 
     nodes: int | None = None
     seconds: float | None = None
 
 
-UNLIMITED = Budget()
+UNLIMITED = SolverBudget()
 
 
 class SolverProgress(NamedTuple):
@@ -51,7 +54,11 @@ class _Watch:
     """Reports the progress of the search of one position; ends it when its budget is spent."""
 
     def __init__(
-        self, budget: Budget, report: Callable[[SolverProgress], None], first_node: int, moves: int
+        self,
+        budget: SolverBudget,
+        report: Callable[[SolverProgress], None],
+        first_node: int,
+        moves: int,
     ) -> None:
         self.move = 0
         self._moves = moves
@@ -92,8 +99,8 @@ class Solver(Oracle):
     def __init__(
         self,
         game: Game,
-        memory: int = MEMORY,
-        budget: Budget = UNLIMITED,
+        memory: int = DEFAULT_TABLE_MIB,
+        budget: SolverBudget = UNLIMITED,
         report: Callable[[SolverProgress], None] = lambda _: None,
     ) -> None:
         """Use a table of `memory` MiB; call `report` a few times per second during searches."""
@@ -102,8 +109,8 @@ class Solver(Oracle):
         """For each position; it may be changed between two of them."""
         self._report = report
         self._table = empty_table(rules.words(game), memory)
-        self._stack = kernels.empty_stack(_PLIES, rules.words(game), rules.actions(game))
-        empties = host.empties(game, host.start(game))
+        self._stack = alpha_beta.empty_stack(_PLIES, rules.words(game), rules.actions(game))
+        empties = python.empties(game, python.start(game))
         self._symmetric_from = (
             empties if empties == hints.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
         )
@@ -111,7 +118,7 @@ class Solver(Oracle):
     @property
     def nodes(self) -> int:
         """The number of positions searched so far, in all searches together."""
-        return int(self._stack.registers[kernels.NODES])
+        return int(self._stack.registers[alpha_beta.NODES])
 
     def value(self, state: State) -> int:
         """Return the value of an ongoing or finished state for its mover.
@@ -128,7 +135,7 @@ class Solver(Oracle):
             watch = self._watch(len(actions))
             guess = 0
             for watch.move, action in enumerate(actions):
-                after = host.apply(self.game, state, action)
+                after = python.apply(self.game, state, action)
                 row[action] = -self._value(after, -guess, watch)
                 guess = int(row.max())
         return values
@@ -138,16 +145,16 @@ class Solver(Oracle):
 
     def _ordered_actions(self, state: State) -> list[int]:
         """Return the legal actions, promising ones first, by which the others profit."""
-        actions = np.flatnonzero(host.legal(self.game, state))
-        after = [host.apply(self.game, state, int(action)) for action in actions]
-        scores = [host.move_ordering_score(self.game, each) for each in after]
+        actions = np.flatnonzero(python.legal(self.game, state))
+        after = [python.apply(self.game, state, int(action)) for action in actions]
+        scores = [python.move_ordering_score(self.game, each) for each in after]
         return [int(action) for action in actions[np.argsort(scores, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
         """Return the value; `guess` is where to start looking for it."""
-        if host.outcome(self.game, state) != ONGOING:
-            return host.score(self.game, state)
-        low, high = host.score_bounds(self.game, state)
+        if python.outcome(self.game, state) != ONGOING:
+            return python.score(self.game, state)
+        low, high = python.score_bounds(self.game, state)
         if hints.score_is_distance(self.game):
             return self._narrow_from_both_ends(state, low, high, watch)
         return self._search_from(guess, state, low, high, watch)
@@ -182,11 +189,88 @@ class Solver(Oracle):
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
         """Return a lower bound of the value that is at least `bound`, or an upper bound below."""
         watch.check(self.nodes)
-        kernels.start_test(self._stack, state, bound)
-        while not kernels.run_test(
+        alpha_beta.start_window_test(self._stack, state, bound)
+        while not alpha_beta.run_window_test(
             self.game, self._table, self._stack, self._symmetric_from, watch.allows(self.nodes)
         ):
-            if self._stack.registers[kernels.PLY] == len(self._stack.states) - 1:
-                self._stack = kernels.grown_stack(self._stack, 2 * len(self._stack.states))
+            if self._stack.registers[alpha_beta.PLY] == len(self._stack.states) - 1:
+                self._stack = alpha_beta.grown_stack(self._stack, 2 * len(self._stack.states))
             watch.check(self.nodes)
-        return int(self._stack.registers[kernels.VALUE])
+        return int(self._stack.registers[alpha_beta.VALUE])
+
+
+def oracle_for(
+    game: Game,
+    budget: SolverBudget = UNLIMITED,
+    *,
+    memory: int = DEFAULT_TABLE_MIB,
+    generic: bool = False,
+    report: Callable[[SolverProgress], None] = lambda _: None,
+) -> Oracle:
+    """Return the fastest oracle for a game, or the built-in solver where `generic`.
+
+    `budget` is per position. The built-in solver uses a table of `memory` MiB and calls `report` a
+    few times per second; an oracle that is faster needs none of them. Where the extra of a faster
+    one is missing a MissingExtraWarning says so, and the built-in solver takes its place.
+    """
+    if not generic and game == BITBULLY_GAME:
+        try:
+            return BitBullyOracle()
+        except MissingExtraError as error:
+            told = f"{error}; meanwhile the built-in solver works, which needs late positions"
+            warnings.warn(told, MissingExtraWarning, stacklevel=2)
+    return Solver(game, memory, budget, report)
+
+
+class Solution(NamedTuple):
+    """A solved position."""
+
+    position: Position
+    value: int
+    """Under perfect play, for the player to move; see `Oracle` for what values mean."""
+    moves: dict[str, int]
+    """The value of every legal move by its name; empty once the game is over."""
+    nodes: int
+    """Positions searched; 0 where an oracle does not count them."""
+    seconds: float
+
+    @property
+    def best(self) -> list[str]:
+        """The moves of the highest value."""
+        return [move for move, value in self.moves.items() if value == self.value]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        position = self.position
+        return {
+            "game": game_name(position.game),
+            "played": [position.name(action) for action in position.history],
+            "mover": "first" if position.first_to_move else "second",
+            "value": self.value,
+            "moves": self.moves,
+            "best": self.best,
+            "nodes": self.nodes,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def solve_position(
+    position: Position,
+    budget: SolverBudget = UNLIMITED,
+    *,
+    memory: int = DEFAULT_TABLE_MIB,
+    generic: bool = False,
+    report: Callable[[SolverProgress], None] = lambda _: None,
+) -> Solution:
+    """Solve a position; see `oracle_for` for the parameters.
+
+    Raises NotSolvedError where the budget is spent.
+    """
+    began = perf_counter()
+    if position.outcome is not None:
+        return Solution(position, python.score(position.game, position.state), {}, 0, 0.0)
+    oracle = oracle_for(position.game, budget, memory=memory, generic=generic, report=report)
+    values = oracle.action_values(position.state[None])[0]
+    moves = {position.name(action): int(values[action]) for action in position.legal_actions}
+    nodes = oracle.nodes if isinstance(oracle, Solver) else 0
+    return Solution(position, max(moves.values()), moves, nodes, perf_counter() - began)

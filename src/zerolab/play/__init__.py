@@ -1,1 +1,0 @@
-"""Players, and matches between them."""

@@ -1,4 +1,4 @@
-"""The engine that plays all games here: a schedule of games becomes `GameRecord`s.
+"""The engine that plays all games: pairings become `GameRecord`s.
 
 Matches, tournaments, gates, self-play and "decide one move in each of these positions" are
 schedules; what they make of the games are observers. A game occupies a slot of the engine, and one
@@ -8,18 +8,283 @@ games while others are still pending, so that the batches of networks stay large
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
-from zerolab.agents.interface import Agent
-from zerolab.play.observers import GameObserver, MoveObserver
-from zerolab.play.schedule import ScheduledGame
-from zerolab.play.worker import Setup, Worker
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, ProgramPlayer
+from zerolab.core import streams
+from zerolab.play.observers import GameObserver, Histories, MoveObserver, Moves
+from zerolab.play.pairings import Pairing
+from zerolab.play.player_pools import Decision, Ints, PlayerPool, SearchGroups, slots_needed
+from zerolab.rules import python
+from zerolab.rules.rules import LOSS, ONGOING, Game
 from zerolab.store.games import GameRecord
+
+_ENDLESS = 1 << 62
+
+
+class EngineSetup(NamedTuple):
+    """What all games of a schedule have in common."""
+
+    game: Game
+    agents: Sequence[Agent]
+    """All agents that the schedule names; their names are different."""
+    seed: int
+    iteration: int
+    threads: int
+    slots: int
+    """Games that a thread has in progress at once."""
+    purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
+    """What random streams are for (see `core.streams`). With several, players get keys
+    uint64[n, purposes] instead of uint64[n]."""
+    game_purposes: tuple[int, ...] = ()
+    """More of them, whose streams stay the same throughout a game."""
+
+
+class EngineThread:
+    """A thread's games in progress."""
+
+    def __init__(
+        self,
+        setup: EngineSetup,
+        batch: Sequence[Pairing],
+        observers: Sequence[MoveObserver],
+        finish: Callable[[GameRecord], object],
+        stop: threading.Event,
+    ) -> None:
+        slots = min(setup.slots, len(batch))
+        self.asked: list[tuple[str, float]] = []
+        """The program that has been asked something, and since when."""
+        self._setup = setup
+        self._observers = observers
+        self._finish = finish
+        self._stop = stop
+        self._waiting = list(batch)
+        self._players: list[Player] = []
+        self._pools: list[PlayerPool] = []
+        self._free = list(range(slots))
+        self._games: list[Pairing | None] = [None] * slots
+        self._moves: list[list[int]] = [[] for _ in range(slots)]
+        self._states = np.empty((slots, len(python.start(setup.game))), np.uint64)
+        self._sides = np.zeros((slots, 2), np.int64)  # which pool plays each side
+        self._taken = np.zeros((slots, 2), np.int64)  # and in which of its slots
+        self._is_shared = np.zeros(slots, np.bool_)  # one slot for both sides
+        self._numbers = np.zeros(slots, np.int64)
+        self._streams = np.zeros(slots, np.int64)
+        self._plies = np.zeros(slots, np.int64)
+        self._limits = np.zeros(slots, np.int64)
+        self._to_ask = np.zeros(slots, np.bool_)
+
+    def play(self) -> None:
+        """Play all games; a set stop ends early with games unfinished."""
+        try:
+            self._make_pools()
+            groups = SearchGroups(self._pools)
+            self._open()
+            while len(self._free) < len(self._games) and not self._stop.is_set():
+                for decision in [*self._ask(), *groups.step()]:
+                    self._play(decision)
+                self._open()
+        finally:
+            for player in self._players:
+                if isinstance(player, ProgramPlayer):
+                    player.close()
+            self._players, self._pools = [], []  # and their networks
+
+    def interrupt(self) -> None:
+        """End the programs that the thread may be waiting for."""
+        for player in list(self._players):
+            if isinstance(player, ProgramPlayer):
+                player.interrupt()
+
+    def _make_pools(self) -> None:
+        """Make players with slots for as many games as they may have at once."""
+        agents = {agent.name: agent for agent in self._setup.agents}
+        for name, slots in slots_needed(agents, self._waiting, len(self._games)).items():
+            player = agents[name].new_player()
+            self._players.append(player)  # before it starts a program that never answers
+            self._pools.append(PlayerPool(name, player, slots))
+            with self._asking(self._pools[-1]):
+                player.start(slots)
+
+    def _asking(self, pool: PlayerPool) -> _Asking:
+        return _Asking(self.asked, pool.agent)
+
+    def _open(self) -> None:
+        """Begin games that wait while there is a slot for them here and with both players."""
+        if not self._free or not self._waiting:
+            return
+        number = {pool.agent: n for n, pool in enumerate(self._pools)}
+        opened, postponed = [], []
+        for at, game in enumerate(self._waiting):
+            if not self._free:
+                postponed += self._waiting[at:]
+                break
+            sides = number[game.first], number[game.second]
+            if any(self._pools[side].is_full for side in sides):
+                postponed.append(game)
+            else:
+                opened.append(self._place(game, sides))
+        if opened:
+            self._waiting = postponed
+            self._begin(np.array(opened))
+
+    def _place(self, game: Pairing, sides: tuple[int, int]) -> int:
+        slot = heapq.heappop(self._free)
+        self._games[slot] = game
+        self._moves[slot] = []
+        self._sides[slot] = sides
+        self._taken[slot] = self._pools[sides[0]].take(slot)
+        self._is_shared[slot] = sides[0] == sides[1]
+        if sides[0] != sides[1]:
+            self._taken[slot, 1] = self._pools[sides[1]].take(slot)
+        self._numbers[slot] = game.number
+        self._streams[slot] = game.stream
+        plies = len(game.opening) + game.plies if game.plies is not None else _ENDLESS
+        self._limits[slot] = plies
+        return slot
+
+    def _begin(self, slots: Ints) -> None:
+        """Set up the first position, and play the openings."""
+        self._states[slots] = python.start(self._setup.game)
+        self._plies[slots] = 0
+        for pool, taken, rows in self._by_pool(slots):
+            if pool.seated_player:
+                pool.seated_player.seat(taken, self._numbers[slots[rows]])
+            pool.player.reset(taken)
+        openings = [game.opening for slot in slots if (game := self._games[slot])]
+        for ply in range(max(map(len, openings))):
+            longer = [at for at, opening in enumerate(openings) if len(opening) > ply]
+            self._advance(slots[longer], np.array([openings[at][ply] for at in longer]))
+        self._to_ask[slots] = True
+
+    def _ask(self) -> Iterator[Decision]:
+        """Ask the players that are to move; yield what they answer at once."""
+        asked = np.flatnonzero(self._to_ask)
+        if not asked.size:
+            return
+        self._to_ask[asked] = False
+        turns = self._plies[asked] % 2
+        movers, taken = self._sides[asked, turns], self._taken[asked, turns]
+        keys = self._keys(asked)
+        for number in np.unique(movers) if len(self._pools) > 1 else (0,):
+            mine = movers == number
+            pool = self._pools[number]
+            question = taken[mine], self._states[asked[mine]], keys[mine]
+            if pool.async_player:
+                pool.async_player.submit(*question)
+                pool.pending += len(question[0])
+            else:
+                with self._asking(pool):
+                    actions = pool.player.choose(*question)
+                yield Decision(pool, taken[mine], actions)
+
+    def _keys(self, slots: Ints) -> NDArray[np.uint64]:
+        setup = self._setup
+        games, plies = self._streams[slots], self._plies[slots]
+        columns = [
+            streams.streams(setup.seed, setup.iteration, games, plies, purpose)
+            for purpose in setup.purposes
+        ]
+        columns += [
+            streams.streams(setup.seed, setup.iteration, games, np.zeros_like(plies), purpose)
+            for purpose in setup.game_purposes
+        ]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def _play(self, decision: Decision) -> None:
+        """Play what a player chose; end the games that end by it."""
+        slots, actions = decision.pool.engine_slots(decision.slots), decision.actions
+        self._observe(decision, slots)
+        given_up = actions == FORFEIT
+        for slot in slots[given_up].tolist():
+            self._moves[slot].append(FORFEIT)
+            self._end(slot, LOSS)
+        slots, actions = slots[~given_up], actions[~given_up]
+        if not slots.size:
+            return
+        outcomes = self._advance(slots, actions)
+        over = (outcomes != ONGOING) | (self._plies[slots] >= self._limits[slots])
+        self._to_ask[slots[~over]] = True
+        for slot, outcome in zip(slots[over].tolist(), outcomes[over].tolist(), strict=True):
+            self._end(slot, outcome)
+
+    def _observe(self, decision: Decision, slots: Ints) -> None:
+        if not self._observers:
+            return
+        moves = Moves(
+            decision.pool.player,
+            decision.slots,
+            self._numbers[slots],
+            self._plies[slots],
+            self._states[slots],
+            Histories(self._moves, slots),
+            decision.actions,
+        )
+        for observer in self._observers:
+            observer.decided(moves)
+
+    def _advance(self, slots: Ints, actions: Actions) -> NDArray[np.int8]:
+        """Play an action in each game, and tell both players; return the outcomes int8[n]."""
+        outcomes = python.apply_batch(self._setup.game, self._states, slots, actions)
+        for pool, taken, rows in self._by_pool(slots):
+            pool.player.advance(taken, actions[rows])
+        self._plies[slots] += 1
+        for slot, action in zip(slots.tolist(), actions.tolist(), strict=True):
+            self._moves[slot].append(action)
+        return outcomes
+
+    def _by_pool(self, slots: Ints) -> Iterator[tuple[PlayerPool, Ints, Ints]]:
+        """Yield pools with their players' slots in some games, and those games' places."""
+        if len(self._pools) == 1:  # an agent that plays both sides has one slot for them
+            yield self._pools[0], self._taken[slots, 0], np.arange(len(slots))
+            return
+        sides, taken = self._sides[slots], self._taken[slots]
+        for number in np.unique(sides):
+            mine = sides == number
+            mine[:, 1] &= ~self._is_shared[slots]
+            rows, columns = np.nonzero(mine)
+            yield self._pools[number], taken[rows, columns], rows
+
+    def _end(self, slot: int, outcome: int) -> None:
+        """Report a game, `outcome` being the mover's, and free its slots."""
+        game = self._games[slot]
+        assert game is not None
+        flip = self._plies[slot] % 2 == 1 and outcome != ONGOING
+        result = -outcome if flip else outcome
+        actions = tuple(self._moves[slot])
+        self._finish(GameRecord(game.number, game.first, game.second, actions, result))
+        if following := game.following(len(actions)):
+            self._waiting.append(following)
+        self._games[slot] = None
+        heapq.heappush(self._free, slot)
+        sides = self._sides[slot].tolist()[: 1 if self._is_shared[slot] else 2]
+        for side, taken in zip(sides, self._taken[slot].tolist(), strict=False):
+            self._pools[side].release(taken)
+
+
+class _Asking:
+    """Notes for how long a player has been asked something; a context."""
+
+    def __init__(self, asked: list[tuple[str, float]], agent: str) -> None:
+        self._asked = asked
+        self._agent = agent
+
+    def __enter__(self) -> None:
+        self._asked.append((self._agent, time.monotonic()))
+
+    def __exit__(self, *_: object) -> None:
+        self._asked.clear()
+
 
 Progress = Callable[[int, str], object]
 """Takes the games that are over and what else is worth saying, a few times per second."""
@@ -36,13 +301,13 @@ def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
 
     Both sides of a game need a slot; more games mean larger batches for the networks.
     """
-    largest = max((agent.slot_bytes for agent in agents), default=0)
+    largest = max((agent.bytes_per_game for agent in agents), default=0)
     return max(_LEAST_SLOTS, min(_MOST_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
 
 
-def play_schedule(
-    setup: Setup,
-    batches: Sequence[Sequence[ScheduledGame]],
+def play_pairings(
+    setup: EngineSetup,
+    batches: Sequence[Sequence[Pairing]],
     *,
     moves: Sequence[MoveObserver] = (),
     games: Sequence[GameObserver] = (),
@@ -57,7 +322,7 @@ def play_schedule(
     """
     finished: deque[GameRecord] = deque()
     stop = threading.Event()
-    workers = [Worker(setup, batch, moves, finished.append, stop) for batch in batches]
+    workers = [EngineThread(setup, batch, moves, finished.append, stop) for batch in batches]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
     networks = any(agent.evaluator for agent in setup.agents)
@@ -87,12 +352,12 @@ def one_core_per_thread(networks: bool) -> AbstractContextManager[None]:
     """
     if not networks:
         return nullcontext()
-    from zerolab.networks.threads import torch_threads  # noqa: PLC0415
+    from zerolab.networks.inference import torch_threads  # noqa: PLC0415
 
     return torch_threads(1)
 
 
-def _waiting(workers: Iterable[Worker]) -> str:
+def _waiting(workers: Iterable[EngineThread]) -> str:
     """Say for which agents threads have been waiting long."""
     late = time.monotonic() - _LONG_SECONDS
     names = {name for worker in workers for name, since in worker.asked if since < late}

@@ -1,21 +1,21 @@
-"""A match between two agents: colours in turn, games in parallel."""
+"""Matches between two agents, of fixed length or sequential."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.agents.specs import with_different_names
-from zerolab.core.threads import available_cores
-from zerolab.play.engine import Progress, play_schedule, slots_within_memory
+from zerolab.core.errors import UserError
+from zerolab.core.processes import available_cores
+from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
 from zerolab.play.observers import Recorder
-from zerolab.play.openings import with_openings
-from zerolab.play.schedule import ScheduledGame, colours_in_turn
-from zerolab.play.worker import Setup
+from zerolab.play.pairings import Pairing, colours_in_turn, with_openings
 from zerolab.ratings.bayes import Difference, rate
-from zerolab.ratings.results import distinct_games, score_of
-from zerolab.ratings.score import Score
-from zerolab.rules.interface import Game
+from zerolab.ratings.results import Score, distinct_games, score_of
+from zerolab.ratings.sprt import Sprt, Verdict
+from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
 
@@ -69,15 +69,72 @@ def play_match(
     schedule = colours_in_turn(first, second, range(begin, begin + games))
     schedule = with_openings(game, schedule, openings, seed, iteration)
     recorder = Recorder()
-    setup = Setup(game, agents, seed, iteration, threads, slots_within_memory(agents, threads))
-    play_schedule(setup, _batches(schedule, threads), games=[recorder], progress=progress)
+    setup = EngineSetup(
+        game, agents, seed, iteration, threads, slots_within_memory(agents, threads)
+    )
+    play_pairings(setup, _batches(schedule, threads), games=[recorder], progress=progress)
     return Match(first, second, recorder.games)
 
 
-def _batches(schedule: list[ScheduledGame], threads: int) -> list[list[ScheduledGame]]:
+def _batches(schedule: list[Pairing], threads: int) -> list[list[Pairing]]:
     """Deal games to threads, games 2j and 2j + 1 to the same one."""
     batches = [
         [game for game in schedule if game.number // 2 % threads == thread]
         for thread in range(threads)
     ]
     return [batch for batch in batches if batch]
+
+
+_GAMES_AT_ONCE = 64
+
+
+class TestedMatch(NamedTuple):
+    """A match up to the pair of games that ended the test."""
+
+    match: Match
+    verdict: Verdict
+
+
+def require_variety(a: Agent, b: Agent, openings: int) -> None:
+    """Raise UserError where a match would be the same two games again and again."""
+    if not openings and not a.varies and not b.varies:
+        raise UserError(
+            f"openings = 0: {a.name} and {b.name} play without randomness, so they would repeat"
+            " their games; expected at least 1, as in --openings 4"
+        )
+
+
+def play_sprt(
+    game: Game,
+    a: Agent,
+    b: Agent,
+    test: Sprt,
+    games: int,
+    seed: int,
+    progress: Progress = lambda done, note: None,
+    *,
+    openings: int,
+) -> TestedMatch:
+    """Play until the test ends, at most `games` games.
+
+    Pairs are judged one by one, so that the verdict does not depend on how many games are played
+    at once; pairs with a repeated game are no evidence (see `ratings.sprt`). Raises UserError for
+    bounds that no test can have, and for agents without randomness from no openings.
+    """
+    test.check()
+    require_variety(a, b, openings)
+    match, verdict = None, test.judge(a.name, [])[1]
+    while match is None or (verdict.state == "continue" and len(match.games) < games):
+        begin = len(match.games) if match else 0
+        note = f"log-likelihood ratio {verdict.llr:.2f}" if match else ""
+        more = play_match(
+            game, a, b, min(_GAMES_AT_ONCE, games - begin), seed,
+            progress=lambda done, waiting, begin=begin, note=note: progress(  # type: ignore[misc]
+                begin + done, waiting or note
+            ),
+            openings=openings, begin=begin,
+        )  # fmt: skip
+        played = [*(match.games if match else []), *more.games]
+        needed, verdict = test.judge(more.a, played)
+        match = Match(more.a, more.b, played[:needed])
+    return TestedMatch(match, verdict)

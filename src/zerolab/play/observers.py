@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Actions, Player, Slots
+from zerolab.agents.agent import Actions, Player, Slots
 from zerolab.store.games import GameRecord
 
 

@@ -8,22 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Actions, Agent, Slots
-from zerolab.agents.search_player import SearchPlayer
+from zerolab.agents.agent import Actions, Agent, Slots
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
-from zerolab.core.threads import available_cores
-from zerolab.play.engine import play_schedule
+from zerolab.core.compiled import kernel
+from zerolab.core.processes import available_cores
+from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import Moves, Recorder
-from zerolab.play.random_starts import RandomStarts
-from zerolab.play.schedule import ScheduledGame
+from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.play.worker import Setup
-from zerolab.rules.interface import Game
-from zerolab.search.interface import Evaluator
-from zerolab.search.settings import SearchSettings
-from zerolab.store.examples import Examples
+from zerolab.rules import rules
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator
+from zerolab.search.search_settings import SearchSettings
+from zerolab.store.examples import Examples, Unfinished
 from zerolab.store.games import GameRecord
-from zerolab.store.unfinished import Unfinished
 
 _PURPOSES = (
     streams.SELF_PLAY_MOVE,
@@ -34,7 +33,7 @@ _PURPOSES = (
 _GAME_PURPOSES = (streams.SELF_PLAY_START,)
 
 
-class Episodes(NamedTuple):
+class SelfPlayResult(NamedTuple):
     """Games of self-play, and how they were searched."""
 
     examples: Examples
@@ -71,7 +70,7 @@ def play_episodes(
     *,
     numbers: range | None = None,
     name: str = "self-play",
-) -> Episodes:
+) -> SelfPlayResult:
     """Play the episodes of an iteration, or those of some `numbers` among them.
 
     A game depends on (seed, iteration, its number) alone, so an iteration can be played in parts;
@@ -82,7 +81,7 @@ def play_episodes(
     numbers = range(settings.episodes) if numbers is None else numbers
     threads = min(settings.threads, len(numbers))
     batches = [
-        [ScheduledGame(number, name, name, number) for number in numbers[thread::threads]]
+        [Pairing(number, name, name, number) for number in numbers[thread::threads]]
         for thread in range(threads)
     ]
     slots = max(1, settings.parallel_games // settings.threads)
@@ -99,12 +98,12 @@ def play_batches(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    batches: Sequence[Sequence[ScheduledGame]],
+    batches: Sequence[Sequence[Pairing]],
     slots: int,
     name: str,
     report: Callable[[SelfPlayProgress], None],
     new_player: Callable[[], SelfPlayer] | None = None,
-) -> Episodes:
+) -> SelfPlayResult:
     """Play batches of games, each in a thread with so many slots; see `play_episodes`.
 
     In the examples, what only the end of a game tells is still 0: some may be left unfinished.
@@ -119,26 +118,26 @@ def play_batches(
         return made
 
     agent = Agent(name, next_player, game=game, evaluator=lambda: evaluator)
-    setup = Setup(
+    setup = EngineSetup(
         game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES, _GAME_PURPOSES
     )
     moves, recorder = _SearchedMoves(), Recorder()
-    play_schedule(
+    play_pairings(
         setup, batches, moves=[moves], games=[recorder],
         progress=lambda done, note: report(SelfPlayProgress(done, moves.count)),
     )  # fmt: skip
-    counts = total(player.search.counts for player in players)
-    seconds = total(player.search.seconds for player in players)
-    return Episodes(moves.examples(), recorder.games, counts, seconds, moves.count)
+    counts = sum_by_key(player.search.counts for player in players)
+    seconds = sum_by_key(player.search.seconds for player in players)
+    return SelfPlayResult(moves.examples(), recorder.games, counts, seconds, moves.count)
 
 
-def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
+def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
     """Return the episodes of parts of an iteration as if they had been played at once."""
-    examples = in_order([part.examples for part in parts])
+    examples = in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
-    counts = total(part.counts for part in parts)
-    seconds = total(part.seconds for part in parts)
-    return Episodes(examples, games, counts, seconds, sum(part.moves for part in parts))
+    counts = sum_by_key(part.counts for part in parts)
+    seconds = sum_by_key(part.seconds for part in parts)
+    return SelfPlayResult(examples, games, counts, seconds, sum(part.moves for part in parts))
 
 
 class SelfPlayer(SearchPlayer):
@@ -155,9 +154,9 @@ class SelfPlayer(SearchPlayer):
         evaluator: Evaluator,
         threads: int,
     ) -> None:
-        self._random_plies = settings.random_plies  # before `start`, which `__init__` calls
+        self._random_plies = settings.random_opening_plies  # before `start`, which `__init__` calls
         super().__init__(
-            game, "self-play", search, evaluator, settings.sampled_plies,
+            game, "self-play", search, evaluator, settings.temperature_plies,
             noise=True, threads=threads, budget=settings.budget,
         )  # fmt: skip
 
@@ -167,9 +166,9 @@ class SelfPlayer(SearchPlayer):
         self._starts = self.new_starts(games)
         self._full = np.zeros(games, np.bool_)
 
-    def new_starts(self, games: int) -> RandomStarts:
+    def new_starts(self, games: int) -> RandomOpeningPlies:
         """Return what decides which moves are random ones."""
-        return RandomStarts(self._game, self._random_plies, games)
+        return RandomOpeningPlies(self._game, self._random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         """See `AsyncPlayer.submit`."""
@@ -193,7 +192,7 @@ class SelfPlayer(SearchPlayer):
         if not slots.size:
             return slots
         visits, values = self.search.root_actions(slots)
-        self.found = _Found(
+        self.found = _SearchFacts(
             self.search.policies(slots).astype(np.float16),
             self.search.root_values(slots).astype(np.float16),
             self.search.root_draws(slots).astype(np.float16),
@@ -204,7 +203,7 @@ class SelfPlayer(SearchPlayer):
         return self._starts.replace(slots, chosen)
 
 
-class _Found(NamedTuple):
+class _SearchFacts(NamedTuple):
     """What searches have found out about the moves decided last; as in `Examples`."""
 
     policies: NDArray[np.float16]
@@ -240,7 +239,7 @@ class _SearchedMoves:
 
     def examples(self) -> Examples:
         """Return the examples, in which outcomes and plies left are still 0."""
-        return in_order(self._chunks)
+        return in_game_order(self._chunks)
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
@@ -255,7 +254,7 @@ def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     )
 
 
-def in_order(parts: Sequence[Examples]) -> Examples:
+def in_game_order(parts: Sequence[Examples]) -> Examples:
     """Return the examples of all parts ordered by game and ply."""
     columns: list[NDArray[Any]] = [np.concatenate(each) for each in zip(*parts, strict=True)]
     together = Examples(*columns)
@@ -263,10 +262,58 @@ def in_order(parts: Sequence[Examples]) -> Examples:
     return Examples(*(column[order] for column in columns))
 
 
-def total(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the sums of all entries of an equal name."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():
             sums[key] = sums.get(key, 0) + value
     return sums
+
+
+NO_ACTION = -1
+
+
+@kernel
+def _draw_random_plies(game, states, most, plies, keys, actions):
+    """Draw the actions int64[n] of games that are at a random ply, NO_ACTION for the others.
+
+    A game's stream decides on the number of its random plies, evenly from 0 to `most`.
+    """
+    for i in range(keys.shape[0]):
+        actions[i] = NO_ACTION
+        if plies[i] < streams.below(streams.bits(keys[i], 0), most + 1):
+            random = streams.bits(keys[i], 1 + plies[i])
+            actions[i] = rules.random_action(game, states[i], random)
+
+
+class RandomOpeningPlies:
+    """Which of a player's games move at random next, and how."""
+
+    def __init__(self, game: Game, most: int, slots: int) -> None:
+        """Draw for `slots` games at a time, each with at most `most` random plies."""
+        self._game = game
+        self._most = most
+        self._actions = np.full(slots, NO_ACTION, np.int64)
+
+    def begin(
+        self,
+        slots: Slots,
+        states: NDArray[np.uint64],
+        plies: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+    ) -> NDArray[np.bool_]:
+        """Return bool[n]: whether the next move is random; `keys` uint64[n] are games' streams."""
+        actions = np.empty(len(slots), np.int64)
+        _draw_random_plies(self._game, states, self._most, plies, keys, actions)
+        self._actions[slots] = actions
+        return actions != NO_ACTION
+
+    def replace(self, slots: Slots, actions: Actions) -> Actions:
+        """Return the actions, in games that move at random those drawn."""
+        drawn = self._actions[slots]
+        return np.where(drawn != NO_ACTION, drawn, actions)
+
+    def are_at_random(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return bool[n]: whether the move that `begin` was last asked about is random."""
+        return self._actions[slots] != NO_ACTION

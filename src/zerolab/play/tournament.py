@@ -1,7 +1,7 @@
 """Round-robin tournaments, kept in a folder from which a killed tournament is resumed.
 
 ``tournament.toml`` says what is played, ``games.sqlite`` holds the games. A block (see
-`play.schedule`) is stored in one step once all its games are over.
+`play.pairings`) is stored in one step once all its games are over.
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from types import TracebackType
 
 from pydantic import Field, field_validator
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
-from zerolab.core.threads import available_cores
-from zerolab.play.engine import Progress, play_schedule, slots_within_memory
+from zerolab.core.processes import available_cores
+from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
 from zerolab.play.observers import Recorder
-from zerolab.play.openings import check_openings, with_openings
-from zerolab.play.schedule import Block, ScheduledGame, batches, round_robin
-from zerolab.play.worker import Setup
+from zerolab.play.pairings import (
+    Block,
+    Pairing,
+    check_openings,
+    round_robin,
+    thread_batches,
+    with_openings,
+)
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
 
@@ -111,14 +116,14 @@ class Tournament:
         played = set(self.store.stages())
         return [block for block in self.blocks() if (block.part, block.stage) not in played]
 
-    def slices_left(self) -> list[tuple[int, list[ScheduledGame]]]:
+    def slices_left(self) -> list[tuple[int, list[Pairing]]]:
         """Return what is left as numbered slices, each of which is played as a whole, anywhere.
 
         How games are divided depends on the settings alone, neither on machines nor on what has
         been played. `play_slice` plays one, `record` stores it.
         """
         left = set(self.blocks_left())
-        every = batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
+        every = thread_batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
         return [
             (number, games)
             for number, games in enumerate(every, start=1)
@@ -167,15 +172,15 @@ class Tournament:
         slots = slots_within_memory(agents, threads)
         schedule = [
             with_openings(game, batch, settings.openings, settings.seed)
-            for batch in batches(self.blocks_left(), settings.games, slots, threads)
+            for batch in thread_batches(self.blocks_left(), settings.games, slots, threads)
         ]
-        setup = Setup(game, agents, settings.seed, 0, threads, slots)
+        setup = EngineSetup(game, agents, settings.seed, 0, threads, slots)
         with _BlockRecorder(self.store, settings.games) as recorder:
-            play_schedule(setup, schedule, games=[recorder], progress=progress)
+            play_pairings(setup, schedule, games=[recorder], progress=progress)
 
 
 def play_slice(
-    agents: Sequence[Agent], games: Sequence[ScheduledGame], openings: int, seed: int
+    agents: Sequence[Agent], games: Sequence[Pairing], openings: int, seed: int
 ) -> list[GameRecord]:
     """Play a slice of a tournament in one thread; return its games.
 
@@ -184,12 +189,12 @@ def play_slice(
     """
     game = agents[0].game
     recorder = Recorder()
-    setup = Setup(game, agents, seed, 0, 1, _SLICE_SLOTS)
-    play_schedule(setup, [with_openings(game, games, openings, seed)], games=[recorder])
+    setup = EngineSetup(game, agents, seed, 0, 1, _SLICE_SLOTS)
+    play_pairings(setup, [with_openings(game, games, openings, seed)], games=[recorder])
     return recorder.games
 
 
-def _block_of(game: ScheduledGame | GameRecord) -> Block:
+def _block_of(game: Pairing | GameRecord) -> Block:
     return Block.of(game.first, game.second, game.number)
 
 

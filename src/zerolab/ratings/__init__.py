@@ -1,1 +1,0 @@
-"""How strong players are, from the results of games."""

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
-from zerolab.ratings.score import Z95
+from zerolab.report.interval import Z95
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

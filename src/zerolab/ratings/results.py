@@ -1,4 +1,4 @@
-"""Results of games: distinct ones, scores from them, and counts of who met whom.
+"""Results of games: scores, distinct games, counts by pair, and synthetic tournaments.
 
 Players without randomness repeat their games, and a repeated game says nothing new about who is
 stronger. So whatever judges strength (ratings, likelihood of superiority, sequential tests) takes
@@ -14,7 +14,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.score import Score
+from zerolab.report.interval import Z95, wilson
+
+
+class Score(NamedTuple):
+    """The result of a match from one side's view."""
+
+    wins: int
+    draws: int
+    losses: int
+
+    @property
+    def games(self) -> int:
+        """The number of games."""
+        return sum(self)
+
+    @property
+    def score_rate(self) -> float:
+        """Points per game, a draw counting half; 0.5 without games."""
+        return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
+
+    def interval(self, z: float = Z95) -> tuple[float, float]:
+        """Return Wilson's interval of the score rate, 95 % by default.
+
+        It takes games as independent: of a match, take the score of the distinct games
+        (`zerolab.ratings.results.distinct_games`).
+        """
+        return wilson(self.score_rate, self.games, z)
+
 
 IntMatrix = NDArray[np.int64]
 
@@ -170,3 +197,33 @@ _MOST_NAMES = 5
 def _list_names(group: list[str]) -> str:
     others = len(group) - _MOST_NAMES
     return ", ".join(group[:_MOST_NAMES]) + (f" and {others} more" if others > 0 else "")
+
+
+def synthetic_tournament(
+    random: np.random.Generator,
+    players: int,
+    games: int,
+    spread: float = 200.0,
+    advantage: float = 35.0,
+    draw_elo: float = 97.3,
+) -> tuple[dict[str, float], list[GameResult]]:
+    """Draw normal strengths, their mean 0, and the results of an even number of games per pair.
+
+    Results follow the model of `zerolab.ratings.bayes`. Returns the Elo of every player, and the
+    results.
+    """
+    strengths = random.normal(0.0, spread, players)
+    strengths -= strengths.mean()
+    first, second = np.nonzero(~np.eye(players, dtype=bool))
+    first, second = (np.repeat(side, games // 2) for side in (first, second))
+    lead = strengths[first] - strengths[second] + advantage
+    wins = 1 / (1 + 10 ** ((draw_elo - lead) / 400))
+    losses = 1 / (1 + 10 ** ((draw_elo + lead) / 400))
+    drawn = random.random(len(lead))
+    outcomes = np.where(drawn < wins, 1, np.where(drawn < wins + losses, -1, 0))
+    names = [f"player {i}" for i in range(players)]
+    results = [
+        GameResult(names[i], names[j], outcome)
+        for i, j, outcome in zip(first, second, outcomes.tolist(), strict=True)
+    ]
+    return dict(zip(names, strengths.tolist(), strict=True)), results

@@ -1,1 +1,0 @@
-"""Training examples: compact storage and batches under symmetries."""

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from zerolab.core.compiled import kernel
 from zerolab.replay import table
-from zerolab.replay.interface import MERGINGS, Merging
 from zerolab.replay.rows import STATES, Columns, Rows, Slots
+from zerolab.replay.window_rules import MERGINGS, Merging
 
 
 class NoMerging(Merging):

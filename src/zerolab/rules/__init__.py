@@ -1,1 +1,0 @@
-"""The interface every game fulfils and every search reads."""

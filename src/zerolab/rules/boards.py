@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
-from zerolab.rules import lanes
-from zerolab.rules.select import counts_up_to_bytes, nth_bit
+from zerolab.rules import bits
+from zerolab.rules.bits import counts_up_to_bytes, nth_bit
 
 MAX_SIDE = 8
 ONE = np.uint64(1)
@@ -90,11 +90,11 @@ def has_run(board, rows, columns, length):
     Shifting and intersecting also finds runs that continue around an edge; the table of possible
     starts removes them.
     """
-    run = lanes.broadcast(board)
+    run = bits.broadcast(board)
     for stage in range(3):
-        shifts = lanes.load(_RUN_SHIFTS[columns, length, stage])
-        run = lanes.bit_and(run, lanes.shift_right(run, shifts))
-    return lanes.any_bit(lanes.bit_and(run, lanes.load(_RUN_STARTS[rows, columns, length]))) != ZERO
+        shifts = bits.load(_RUN_SHIFTS[columns, length, stage])
+        run = bits.bit_and(run, bits.shift_right(run, shifts))
+    return bits.any_bit(bits.bit_and(run, bits.load(_RUN_STARTS[rows, columns, length]))) != ZERO
 
 
 @inlined

@@ -1,20 +1,90 @@
-"""The registered games, and the names by which users choose one."""
+"""Registered games, their names, and the notation of actions and boards.
+
+Terms: see the glossary of `rules.rules`. Nothing is required: by default actions are named by
+their numbers, and a board is drawn as rows of pieces under the letters of its columns.
+"""
 
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from zerolab.core.config import choice_from, validate
+from zerolab.core.config import validate, variant_from
 from zerolab.core.errors import UserError, quoted, require
 from zerolab.core.registry import Registry, import_modules, load_plugins
+from zerolab.rules import python, rules
 from zerolab.rules.encoding import ENCODINGS, Encoding
 from zerolab.rules.hints import HINTS, SolverHints
-from zerolab.rules.interface import GAMES, Game, Rules
-from zerolab.rules.notation import Notation
+from zerolab.rules.rules import GAMES, Game, Rules, State
+
+PLAIN: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
+"""How the first player's pieces, the second player's, and empty cells are drawn."""
+
+COLOURED: Mapping[int, str] = {
+    1: "\x1b[1;31mX\x1b[0m",
+    -1: "\x1b[1;34mO\x1b[0m",
+    0: "\x1b[2m.\x1b[0m",
+}
+"""The same in the colours of a terminal."""
+
+
+class Notation:
+    """Base of a game's notation."""
+
+    @staticmethod
+    def action_name(game: Game, action: int) -> str:
+        """Return the name of an action; no two actions share one."""
+        return str(action)
+
+    @classmethod
+    def parse_action(cls, game: Game, text: str) -> int | None:
+        """Return the action that a text names, or None; the number of an action always works."""
+        is_number = text.isdecimal() and len(text) < 10  # Python refuses to read very long ones
+        return int(text) if is_number and int(text) < rules.actions(game) else None
+
+    @staticmethod
+    def column_label(game: Game, column: int) -> str:
+        """Return the label above a column of the board: a letter, counted from a."""
+        return string.ascii_lowercase[column]
+
+    @staticmethod
+    def board(game: Game, state: State) -> NDArray[np.int8]:
+        """Return int8[rows, columns]: 1 for the mover's pieces, -1 for the other player's.
+
+        By default this is plane 0 of the encoding.
+        """
+        return python.encode(game, state)[0].astype(np.int8)
+
+    @classmethod
+    def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
+        """Return the state of pieces that somebody has put on the board, the inverse of `board`.
+
+        `board`, int8[rows, columns], is seen by the mover, who made the first action of the game if
+        `first_to_move`. Raises UserError for pieces that no game can lead to, as far as is easy to
+        tell; by default for all.
+        """
+        raise UserError("pieces cannot be set up in this game: expected moves instead")
+
+    @classmethod
+    def draw(cls, game: Game, board: NDArray[np.int8], symbols: Mapping[int, str]) -> list[str]:
+        """Return the lines of a drawing: the columns' labels, then the rows, numbered from 1.
+
+        `board`, int8[rows, columns], holds 1 for the first player's pieces and -1 for the second
+        player's; `symbols` is PLAIN or COLOURED.
+        """
+        labels = (cls.column_label(game, column) for column in range(board.shape[1]))
+        rows = (
+            f"{number} {' '.join(symbols[int(piece)] for piece in row)}"
+            for number, row in enumerate(board, start=1)
+        )
+        return ["  " + " ".join(labels), *rows]
 
 
 class Registration(NamedTuple):
@@ -43,7 +113,7 @@ def register_game(
     notation: type[Notation] = Notation,
     hints: type[SolverHints] = SolverHints,
 ) -> None:
-    """Register the game type `kind`, a NamedTuple, under `name`; see `rules.interface` for parts.
+    """Register the game type `kind`, a NamedTuple, under `name`; see `rules.rules` for parts.
 
     The fields of `kind` are integers with bounds, rows and columns first; users write them after
     the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the functions, for a part
@@ -52,7 +122,7 @@ def register_game(
     GAMES.implement(kind, rules)
     ENCODINGS.implement(kind, encoding)
     HINTS.implement(kind, hints)
-    settings = choice_from(kind, name)
+    settings = variant_from(kind, name)
     _REGISTRY.add(name, Registration(kind, rules, encoding, notation, hints, settings))
 
 
@@ -98,7 +168,7 @@ def game_name(game: Game) -> str:
     return f"{name}:{rows}x{columns}{tail}"
 
 
-def known_game(text: str) -> str:
+def canonical_game_name(text: str) -> str:
     """Return the one spelling of a game's name; raise ValueError for mistakes, as pydantic asks."""
     try:
         return game_name(parse_game(text))

@@ -1,19 +1,21 @@
-"""Encoding: what a network sees of a state, and the symmetries by which training multiplies it.
+"""Encoding: network planes, symmetries, and the layout of actions on the board.
 
-Terms: see the glossary of `rules.interface`. Only `planes` and `encode` are required. Without the
+Terms: see the glossary of `rules.rules`. Only `planes` and `encode` are required. Without the
 rest a game has the identity as its only symmetry.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.memory import copy_row
-from zerolab.rules.interface import Game, State
+from zerolab.rules import rules
+from zerolab.rules.rules import Game, State
 
 ENCODINGS = CompiledInterface("game")
 
@@ -88,3 +90,46 @@ class Encoding:
     @staticmethod
     def transform_action(game, symmetry, action):
         return action
+
+
+class ActionLayout(NamedTuple):
+    """Where actions take place: the first ones on the board, one in each place, in order."""
+
+    over: Places
+    """What the places are: the cells, the columns or the rows."""
+    places: int
+    """How many of them the board has, and so how many actions."""
+    others: int
+    """How many actions follow that take place nowhere on the board, such as passing."""
+
+
+def action_layout(game: Game) -> ActionLayout:
+    """Return how a game's actions lie on the board.
+
+    Raises UserError where the game does not say, or says what cannot be.
+    """
+    encoding, over = _encoding(game), _encoding(game).actions_over
+    rows, columns = game[:2]
+    sizes = {"cells": rows * columns, "columns": columns, "rows": rows}
+    if over is None or over not in sizes:
+        raise UserError(
+            f"{encoding.__name__}.actions_over = {quoted(over)} does not say where on the board"
+            f" actions take place: expected one of {', '.join(sizes)}"
+        )
+    actions = rules.actions(game)
+    if sizes[over] > actions:
+        raise UserError(
+            f"{encoding.__name__}.actions_over = {quoted(over)} needs {sizes[over]} actions on a"
+            f" board of {rows}x{columns}: expected something else in a game with {actions}"
+        )
+    return ActionLayout(over, sizes[over], actions - sizes[over])
+
+
+def plane_names(game: Game) -> tuple[str, ...]:
+    """Return the names of the first planes of a game's encoding."""
+    return _encoding(game).plane_names
+
+
+def _encoding(game: Game) -> type[Encoding]:
+    found: type[Encoding] = ENCODINGS.implementation(type(game))
+    return found

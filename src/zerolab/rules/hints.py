@@ -1,6 +1,6 @@
 """Hints for exact solvers: optional knowledge with which they solve a game sooner.
 
-Terms: see the glossary of `rules.interface`, and
+Terms: see the glossary of `rules.rules`, and
 
 score     a whole number for a finished game: its sign is the outcome for the mover, and its size
           says how high or how fast the game was won
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface, inlined
-from zerolab.rules.interface import MOST_PLIES, Game, State, actions, legal, outcome
+from zerolab.rules.rules import MAX_PLIES, Game, State, actions, legal, outcome
 
 HINTS = CompiledInterface("game")
 
@@ -34,7 +34,7 @@ def empties(game: Game, state: State) -> int:
 
 @HINTS.function
 def longest(game: Game) -> int:
-    """Return a bound on how many plies a game can last, passes included; by default MOST_PLIES."""
+    """Return a bound on how many plies a game can last, passes included; by default MAX_PLIES."""
     raise AssertionError
 
 
@@ -100,7 +100,7 @@ class SolverHints:
 
     @staticmethod
     def longest(game):
-        return MOST_PLIES
+        return MAX_PLIES
 
     @staticmethod
     def score(game, state):

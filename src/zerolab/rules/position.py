@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, nearest, quoted, require
-from zerolab.rules import host
-from zerolab.rules import interface as rules
-from zerolab.rules.catalogue import game_name, is_game, notation_of, parse_game
-from zerolab.rules.interface import ONGOING, Game, State
-from zerolab.rules.notation import COLOURED, PLAIN
+from zerolab.rules import python, rules
+from zerolab.rules.catalogue import COLOURED, PLAIN, game_name, is_game, notation_of, parse_game
+from zerolab.rules.rules import ONGOING, Game, State
 
 
 class Origin(NamedTuple):
@@ -53,7 +51,7 @@ class Position:
         Raises UserError for what is neither.
         """
         chosen = game if is_game(game) else parse_game(game)
-        return cls(chosen, host.start(chosen))
+        return cls(chosen, python.start(chosen))
 
     @classmethod
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
@@ -83,7 +81,7 @@ class Position:
     @property
     def outcome(self) -> int | None:
         """The result for the player to move: 1, 0 or -1; None while the game is ongoing."""
-        result = host.outcome(self.game, self.state)
+        result = python.outcome(self.game, self.state)
         return None if result == ONGOING else result
 
     @property
@@ -97,7 +95,7 @@ class Position:
         """Which actions are legal, bool[actions]; none once the game is over."""
         if self.outcome is not None:
             return np.zeros(rules.actions(self.game), np.bool_)
-        return host.legal(self.game, self.state)
+        return python.legal(self.game, self.state)
 
     @property
     def legal_actions(self) -> list[int]:
@@ -128,7 +126,7 @@ class Position:
     def play(self, action: int | str) -> Position:
         """Return the position after an action or its name; raise UserError if it is not legal."""
         number = self.parse(action if isinstance(action, str) else str(action))
-        state = host.apply(self.game, self.state, number)
+        state = python.apply(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number), self.origin)
 
     def line(self) -> list[Position]:
@@ -136,7 +134,7 @@ class Position:
 
         Equal to `play` of the history, one action after the other.
         """
-        state = host.start(self.game) if self.origin is None else self.origin.state
+        state = python.start(self.game) if self.origin is None else self.origin.state
         passed = [Position(self.game, state, (), self.origin)]
         for action in self.history:
             passed.append(passed[-1].play(action))
@@ -144,7 +142,7 @@ class Position:
 
     def planes(self) -> NDArray[np.float32]:
         """Return what a network sees, float32[planes, rows, columns]."""
-        return host.encode(self.game, self.state)
+        return python.encode(self.game, self.state)
 
     def board(self) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the first player's pieces, -1 for the second's."""

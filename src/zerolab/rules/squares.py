@@ -1,8 +1,11 @@
-"""Boards whose actions are cells, and whose states begin with (own pieces, other's pieces).
+"""Defaults for games whose actions are the cells of a board, and solver hints for K in a row.
 
 Bit i of each of these two words is cell i, so that boards have up to 64 cells. Games have the
 fields ``rows`` and ``columns``; actions beyond the cells, such as a pass, are left alone by
 symmetries. A game overrides what differs.
+
+A state begins with the mover's and the other player's pieces. `rows` and `columns` are those of
+the word, in which cell (row, column) is bit row * columns + column.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
+from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
-from zerolab.rules import boards, host
+from zerolab.rules import boards, python
+from zerolab.rules.catalogue import Notation
 from zerolab.rules.encoding import Encoding, transform_cell
-from zerolab.rules.hints import SolverHints
-from zerolab.rules.interface import LOSS, Rules, State
-from zerolab.rules.notation import Notation
+from zerolab.rules.hints import SolverHints, win_score
+from zerolab.rules.rules import LOSS, Rules, State
 
 
 class SquareRules(Rules):
@@ -123,7 +127,7 @@ def packed(board: NDArray[np.int8]) -> State:
 
 def require_undecided(game: Any, seen_by_other: State, first_to_move: bool) -> None:
     """Raise UserError where who is to move has won already, as the other player would see."""
-    if host.outcome(game, seen_by_other) == LOSS:
+    if python.outcome(game, seen_by_other) == LOSS:
         mover = "X" if first_to_move else "O"
         raise UserError(f"{mover} has won already, and is to move: expected a game that goes on")
 
@@ -150,3 +154,40 @@ class SquareHints(SolverHints):
     @staticmethod
     def longest(game):
         return game.rows * game.columns
+
+
+@inlined
+def empty_cells(state, rows, columns):
+    """Return the cells without a piece."""
+    return boards.full_board(rows, columns) & ~(state[0] | state[1])
+
+
+@inlined
+def line_score(state, rows, columns, length):
+    """See `hints.score`; only the player who has moved last can have won."""
+    if boards.has_run(state[1], rows, columns, length):
+        return -win_score(boards.popcount(empty_cells(state, rows, columns)))
+    return 0
+
+
+@inlined
+def line_score_bounds(state, rows, columns, length):
+    """See `hints.score_bounds`: nobody wins without a line that the other has no piece on."""
+    board = boards.full_board(rows, columns)
+    left = boards.popcount(empty_cells(state, rows, columns))
+    low = 0
+    high = 0
+    if boards.has_run(board & ~state[1], rows, columns, length):
+        high = win_score(left - 1)
+    if boards.has_run(board & ~state[0], rows, columns, length):
+        low = -win_score(left - 2)
+    return low, high
+
+
+@inlined
+def line_ordering_score(state, rows, columns, length):
+    """See `hints.move_ordering_score`: 8 per threat, minus the lines still open to the mover."""
+    threats = boards.winning_cells(state[1], rows, columns, length)
+    made = boards.popcount(threats & empty_cells(state, rows, columns))
+    free = boards.full_board(rows, columns) & ~state[1]
+    return 8 * made - boards.count_lines(free, rows, columns, length)

@@ -1,1 +1,0 @@
-"""Batched tree search over many games at once, and rolling horizon evolution."""

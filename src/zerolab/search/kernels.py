@@ -15,15 +15,30 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, copy_row, prefetch
-from zerolab.search.backup import backup, expand_and_backup_leaf
-from zerolab.search.cache import NO_SLOT, find, reserve
-from zerolab.search.descent import EXPECTED_CHILDREN, descend, gather, see_leaves
-from zerolab.search.interface import seed
-from zerolab.search.proofs import decided, is_decided
-from zerolab.search.state import CACHED, DEDUPLICATED, EVALUATED, GROUP, SIMULATIONS, TERMINAL
-from zerolab.search.tree import has_room, opened, prefetch_nodes
-from zerolab.search.utility import draw_of
-from zerolab.search.waves import begin_to_wait, is_waiting, to_begin
+from zerolab.search.evaluator import NO_SLOT, find, reserve
+from zerolab.search.mcts_solver import decided, is_decided
+from zerolab.search.methods import seed
+from zerolab.search.simulation import (
+    EXPECTED_CHILDREN,
+    backup,
+    descend,
+    expand_and_backup_leaf,
+    gather,
+    materialise_leaves,
+)
+from zerolab.search.tree import (
+    CACHED,
+    DEDUPLICATED,
+    EVALUATED,
+    GROUP,
+    SIMULATIONS,
+    TERMINAL,
+    has_room,
+    opened,
+    prefetch_nodes,
+)
+from zerolab.search.values import draw_of
+from zerolab.search.virtual_loss import begin_to_wait, is_waiting, to_begin
 
 _AHEAD = 16
 """How many entries of the cache before it is written one is asked for."""
@@ -95,7 +110,7 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
     end = count
     while at < count:
         descend(methods, tree, search, workspace, step, begin, end)
-        see_leaves(game, tree, cache, workspace, step, begin, end)
+        materialise_leaves(game, tree, cache, workspace, step, begin, end)
         goes_on = False
         while at < count and not goes_on:
             b = workspace.trees[at]

@@ -1,15 +1,19 @@
-"""What a search has found out about one position, for people and notebooks."""
+"""Results of a search: its root, principal variation, and views of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.rules.interface import LOSS, WIN
-from zerolab.search.proofs import Proofs
-from zerolab.search.tree import Tree
+from zerolab.core.compiled import kernel
+from zerolab.rules.rules import LOSS, ONGOING, WIN
+from zerolab.search.mcts_solver import MctsSolver
+from zerolab.search.methods import Methods, prepare, score
+from zerolab.search.tree import UNSEEN, Tree
+from zerolab.search.values import action_value
 
 
 class SearchResult(NamedTuple):
@@ -60,9 +64,89 @@ def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
     first = tree.first_child[b, node]
     children = slice(first, first + tree.children[b, node])
     visits = tree.visits[b, children]
-    if not isinstance(tree.proofs, Proofs):
+    if not isinstance(tree.proofs, MctsSolver):
         return visits
     proven, result = tree.proven[b, children], tree.proven[b, node]
     if result in (WIN, LOSS):
         return (proven == -result) & (tree.distance[b, children] == tree.distance[b, node] - 1)
     return np.where(proven == WIN, 0, visits)
+
+
+class ChildView(NamedTuple):
+    """An action at a node, as its selection rule sees it; values are the node's mover's."""
+
+    action: int
+    visits: int
+    """N(s, a)."""
+    prior: float
+    """P(s, a)."""
+    value: float
+    """Q(s, a), in [-1, 1]; 0 where unvisited."""
+    bonus: float
+    """U(s, a): by how much the rule's score is higher than Q. Of unvisited actions it includes what
+    first-play urgency takes their value for."""
+    outcome: int | None
+    """The result for the node's mover, where the action ends the game."""
+
+
+class NodeView(NamedTuple):
+    """A node of a tree; its value is that of the player to move there."""
+
+    visits: int
+    value: float
+    children: tuple[ChildView, ...]
+    """The most visited first; none before the node is expanded."""
+
+
+def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> NodeView | None:
+    """Return the node of tree `b` to which actions lead from the root.
+
+    None where the search has not been there yet.
+    """
+    node = 0
+    for action in path:
+        found = [child for child in _children(tree, b, node) if tree.action[b, child] == action]
+        if not found:
+            return None
+        node = found[0]
+    if tree.visits[b, node] == 0 and node:
+        return None
+    children = _children(tree, b, node)
+    values, scores = np.zeros((2, len(children)), np.float32)
+    if len(children):
+        _write_children(methods, tree, b, node, values, scores)
+    views = [
+        _child_view(tree, b, child, float(value), float(total))
+        for child, value, total in zip(children, values, scores, strict=True)
+    ]
+    views.sort(key=lambda view: (-view.visits, -view.prior))
+    return NodeView(int(tree.visits[b, node]), float(tree.value[b, node]), tuple(views))
+
+
+def _children(tree: Tree, b: int, node: int) -> range:
+    first = int(tree.first_child[b, node])
+    return range(first, first + int(tree.children[b, node])) if first else range(0)
+
+
+def _child_view(tree: Tree, b: int, child: int, value: float, total: float) -> ChildView:
+    visits, outcome = int(tree.visits[b, child]), int(tree.outcome[b, child])
+    return ChildView(
+        int(tree.action[b, child]),
+        visits,
+        float(tree.prior[b, child]),
+        value,
+        total - value,
+        None if outcome in (UNSEEN, ONGOING) else -outcome,
+    )
+
+
+@kernel
+def _write_children(methods, tree, b, node, values, scores):
+    """Write Q and the selection rule's score of a node's children, float32[children] each."""
+    shared = prepare(methods.selection, methods.fpu, tree, b, node)
+    first = tree.first_child[b, node]
+    for i in range(values.shape[0]):
+        child = first + i
+        if tree.visits[b, child] > 0:
+            values[i] = action_value(tree.utility, tree, b, child)
+        scores[i] = score(methods.selection, tree, b, child, shared)

@@ -18,8 +18,8 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.config import Settings
 from zerolab.core.memory import copy_row
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import MOST_PLIES, ONGOING, Game
+from zerolab.rules import rules
+from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 
 
 class RheaSettings(Settings):
@@ -32,7 +32,7 @@ class RheaSettings(Settings):
     population: int = Field(default=10, ge=1, le=10_000)
     """mu of the (mu + 1) evolution: individuals kept. [Wang2020b]: 10."""
 
-    horizon: int = Field(default=10, ge=1, le=MOST_PLIES)
+    horizon: int = Field(default=10, ge=1, le=MAX_PLIES)
     """Own actions in a plan; the rest of the game is random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
@@ -88,7 +88,7 @@ def _choose(game, states, keys, budget, mutation, population, chosen):
         np.empty(population.genes.shape[1], np.uint64),
         np.empty(words, np.uint64),
         np.empty(words, np.uint64),
-        np.zeros(1 + MOST_PLIES, np.int32),
+        np.zeros(1 + MAX_PLIES, np.int32),
     )
     for i in range(states.shape[0]):
         _evolve(game, states[i], keys[i], budget, mutation, population, workspace)
@@ -132,7 +132,7 @@ def evaluate(game, root, key, playouts, workspace):
     """Return a plan's fitness, the mean of Q / h over its playouts [Wang2020b].
 
     `workspace` is the plan's genes uint64[horizon], two states uint64[words] to play on, and the
-    moves int32[1 + MOST_PLIES] of `rules.playout`.
+    moves int32[1 + MAX_PLIES] of `rules.playout`.
     """
     total = 0.0
     for playout in range(playouts):

@@ -7,9 +7,9 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
-from zerolab.rules import interface as rules
-from zerolab.search.interface import forget_value, weigh_moves, weigh_policy
-from zerolab.search.proofs import forget, is_open, restrict
+from zerolab.rules import rules
+from zerolab.search.mcts_solver import forget, is_open, restrict
+from zerolab.search.methods import forget_value, weigh_moves, weigh_policy
 
 _DROPPED = -2
 """The parent of nodes that no longer belong to their tree."""

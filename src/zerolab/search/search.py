@@ -9,45 +9,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.handles import handle
-from zerolab.core.threads import in_parts
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import Game
-from zerolab.rules.playouts import threads_for_playouts
+from zerolab.core.memory import handle
+from zerolab.core.processes import run_in_threads
+from zerolab.rules import rules
+from zerolab.rules.rules import Game, threads_for_playouts
 from zerolab.search import kernels, roots
-from zerolab.search.by_tree import TreeSettings
-from zerolab.search.cache import empty_cache
-from zerolab.search.inspection import NodeView, node_view
-from zerolab.search.interface import (
+from zerolab.search.evaluator import (
     Evaluation,
     Evaluator,
     UniformEvaluator,
+    empty_cache,
+    evaluate,
+    require_outputs,
+)
+from zerolab.search.mcts_solver import MctsSolver, NoSolver
+from zerolab.search.methods import (
+    TIE_BREAK_TYPES,
+    Methods,
     plans,
     playouts,
-    read,
-    require,
     root_state,
     statistics,
     with_budget,
 )
-from zerolab.search.proofs import NoProofs, Proofs
-from zerolab.search.result import SearchResult, principal_variation
-from zerolab.search.settings import SearchSettings
-from zerolab.search.state import (
+from zerolab.search.per_tree import PerTreeSettings
+from zerolab.search.result import NodeView, SearchResult, node_view, principal_variation
+from zerolab.search.search_settings import SearchSettings
+from zerolab.search.tree import (
     COUNTS,
+    FIRST_NODES,
     SIMULATIONS,
-    Answers,
+    Forest,
+    LeafEvaluations,
     Memory,
-    Methods,
     StepOptions,
+    by_field,
+    empty_forest,
     empty_state,
     empty_workspace,
+    grown,
 )
-from zerolab.search.tie_break import TIE_BREAK_TYPES
-from zerolab.search.tree import FIRST_NODES, Forest, by_field, empty_forest, grown
-from zerolab.search.waves import OneLeaf, SeveralLeaves, most_leaves
+from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, most_leaves
 
-_EQUAL = TreeSettings()
+_EQUAL = PerTreeSettings()
 
 
 class Search:
@@ -64,22 +68,22 @@ class Search:
         evaluator: Evaluator,
         slots: int,
         threads: int = 1,
-        by_tree: TreeSettings = _EQUAL,
+        per_tree: PerTreeSettings = _EQUAL,
     ) -> None:
         """Make `slots` trees without roots; `threads` may share the playouts of a batch.
 
-        `by_tree` are settings that differ from tree to tree. Raises ValueError where they do not
+        `per_tree` are settings that differ from tree to tree. Raises ValueError where they do not
         fit the others.
         """
-        by_tree.check(settings)
+        per_tree.check(settings)
         self.game = game
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self.wanted = by_tree.wanted(settings)
+        self.wanted = per_tree.wanted(settings)
         """What it needs of an evaluator beyond priors and values."""
-        self._methods = _methods(settings, by_tree)
-        require(evaluator, self.wanted)
+        self._methods = _methods(settings, per_tree)
+        require_outputs(evaluator, self.wanted)
         self._threads = threads
         self._leaf_evaluator = settings.leaf_evaluator.build()
         self._playouts = playouts(self._leaf_evaluator)
@@ -92,8 +96,8 @@ class Search:
             nodes,
             words,
             statistics(self._methods.selection),
-            by_tree.utility(settings),
-            Proofs() if settings.proven_values else NoProofs(),
+            per_tree.utility(settings),
+            MctsSolver() if settings.proven_values else NoSolver(),
         )
         most = most_leaves(self._methods.wave)
         positions = 1 if self._options.uniform else max(settings.cache, 4 * slots * most)
@@ -189,7 +193,7 @@ class Search:
         states = self.select_leaves()
         if len(states):
             began = perf_counter()
-            evaluation = read(self.evaluator, states, self.wanted)
+            evaluation = evaluate(self.evaluator, states, self.wanted)
             self.seconds["evaluate"] += perf_counter() - began
             self.expand_and_backup(evaluation)
         return self.finish()
@@ -248,7 +252,7 @@ class Search:
         if parts == 1:
             self._state.counts[SIMULATIONS] += expand(self._handle, 0, slots)
         else:
-            self._state.counts[:] += sum(in_parts(part, slots, parts))
+            self._state.counts[:] += sum(run_in_threads(part, slots, parts))
         self.seconds["backup"] += perf_counter() - began
 
     def result(self, slot: int) -> SearchResult:
@@ -347,10 +351,10 @@ class Search:
         roots.advance(self.game, self._tree, slots, actions, keep)
 
 
-def _methods(settings: SearchSettings, by_tree: TreeSettings) -> Methods:
+def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
     return Methods(
-        with_budget(by_tree.selection(settings), settings.simulations),
-        by_tree.first_play_urgency(settings),
+        with_budget(per_tree.selection(settings), settings.simulations),
+        per_tree.first_play_urgency(settings),
         TIE_BREAK_TYPES[settings.tie_break](),
         settings.root.build(),
         _wave(settings),
@@ -369,15 +373,15 @@ def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
     )
 
 
-def _wave(settings: SearchSettings) -> OneLeaf | SeveralLeaves:
+def _wave(settings: SearchSettings) -> NoVirtualLoss | VirtualLoss:
     most = settings.leaves_per_step
-    return OneLeaf() if most == 1 else SeveralLeaves(most)
+    return NoVirtualLoss() if most == 1 else VirtualLoss(most)
 
 
-def _answers(evaluation: Evaluation) -> Answers:
+def _answers(evaluation: Evaluation) -> LeafEvaluations:
     """Return evaluations as kernels take them."""
     priors, values, draws, action_values = evaluation
-    return Answers(
+    return LeafEvaluations(
         priors,
         values,
         np.empty(0, np.float32) if draws is None else draws,

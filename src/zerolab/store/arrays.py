@@ -1,6 +1,10 @@
-"""Named arrays in safetensors files, with a header that says whose they are.
+"""Networks, optimiser states and agents as safetensors files.
 
 The header carries a digest: safetensors itself does not notice a changed byte.
+
+The file is a safetensors file (docs/decisions/0072-sharing.md): numbers, and one header in JSON
+with a digest of everything. Nothing in it can run. It may come from anybody, so that all of it is
+checked before it is used: here, whatever can be said without knowing any network.
 """
 
 from __future__ import annotations
@@ -9,19 +13,30 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 from safetensors import safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
-from zerolab.core.errors import UserError
+from zerolab.core.config import Settings, validate
+from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import write_bytes
-from zerolab.store.checks import check_schema, damaged, digest, reading, require_file
+from zerolab.store.checks import (
+    UNREADABLE,
+    check_schema,
+    damaged,
+    digest,
+    read_bytes,
+    reading,
+    require_file,
+)
+from zerolab.store.state import Environment
 
 SCHEMA = 1
-OWNER = "zerolab"
+HEADER_KEY = "zerolab"
 """The key of the header among a safetensors file's metadata."""
 
 _LENGTH_BYTES = 8
@@ -37,14 +52,14 @@ def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **abo
     Equal contents give equal bytes. Raises UserError where the file cannot be written.
     """
     # Through bytes: a full disk is an OSError here, and not one in safetensors' own writer.
-    write_bytes(path, encoded(_header_of(kind, about), arrays))
+    write_bytes(path, encode_arrays(_header_of(kind, about), arrays))
 
 
-def encoded(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def encode_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the content of a file: arrays, and a header with the digest of all of it."""
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     whole = {**header, "digest": content_digest(header, ordered)}
-    content: bytes = save(ordered, {OWNER: json.dumps(whole, sort_keys=True)})
+    content: bytes = save(ordered, {HEADER_KEY: json.dumps(whole, sort_keys=True)})
     return content
 
 
@@ -99,9 +114,9 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    if OWNER not in metadata:
+    if HEADER_KEY not in metadata:
         raise UserError(f"{path} was not written by zerolab")
-    header = json.loads(metadata[OWNER])
+    header = json.loads(metadata[HEADER_KEY])
     if not isinstance(header, dict):
         raise damaged(path, "its header is no table")
     check_schema(path, header.get("schema"), SCHEMA)
@@ -115,3 +130,223 @@ def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         array = arrays[name]
         parts += [f"{name} {array.dtype} {array.shape}".encode(), array.tobytes()]
     return digest(*parts)
+
+
+WEIGHTS = "weights"
+"""The kind of these files."""
+OPTIMIZER = "optimizer state"
+"""The kind of files of an optimiser's state, which belongs to a network."""
+
+_LARGEST = 1 << 32
+
+
+class StoredNetwork(NamedTuple):
+    """A network as a file of a run has it."""
+
+    content: bytes
+    """The whole file."""
+    digest: str
+    """What identifies it; see `store.arrays.read_digest`."""
+    game: str
+    iteration: int
+    settings: Mapping[str, Any]
+    """Of the architecture, `name` among them."""
+    weights: Arrays
+
+
+def read_network(path: Path) -> StoredNetwork:
+    """Return the network in a file; raise UserError if it is missing, damaged or foreign."""
+    weights, about = load_arrays(path, WEIGHTS)
+    game, iteration, settings = (about.get(key) for key in ("game", "iteration", "network"))
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
+        raise damaged(path, "it does not say which network its weights are of")
+    if not isinstance(game, str) or not isinstance(iteration, int):
+        raise damaged(path, "it does not say what its weights are of")
+    content = read_bytes(path, _LARGEST)
+    return StoredNetwork(content, read_digest(path, WEIGHTS), game, iteration, settings, weights)
+
+
+def read_optimizer(path: Path, network: StoredNetwork) -> Arrays:
+    """Return the state of the optimiser in a file; raise UserError unless it is the network's."""
+    state, about = load_arrays(path, OPTIMIZER)
+    if (about.get("game"), about.get("iteration")) != (network.game, network.iteration):
+        raise damaged(path, f"it is not of network {network.iteration} of {network.game}")
+    return state
+
+
+AGENT_SCHEMA = 1
+AGENT = "agent"
+"""The kind of these files."""
+AGENT_SUFFIX = ".zerolab"
+MAX_AGENT_BYTES = 64 << 20
+"""Of a file. Networks of 16 million weights fit."""
+
+MAX_TEXT = 250
+"""Characters of a name in the header."""
+
+_MAX_HEADER = 1 << 20  # bytes; 256 residual blocks need a third of it
+_AGENT_LENGTH_BYTES = 8
+_DTYPES = {"BOOL", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"}
+_ENTRY = {"dtype", "shape", "data_offsets"}
+_EXPECTED = "expected a file that zerolab export has written"
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{quoted(text)}: expected text that can be printed")
+    return text
+
+
+_Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
+"""What is shown to people, who did not write it."""
+
+
+class AgentSource(Settings):
+    """The network of another run that a run began with."""
+
+    run: _Text
+    """The name of its folder, without the folders above it."""
+    iteration: int = Field(ge=0)
+    game: _Text
+    digest: _Text
+    """Of the network."""
+    transfer: _Text
+    """What of it was taken (docs/transfer.md)."""
+
+
+class AgentOrigin(Settings):
+    """Where a network comes from, as far as its run knows; runs keep no dates.
+
+    It is what the file's maker says. The digest shows damage, not who wrote the file.
+    """
+
+    run: _Text
+    """The name of the run's folder, without the folders above it."""
+    run_digest: _Text
+    """Of the run's settings, the seed among them: equal runs have equal ones."""
+    preset: _Text
+    seed: int
+    iteration: int = Field(ge=0)
+    """The iteration that trained the network; 0 for an untrained one."""
+    games: int = Field(ge=0)
+    """Of self-play up to that iteration."""
+    positions: int = Field(ge=0)
+    """That self-play up to that iteration has given to learn from."""
+    started_from: AgentSource | None = None
+    environments: tuple[Environment, ...] = ()
+    """Machines and versions that worked on the run up to that iteration."""
+    written_by: _Text
+    """The version of zerolab that wrote the file."""
+
+
+class AgentHeader(Settings):
+    """What an agent's file says beside the weights."""
+
+    game: _Text
+    network: dict[str, Any]
+    """The settings of the network, `name` among them, as its run has them."""
+    search: dict[str, Any]
+    """The settings of the search that the network was trained with."""
+    origin: AgentOrigin
+
+
+class StoredAgent(NamedTuple):
+    """The content of a file, intact, but not yet known to be a network."""
+
+    header: AgentHeader
+    weights: Arrays
+    digest: str
+    """Of everything: it identifies the file's content."""
+
+
+def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
+    """Return the content of an agent's file; equal agents give equal bytes.
+
+    Raises UserError for weights that are too large for such a file.
+    """
+    content = encode_arrays(_table(header), weights)
+    if len(content) > MAX_AGENT_BYTES:
+        raise UserError(
+            f"the agent has {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,} in one file"
+        )
+    return content
+
+
+def agent_digest(header: AgentHeader, weights: Arrays) -> str:
+    """Return the digest that an agent's file has."""
+    return content_digest(_table(header), weights)
+
+
+def _table(header: AgentHeader) -> dict[str, Any]:
+    return {"schema": AGENT_SCHEMA, "kind": AGENT, **header.model_dump(mode="json")}
+
+
+def decode_agent(content: bytes, source: str) -> StoredAgent:
+    """Return the agent in the content of a file, intact.
+
+    `source` is what messages call the file. Raises UserError for content that is too large,
+    damaged, of another kind, or of a newer version.
+    """
+    if len(content) > MAX_AGENT_BYTES:
+        raise UserError(
+            f"{source} has {len(content):,} bytes: expected an agent of at most {MAX_AGENT_BYTES:,}"
+        )
+    table = _agent_header(content, source)
+    check_schema(Path(source), table.get("schema"), AGENT_SCHEMA)
+    if table.get("kind") != AGENT:
+        raise UserError(f"{source} holds {quoted(table.get('kind'))}, no agent: {_EXPECTED}")
+    with _decoding(source):
+        weights = load(content)
+        digest = table.pop("digest", None)
+        intact = digest == content_digest(table, weights)
+    if not intact:
+        raise _damaged_agent(source, "its digest does not match")
+    facts = {name: x for name, x in table.items() if name not in ("schema", "kind")}
+    return StoredAgent(validate(AgentHeader, facts, source=source), weights, str(digest))
+
+
+def _agent_header(content: bytes, source: str) -> dict[str, Any]:
+    """Return the header of zerolab's in a safetensors file.
+
+    It has to be all that the file says beside its arrays, whose types have to be numbers.
+    """
+    with _decoding(source):
+        length = int.from_bytes(content[:_AGENT_LENGTH_BYTES], "little")
+        if not 0 < length <= min(_MAX_HEADER, len(content) - _AGENT_LENGTH_BYTES):
+            raise UserError(f"{source} is no agent, or not all of one: {_EXPECTED}")
+        arrays = json.loads(content[_AGENT_LENGTH_BYTES : _AGENT_LENGTH_BYTES + length].decode())
+        metadata = arrays.pop("__metadata__", None)
+        if not isinstance(metadata, Mapping) or set(metadata) != {HEADER_KEY}:
+            raise UserError(f"{source} is no agent: {_EXPECTED}")
+        for entry in arrays.values():
+            if entry["dtype"] not in _DTYPES:
+                kind = quoted(entry["dtype"])
+                raise UserError(f"{source} has arrays of {kind}: expected whole numbers or floats")
+            if set(entry) != _ENTRY:
+                raise _damaged_agent(
+                    source, f"{one_line(sorted(set(entry) ^ _ENTRY)[0])} is unexpected"
+                )
+        table = json.loads(metadata[HEADER_KEY])
+        if not isinstance(table, dict):
+            raise _damaged_agent(source, "its header is no table")
+        return table
+
+
+def require_finite(weights: Arrays) -> None:
+    """Raise UserError, naming the first such array, where a weight is infinite or NaN."""
+    for name in sorted(weights):
+        if not np.isfinite(weights[name]).all():
+            raise UserError(f"{name} is not finite: expected finite weights")
+
+
+def _damaged_agent(source: str, why: object) -> UserError:
+    return UserError(f"{source} is damaged ({one_line(why)}): get it again from where it came from")
+
+
+@contextmanager
+def _decoding(source: str) -> Iterator[None]:
+    """Raise UserError for whatever goes wrong while a file's content is decoded."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise _damaged_agent(source, error) from error

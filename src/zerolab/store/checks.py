@@ -1,20 +1,31 @@
-"""What can be wrong with a file of a run, each reported in one line."""
+"""Guarded reading of files that may be damaged or foreign, SQLite files among them.
+
+A file may hold views that never end, triggers that run when something is written, and pages that
+others refer to a billion times. Beside it may lie a named pipe in place of its journal, or a
+journal that lets SQLite remove a file of the reader's. So kinds and sizes are looked at first,
+nothing but the expected tables is accepted, and the work of queries is bounded by the file's size.
+
+SQLite alone opens the file: closing any other descriptor of it drops the locks that other threads
+of this process hold on it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sqlite3
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.files import check_file, read_limited
+from zerolab.core.files import check_file, check_no_link, read_limited
 
 # Everything that the decoders of numpy, zipfile, safetensors, json and tomllib were seen to raise
 # when single bytes of their files were changed.
@@ -100,3 +111,196 @@ def digest(*parts: bytes) -> str:
         total.update(len(part).to_bytes(8, "little"))
         total.update(part)
     return total.hexdigest()
+
+
+_LARGEST = 1 << 36
+_LONGEST_ROW = 1 << 18
+"""Bytes; a game has a few hundred."""
+_ROWS_AT_ONCE = 64
+_SECONDS_TO_READ = 5.0
+_SECONDS_TO_WRITE = 15.0
+"""Longest waits for another process that holds the file."""
+
+# Queries of games were seen to take at most one instruction of SQLite's per byte of the file.
+_FREE_OPERATIONS = 2_000_000
+_OPERATIONS_PER_BYTE = 10
+_OPERATIONS_PER_STEP = 10_000
+_FREE_BYTES = 1 << 20
+_BYTES_PER_BYTE = 4
+
+_NAMES_ANOTHER_FILE = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+"""The end of a journal that belongs to several databases."""
+_STATISTICS = (
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+)
+"""Tables that ANALYZE creates for SQLite's planner; other programs run it unasked."""
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")
+
+
+class Database(sqlite3.Connection):
+    """A connection that does no more work than a file of its size can ask for.
+
+    Beyond that, whatever is being executed raises sqlite3.OperationalError.
+    """
+
+    _operations = _bytes = 0
+
+    def allow(self, operations: int, read: int = 0) -> None:
+        """Allow some more instructions, and bytes to be read by `rows`."""
+        self._operations += operations
+        self._bytes += read
+
+    def rows(self, query: str, arguments: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        found: list[tuple[Any, ...]] = []
+        cursor = self.execute(query, arguments)
+        while some := cursor.fetchmany(_ROWS_AT_ONCE):
+            found += some
+            self._bytes -= sum(
+                len(cell) for row in some for cell in row if isinstance(cell, str | bytes)
+            )
+            if self._bytes < 0:
+                raise _TooMuchError
+        return found
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+        # count(*) would be one instruction, however many pages it visits.
+        ((total,),) = self.rows(f"SELECT total(1) FROM {table}")
+        return int(total)
+
+    def is_exhausted(self) -> bool:
+        """Count some more instructions; return True if there have been too many."""
+        self._operations -= _OPERATIONS_PER_STEP
+        return self._operations < 0
+
+
+class _TooMuchError(sqlite3.DatabaseError):
+    sqlite_errorname = "SQLITE_INTERRUPT"
+
+
+@contextmanager
+def connected(path: Path, writing: bool) -> Iterator[Database]:
+    """Open a file for its tables to be read, or written as well, and made where there is none.
+
+    Half-written changes of a killed process are rolled back. Raises UserError, in one line, for
+    every error of SQLite, and where another process holds the file.
+    """
+    if writing:
+        check_no_link(path)
+    has_journal = _check_kinds(path)
+    # Only who may write can take back what is half written.
+    mode = "rwc" if writing else "rw" if has_journal else "ro"
+    seconds = _SECONDS_TO_WRITE if writing else _SECONDS_TO_READ
+    try:
+        _check_mode(path)
+        with closing(_opened(path, mode, timeout=seconds)) as connection:
+            _harden(connection, writing)
+            size = path.stat().st_size
+            connection.allow(
+                _FREE_OPERATIONS + _OPERATIONS_PER_BYTE * size, _FREE_BYTES + _BYTES_PER_BYTE * size
+            )
+            yield connection
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from error
+    except sqlite3.Error as error:
+        raise _explained(path, error, seconds) from error
+
+
+def check_objects(path: Path, objects: Iterable[tuple[str, str, str]], ours: Iterable[str]) -> None:
+    """Raise UserError for all but the tables that some statements create, such as a view.
+
+    SQLite's own statistics may be there, too. `objects` are the type, name and sql of rows of
+    sqlite_master.
+    """
+    statements = {_plain(text) for text in (*ours, *_STATISTICS)}
+    for kind, name, text in objects:
+        is_automatic = kind == "index" and text is None
+        if not is_automatic and not (kind == "table" and _plain(str(text)) in statements):
+            raise UserError(
+                f"{path} holds the {one_line(kind)} {quoted(name)}:"
+                " expected only the tables that zerolab writes"
+            )
+
+
+def _plain(statement: str) -> str:
+    return " ".join(statement.split())
+
+
+def _check_kinds(path: Path) -> bool:
+    """Raise UserError for what SQLite should not open; return whether there is a journal."""
+    if path.exists():
+        check_file(path, _LARGEST)
+    target = os.path.realpath(path)  # SQLite looks beside what a link leads to
+    for ending in ("-wal", "-shm"):
+        other = Path(target + ending)
+        if os.path.lexists(other):
+            raise UserError(
+                f"{quoted(other)} is not written by zerolab: restore it and {path.name} from a"
+                " backup, or remove it"
+            )
+    journal = Path(target + "-journal")
+    if not os.path.lexists(journal):
+        return False
+    try:
+        check_file(journal, _LARGEST)
+        with open(journal, "rb") as file:
+            file.seek(-min(journal.stat().st_size, len(_NAMES_ANOTHER_FILE)), os.SEEK_END)
+            end = file.read()
+    except (OSError, UserError):
+        if not os.path.lexists(journal):  # the writer has finished
+            return False
+        raise
+    if end == _NAMES_ANOTHER_FILE:
+        raise UserError(f"{quoted(journal)} is not written by zerolab: it names another file")
+    return True
+
+
+def _check_mode(path: Path) -> None:
+    """Raise UserError for a file in WAL mode, beside which even reading writes others.
+
+    Without locks SQLite reads no such file. It looks at the header alone here, so a change by
+    another process meanwhile does no harm.
+    """
+    if not path.exists():
+        return
+    with closing(_opened(path, "ro&nolock=1")) as connection:
+        try:
+            connection.execute("PRAGMA application_id")
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname == "SQLITE_CANTOPEN":
+                raise UserError(
+                    f"{path} is in SQLite's WAL mode: zerolab writes no such file; after"
+                    " PRAGMA journal_mode = DELETE it can be read"
+                ) from None
+
+
+def _opened(path: Path, mode: str, **options: Any) -> Database:
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, factory=Database, **options)
+
+
+def _harden(connection: Database, writing: bool) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+    connection.set_progress_handler(connection.is_exhausted, _OPERATIONS_PER_STEP)
+    if hasattr(connection, "setconfig"):  # Python 3.12
+        for name, value in (("DEFENSIVE", True), ("ENABLE_TRIGGER", False), ("ENABLE_VIEW", False)):
+            connection.setconfig(getattr(sqlite3, f"SQLITE_DBCONFIG_{name}"), value)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    if not writing:
+        connection.execute("PRAGMA query_only = ON")
+
+
+def _explained(path: Path, error: sqlite3.Error, seconds: float) -> UserError:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_INTERRUPT":
+        return damaged(path, "it asks for more work than a file of its size can be")
+    if name.startswith("SQLITE_BUSY"):
+        return UserError(
+            f"{path} is locked by another process: waited {seconds:g} s; try again later"
+        )
+    if name.startswith(_DAMAGED) or "decode to UTF-8" in str(error):
+        return damaged(path, error)
+    return UserError(f"cannot use {path}: {one_line(error)}")

@@ -19,7 +19,7 @@ from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
-"""Temporary files of `core.files.replacing`, whose writers were killed."""
+"""Temporary files of `core.files.atomic_replace`, whose writers were killed."""
 
 _LOCK = ".lock"
 _PATIENCE = 0.2  # seconds: `is_locked` in another process holds the lock for a moment

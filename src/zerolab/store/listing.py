@@ -1,16 +1,16 @@
-"""Finding runs, and how far they have come."""
+"""Listings of runs, and queries of their games."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.store.agent_names import source_folder
-from zerolab.store.checks import reading
+from zerolab.store.checks import damaged, reading
 from zerolab.store.folder import may_be
+from zerolab.store.games import GameStore, source_folder
 from zerolab.store.run_folder import RunFolder, is_run
 
 
@@ -53,7 +53,7 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
     return sorted(set(found))
 
 
-def summarise(path: Path) -> RunSummary:
+def summarise_run(path: Path) -> RunSummary:
     """Describe one run; a run that cannot be read is described as damaged."""
     try:
         run = RunFolder.open(path)
@@ -104,3 +104,178 @@ def _source(start: Any) -> str:
         return ""
     source, iteration = str(start.get("source", "")), start.get("iteration")
     return source if iteration is None else f"{source_folder(source, iteration)}@{iteration}"
+
+
+Result = Literal["first", "second", "draw", "won", "lost"]
+"""Who has won; `won` and `lost` are seen from the player that is asked for."""
+
+_RESULTS = {"first": "result = 1", "second": "result = -1", "draw": "result = 0"}
+_SIGNS = {"won": 1, "lost": -1}
+_PLIES = (  # a blank between any two actions, and a move that was not made where somebody gave up
+    "(CASE actions WHEN '' THEN 0"
+    " ELSE length(actions) - length(replace(actions, ' ', '')) + 1 END"
+    " - (actions = '-1' OR actions LIKE '% -1'))"
+)
+_COLUMNS = "iteration, stage, number, first, second, actions, result"
+
+
+class GameFilter(NamedTuple):
+    """Which games are asked for; what is None or empty is not looked at."""
+
+    iteration: int | None = None
+    stage: str = ""
+    number: int | None = None
+    player: str = ""
+    """Who took part on either side, by its canonical name."""
+    opponent: str = ""
+    """Who took part on the other side."""
+    result: Result | None = None
+    fewest_plies: int | None = None
+    most_plies: int | None = None
+    opening: tuple[int, ...] = ()
+    """The actions that they begin with."""
+
+
+class FoundGame(NamedTuple):
+    """A game, and where it is stored."""
+
+    iteration: int
+    stage: str
+    number: int
+    first: str
+    second: str
+    actions: tuple[int, ...]
+    """Without the -1 of a player who gave up."""
+    forfeit: bool
+    """Whether the player to move gave up."""
+    result: int
+    """1, 0 or -1 for the first player."""
+
+
+class StageOfGames(NamedTuple):
+    """Games that were recorded together under one name, over all iterations."""
+
+    stage: str
+    first_iteration: int
+    last_iteration: int
+    games: int
+
+
+def count_games(store: GameStore, wanted: GameFilter) -> int:
+    """Return how many games a filter lets through; raise UserError as `find_games`."""
+    where, arguments = _condition(store, wanted)
+    rows = store.select(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
+    return int(rows[0][0]) if rows else 0
+
+
+def find_games(
+    store: GameStore, wanted: GameFilter, offset: int = 0, limit: int = 50
+) -> list[FoundGame]:
+    """Return the games that a filter lets through, by iteration, stage and number.
+
+    Raises UserError for a filter that makes no sense and for a file that is damaged.
+    """
+    return _select(store, wanted, "LIMIT ? OFFSET ?", [limit, offset])
+
+
+def every_game(store: GameStore, wanted: GameFilter, at_once: int = 1000) -> Iterator[FoundGame]:
+    """Yield all games that a filter lets through, as `find_games` returns them; errors as there.
+
+    Reads `at_once` at a time, each time after the last game of the read before. With an offset,
+    SQLite would walk over all earlier games.
+    """
+    found = _select(store, wanted, "LIMIT ?", [at_once])
+    while found:
+        yield from found
+        last = found[-1]
+        place = last.iteration, last.stage, last.number
+        found = _select(store, wanted, "LIMIT ?", [at_once], after=place)
+
+
+def _select(
+    store: GameStore,
+    wanted: GameFilter,
+    limits: str,
+    numbers: Sequence[int],
+    after: tuple[int, str, int] | None = None,
+) -> list[FoundGame]:
+    """Return games by iteration, stage and number, those after a place if one is given."""
+    where, arguments = _condition(store, wanted)
+    if after is not None:
+        where += " AND (iteration, stage, number) > (?, ?, ?)"
+        arguments += after
+    rows = store.select(
+        f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
+        [int, str, int, str, str, str, int],
+        [*arguments, *numbers],
+    )
+    try:
+        return [_found(store, *row) for row in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise damaged(store.path, error) from error
+
+
+def stages_of_games(store: GameStore) -> list[StageOfGames]:
+    """Return the names of stages in the order in which the first of each was recorded."""
+    rows = store.select(
+        "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
+        " FROM stages JOIN games USING (iteration, stage)"
+        " GROUP BY stages.stage ORDER BY min(stages.sequence)",
+        [str, int, int, int],
+    )
+    return [StageOfGames(*row) for row in rows]
+
+
+def players_of_games(store: GameStore) -> list[str]:
+    """Return the canonical names of all who moved first or second in some game."""
+    rows = store.select("SELECT first FROM games UNION SELECT second FROM games", [str])
+    return sorted(store.named_outside(name) for (name,) in rows)
+
+
+def _condition(store: GameStore, wanted: GameFilter) -> tuple[str, list[str | int]]:
+    """Return what stands after WHERE, and the arguments of its question marks."""
+    parts = list(_parts(store, wanted))
+    arguments = [argument for _, given in parts for argument in given]
+    return " AND ".join(f"({text})" for text, _ in parts) or "1", arguments
+
+
+def _parts(store: GameStore, wanted: GameFilter) -> Iterator[tuple[str, Sequence[str | int]]]:
+    if wanted.iteration is not None:
+        yield "iteration = ?", [wanted.iteration]
+    if wanted.stage:
+        yield "stage = ?", [wanted.stage]
+    if wanted.number is not None:
+        yield "number = ?", [wanted.number]
+    player, opponent = (store.named_inside(name) for name in (wanted.player, wanted.opponent))
+    if player and opponent:
+        both = [player, opponent]
+        yield "first = ? AND second = ? OR second = ? AND first = ?", both + both
+    elif player or opponent:
+        yield "first = ? OR second = ?", [player or opponent] * 2
+    if wanted.result in _SIGNS:
+        if not player:
+            raise UserError(f'result = "{wanted.result}": expected a player, whose result it is')
+        sign = _SIGNS[wanted.result]
+        yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]
+    elif wanted.result is not None:
+        yield _RESULTS[wanted.result], []
+    if wanted.fewest_plies is not None:
+        yield f"{_PLIES} >= ?", [wanted.fewest_plies]
+    if wanted.most_plies is not None:
+        yield f"{_PLIES} <= ?", [wanted.most_plies]
+    if wanted.opening:
+        begun = " ".join(map(str, wanted.opening))
+        yield "actions = ? OR actions >= ? AND actions < ?", [begun, f"{begun} ", f"{begun}!"]
+
+
+def _found(
+    store: GameStore, iteration: int, stage: str, number: int, first: str, second: str,
+    text: str, result: int,
+) -> FoundGame:  # fmt: skip
+    actions = tuple(map(int, text.split()))
+    if result not in (1, 0, -1):
+        raise ValueError(f"game {number} has the result {result!r}")
+    forfeit = actions[-1:] == (-1,)
+    names = store.named_outside(first), store.named_outside(second)
+    kept = actions[:-1] if forfeit else actions
+    return FoundGame(iteration, stage, number, *names, kept, forfeit, result)

@@ -19,21 +19,30 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_no_link, make_folder, write_bytes
-from zerolab.store.arrays import Arrays, load_arrays, read_digest, save_arrays
+from zerolab.store.arrays import OPTIMIZER, WEIGHTS, Arrays, load_arrays, read_digest, save_arrays
 from zerolab.store.checks import damaged, reading, writing
 from zerolab.store.examples import (
     Examples,
+    Unfinished,
     count_full,
     load_examples,
     load_features,
+    load_unfinished,
     save_examples,
+    save_unfinished,
 )
 from zerolab.store.folder import LEFTOVERS, FolderKind, exclusive, is_locked
 from zerolab.store.games import GameStore
-from zerolab.store.metrics import extend_digest, format_metrics, read_metrics
-from zerolab.store.networks import OPTIMIZER, WEIGHTS
-from zerolab.store.state import CommittedFiles, RunProgress, RunState, read_state, write_state
-from zerolab.store.unfinished import Unfinished, load_unfinished, save_unfinished
+from zerolab.store.state import (
+    CommittedFiles,
+    RunProgress,
+    RunState,
+    extend_digest,
+    format_metrics,
+    read_metrics,
+    read_state,
+    write_state,
+)
 
 RUN = FolderKind("run", "config.toml", "--run")
 

@@ -1,11 +1,16 @@
-"""state.json, how far a run has come; and config.toml, its settings."""
+"""A run's small files: state.json, config.toml, metrics.jsonl and environment.json.
+
+Every line names the version of this format as ``schema``. Fields whose names begin with ``wall_``
+were read off a clock; all others are equal in every run with the same settings. What the fields
+mean is the trainer's to say: `training.records`, and docs/metrics.md made from it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +126,101 @@ def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
         if digest(body.encode()) != head[3]:
             raise damaged(path, f"its digest does not match: a {owner} keeps its settings")
         return parse_toml(body)
+
+
+METRICS_SCHEMA = 1
+WALL_CLOCK = "wall_"
+
+_LARGEST_METRICS = 1 << 27
+
+
+def read_metrics(path: Path, length: int | None = None) -> list[dict[str, Any]]:
+    """Return the lines within the first `length` bytes, all by default, as dictionaries.
+
+    Raises UserError if the file is shorter than that, of another version, or damaged, naming the
+    line.
+    """
+    content = read_bytes(path, _LARGEST_METRICS) if path.exists() else b""
+    if length is not None and len(content) < length:
+        raise damaged(path, f"{len(content)} bytes, expected {length}")
+    return [
+        _parse_metrics_line(path, *line)
+        for line in enumerate(content[:length].splitlines(), start=1)
+    ]
+
+
+def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        raise UserError(f"{path} is damaged at line {number}; restore it from a backup")
+    check_schema(path, entry.pop("schema", None), METRICS_SCHEMA)
+    return entry
+
+
+def format_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the lines to append."""
+    lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
+    return "".join(lines).encode()
+
+
+def extend_digest(former: str, metrics: Iterable[Mapping[str, Any]]) -> str:
+    """Return the digest of all lines, wall-clock fields aside, from that of the lines before."""
+    for entry in metrics:
+        settled = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK)}
+        former = digest(former.encode(), json.dumps(settled, sort_keys=True).encode())
+    return former
+
+
+ENVIRONMENT_SCHEMA = 1
+_ENVIRONMENT_FILE = "environment.json"
+_LARGEST_ENVIRONMENT = 1 << 20
+
+
+class Environment(Settings):
+    """What results may depend on beside settings."""
+
+    iteration: int = Field(ge=1)
+    """The first iteration that was trained, at least in part, in this environment."""
+    device: str
+    """The processor's architecture, or the name of the GPU."""
+    processor: str = ""
+    """The processor's model; empty in the files of earlier versions."""
+    precision: str
+    """In which layers compute: float32 or bfloat16."""
+    threads: int
+    """Cores that learning may use."""
+    python: str
+    zerolab: str
+    torch: str
+    numba: str
+    numpy: str
+
+
+def read_environments(run: Path) -> list[Environment]:
+    """Return the environments that worked on the run in a folder, in order.
+
+    Raises UserError if their file is damaged or of another version.
+    """
+    path = run / _ENVIRONMENT_FILE
+    if not path.exists():
+        return []
+    content = read_bytes(path, _LARGEST_ENVIRONMENT)
+    with reading(path):
+        table: Any = json.loads(content.decode())
+        schema, found = table["schema_version"], list(table["environments"])
+    check_schema(path, schema, ENVIRONMENT_SCHEMA)
+    if not all(isinstance(each, dict) for each in found):
+        raise damaged(path, "an environment is a table")
+    return [validate(Environment, each, source=str(path)) for each in found]
+
+
+def write_environments(run: Path, environments: Sequence[Environment]) -> None:
+    """Replace the environments of the run in a folder."""
+    content = {
+        "schema_version": ENVIRONMENT_SCHEMA,
+        "environments": [each.model_dump() for each in environments],
+    }
+    write_text(run / _ENVIRONMENT_FILE, json.dumps(content, indent=1) + "\n")

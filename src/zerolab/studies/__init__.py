@@ -1,1 +1,0 @@
-"""What the papers measured, measured again: one file per study."""

@@ -6,33 +6,11 @@ in: a claim whose threshold moves with the data claims nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
+from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.studies.statistics import LEVEL, Estimate, holm
-
-Direction = Literal["above", "below"]
-
-Word = Literal["holds", "does not hold", "undecided at this scale", "no data"]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A published finding, and the number that decides it."""
-
-    key: str
-    """Its short name, such as ``value-loss-best``."""
-    text: str
-    """The finding in one sentence."""
-    source: str
-    """Such as ``[Wang2020b, Fig. 5.1]``."""
-    statistic: str
-    """What is computed, in words: of which runs, in which unit."""
-    threshold: float
-    direction: Direction
-    """On which side of the threshold the statistic lies if the claim holds."""
 
 
 class Missing(NamedTuple):
@@ -40,40 +18,6 @@ class Missing(NamedTuple):
 
     note: str
     """Such as ``3 of 32 runs are not finished``."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a claim."""
-
-    claim: Claim
-    estimate: Estimate | None
-    p: float | None
-    """Two-sided, that the true statistic is the threshold; None without data."""
-    adjusted: float | None
-    """`p` adjusted for the number of claims of the study [Holm1979]."""
-    word: Word
-    note: str = ""
-    """What is missing, where there are no data."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; ends of intervals that are not known are None."""
-        found = self.estimate
-        return {
-            "key": self.claim.key,
-            "claim": self.claim.text,
-            "source": self.claim.source,
-            "statistic": self.claim.statistic,
-            "threshold": self.claim.threshold,
-            "direction": self.claim.direction,
-            "value": None if found is None else found.value,
-            "low": None if found is None else _finite(found.low),
-            "high": None if found is None else _finite(found.high),
-            "p": self.p,
-            "adjusted_p": self.adjusted,
-            "verdict": self.word,
-            "note": self.note,
-        }
 
 
 def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
@@ -111,7 +55,3 @@ def _word(claim: Claim, value: float, adjusted: float) -> Word:
     if not adjusted < LEVEL or value == claim.threshold:
         return "undecided at this scale"
     return "holds" if (value > claim.threshold) == (claim.direction == "above") else "does not hold"
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

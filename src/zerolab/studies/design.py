@@ -17,10 +17,10 @@ from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.store.folder import flat
-from zerolab.training.configure import as_assignments, resolve
-from zerolab.training.features import features_width
+from zerolab.training.configure import as_assignments, resolve_settings
+from zerolab.training.learn_settings import FOUND
 from zerolab.training.settings import TrainSettings
-from zerolab.training.transfer.settings import FOUND
+from zerolab.training.sources import features_width
 
 Level = str | int | float
 """What a factor is set to in a run."""
@@ -315,7 +315,7 @@ def planned_run(
     if start is not None:
         begun = {"start.source": start.key, "network.name": start.settings.network.name}
     changed = as_assignments({**begun, **changes, **given})
-    settings = resolve(game, preset, [*changed, f"seed={1000 * group + seed}"])
+    settings = resolve_settings(game, preset, [*changed, f"seed={1000 * group + seed}"])
     needed = tuple((positions or {}).values())
     return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source, start)
 

@@ -15,25 +15,21 @@ from typing import Any, TypeVar
 
 import torch
 
+from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
+from zerolab.core.processes import available_cores
 from zerolab.networks.inference import best_device
-from zerolab.networks.node_facts import current_versions
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
-from zerolab.store.environments import Environment, read_environments
+from zerolab.report.document import Provenance
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import (
-    Design,
-    Level,
-    PlannedComputation,
-    PlannedRun,
-    PlannedTournament,
-)
-from zerolab.studies.engine.layout import StudyFolder
-from zerolab.studies.report.provenance import Provenance, distinct, machine_of, this_machine
-from zerolab.training.history import read_records
+from zerolab.store.state import Environment, read_environments
+from zerolab.studies.design import Design, Level, PlannedComputation, PlannedRun, PlannedTournament
+from zerolab.studies.study_folder import StudyFolder
+from zerolab.training.context import processor_model
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
+from zerolab.training.reporting import read_records
 
 _Planned = TypeVar("_Planned")
 _Read = TypeVar("_Read")
@@ -294,3 +290,27 @@ def _gpu() -> str:
     """Return the name of the GPU that this process would use, if there is one."""
     device = best_device()
     return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+
+
+def this_machine(gpu: str = "") -> str:
+    """Return the model of this machine's processor, the cores there are, and the GPU if any."""
+    return _joined(processor_model(), _cores(available_cores()), gpu)
+
+
+def machine_of(environment: Environment) -> str:
+    """Return on what a run was trained; the device is the architecture or the GPU."""
+    machine = _joined(environment.processor, environment.device, environment.precision)
+    return f"{machine}, {_cores(environment.threads)} per run"
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(dict.fromkeys(filter(None, parts)))
+
+
+def _cores(count: int) -> str:
+    return f"{count} core" if count == 1 else f"{count} cores"
+
+
+def distinct(texts: Iterable[str]) -> str:
+    """Return different texts, each once, as ``2.12.0 and 2.13.0``."""
+    return " and ".join(dict.fromkeys(texts))

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zerolab.ratings.score import Z95, wilson
+from zerolab.report.interval import Z95, wilson
 
 LEVEL = 0.05
 """Of tests; intervals hold 1 - LEVEL."""
@@ -345,19 +345,6 @@ def spread(values_per_run: ArrayLike, errors_per_run: ArrayLike) -> Spread | Non
     measurement = math.sqrt(float(np.mean(np.square(_numbers(errors_per_run)))))
     between = math.sqrt(max(0.0, observed**2 - measurement**2))
     return Spread(observed, between, measurement)
-
-
-def pareto_front(costs: Sequence[float], values: Sequence[float]) -> list[int]:
-    """Return which points no other one beats: cheaper and as good, or better and as cheap.
-
-    By rising cost; equal points are all kept.
-    """
-    front: list[int] = []
-    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):
-        best = front[-1] if front else i
-        if values[i] > values[best] or (costs[i], values[i]) == (costs[best], values[best]):
-            front.append(i)
-    return front
 
 
 def _mean(numbers: NDArray[np.float64]) -> StudentEstimate:

@@ -10,6 +10,6 @@ Every law is a function that raises AssertionError, naming the position in which
 from __future__ import annotations
 
 from zerolab.testing.conformance import CHECKS, check_game
-from zerolab.testing.twins import Twin, check_twin
+from zerolab.testing.samples import Twin, check_twin
 
 __all__ = ["CHECKS", "Twin", "check_game", "check_twin"]

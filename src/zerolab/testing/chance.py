@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.memory import copy_row
-from zerolab.rules import host
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import DRAW, LOSS, MOST_PLIES, ONGOING, WIN, Game
+from zerolab.rules import python, rules
+from zerolab.rules.rules import DRAW, LOSS, MAX_PLIES, ONGOING, WIN, Game
 from zerolab.testing.samples import evenly_spaced, require, unwritten_state
 
 _DRAWS_PER_ACTION = 200
@@ -26,7 +25,7 @@ _RARE = 25.0
 def check_random_action(game: Game) -> None:
     """Check that `random_action` returns legal actions only, all of them equally often."""
     for sample in evenly_spaced(game, 10):
-        mask = host.legal(game, sample.state)
+        mask = python.legal(game, sample.state)
         drawn = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
         before = sample.state.copy()
         _draw_actions(game, sample.state, _keys(len(drawn)), drawn)
@@ -54,7 +53,7 @@ def check_playout(game: Game) -> None:
     for sample in evenly_spaced(game, 10):
         before = sample.state.copy()
         results, again = np.empty((2, _PLAYOUTS), np.int64)
-        moves = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
+        moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
         keys = _keys(_PLAYOUTS)
         _play_out(game, sample.state, keys, unwritten_state(game), moves, results)
         _play_out(game, sample.state, keys, unwritten_state(game), moves, again)
@@ -97,7 +96,7 @@ def check_playout_mean(game: Game) -> None:
     bound = math.sqrt(4 * _RARE / _PLAYOUTS)
     for sample in evenly_spaced(game, 3):
         played, naive = np.empty((2, _PLAYOUTS), np.int64)
-        moves = np.empty((_PLAYOUTS, 1 + MOST_PLIES), np.int32)
+        moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
         _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), moves, played)
         others = _keys(_PLAYOUTS, seed=1)
         _random_plays(game, sample.state, others, mask, unwritten_state(game), naive)

@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
 from zerolab.testing.laws import (
     check_apply,
     check_drawing,
+    check_empties,
     check_end,
     check_legal,
+    check_longest,
     check_names,
     check_outcome,
     check_planes,
     check_registration,
+    check_scores,
     check_set_up,
+    check_solver_moves,
     check_start,
 )
-from zerolab.testing.layouts import check_action_layout, check_plane_names
-from zerolab.testing.scores import check_empties, check_longest, check_scores, check_solver_moves
+from zerolab.testing.samples import Twin, check_twin
 from zerolab.testing.symmetry import (
+    check_action_layout,
+    check_plane_names,
     check_symmetric_positions,
     check_symmetries_invert,
     check_symmetry_tables,
 )
-from zerolab.testing.twins import Twin, check_twin
 
 CHECKS: tuple[Callable[[Game], None], ...] = (
     check_registration,

@@ -1,16 +1,17 @@
-"""Positions from random games, and how a check reports what is wrong in one of them."""
+"""Positions of random games, and their comparison with a twin of the game."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zerolab.rules import host
-from zerolab.rules import interface as rules
-from zerolab.rules.interface import MOST_PLIES, ONGOING, Game, State
+from zerolab.rules import python, rules
+from zerolab.rules.python import Count, perft
+from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, State
 
 _GAMES = 8
 
@@ -52,18 +53,18 @@ def ongoing_positions(game: Game) -> Iterator[Sample]:
 
 def _random_game(game: Game, seed: int) -> Iterator[Sample]:
     random = np.random.default_rng(seed)
-    state = host.start(game)
-    sample = Sample(game, state, host.outcome(game, state), ())
+    state = python.start(game)
+    sample = Sample(game, state, python.outcome(game, state), ())
     yield sample
     while sample.outcome == ONGOING:
-        require(len(sample.history) < MOST_PLIES, game, f"no end after {MOST_PLIES} random actions")
+        require(len(sample.history) < MAX_PLIES, game, f"no end after {MAX_PLIES} random actions")
         mask = np.zeros(rules.actions(game), np.bool_)
-        host.write_legal(game, sample.state, mask)
+        python.write_legal(game, sample.state, mask)
         choices = np.flatnonzero(mask)
         require(len(choices), sample, "the game is ongoing, but no action is legal")
         action = int(random.choice(choices))
-        state = host.apply(game, sample.state, action)
-        sample = Sample(game, state, host.outcome(game, state), (*sample.history, action))
+        state = python.apply(game, sample.state, action)
+        sample = Sample(game, state, python.outcome(game, state), (*sample.history, action))
         yield sample
 
 
@@ -76,3 +77,78 @@ def evenly_spaced(game: Game, count: int) -> list[Sample]:
 def unwritten_state(game: Game) -> State:
     """Return a state, uint64[words], full of bits that rules must overwrite."""
     return np.full(rules.words(game), 0xDEAD_BEEF_DEAD_BEEF, np.uint64)
+
+
+class Twin(Protocol):
+    """A position of the same game, written as plainly as possible."""
+
+    def legal_actions(self) -> Sequence[int]:
+        """Return the legal actions of an ongoing game in ascending order."""
+        ...
+
+    def play(self, action: int) -> Twin:
+        """Return the position after an action; this one stays as it is."""
+        ...
+
+    def result(self) -> int | None:
+        """Return +1 if the player who made the first action has won, -1, 0, or None."""
+        ...
+
+    def board(self) -> NDArray[Any] | None:
+        """Return [rows, columns] with 1 and -1 for the first and second player's pieces.
+
+        Where it is None, boards are not compared.
+        """
+        ...
+
+
+def check_twin(game: Game, start: Callable[[], Twin], most_leaves: int = 500) -> None:
+    """Compare random games move by move, and perft counts to about `most_leaves` sequences."""
+    for played in random_games(game):
+        twin = start()
+        for sample in played:
+            if sample.history:
+                twin = twin.play(sample.history[-1])
+            _compare(sample, twin)
+    _compare_counts(game, start, most_leaves)
+
+
+def _compare(sample: Sample, twin: Twin) -> None:
+    game, sign = sample.game, 1 if len(sample.history) % 2 == 0 else -1
+    result = twin.result()
+    expected = ONGOING if result is None else sign * result
+    same_outcome = sample.outcome == expected
+    require(same_outcome, sample, f"the outcome is {sample.outcome}, the twin's {expected}")
+    if sample.outcome == ONGOING:
+        legal = np.flatnonzero(python.legal(game, sample.state)).tolist()
+        others = list(twin.legal_actions())
+        require(legal == others, sample, f"{legal} are legal, for the twin {others}")
+    board = twin.board()
+    if board is not None:
+        _compare_boards(sample, sign * python.encode(game, sample.state)[0], board)
+
+
+def _compare_boards(sample: Sample, pieces: NDArray[Any], board: NDArray[Any]) -> None:
+    different = np.argwhere(pieces != board).tolist()
+    require(
+        not different,
+        sample,
+        f"plane 0 and the twin's board show different pieces in the cells {different}",
+    )
+
+
+def _compare_counts(game: Game, start: Callable[[], Twin], most_leaves: int) -> None:
+    level: list[Twin] = [start()]
+    branching = len(level[0].legal_actions())
+    for count in perft(game, depth=20):
+        level = [
+            twin.play(action)
+            for twin in level
+            if twin.result() is None
+            for action in twin.legal_actions()
+        ]
+        ended = sum(twin.result() is not None for twin in level)
+        expected = Count(count.depth, len(level), ended)
+        require(count == expected, game, f"perft gives {count}, the twin {expected}")
+        if not level or len(level) * branching > most_leaves:
+            return

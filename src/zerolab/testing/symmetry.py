@@ -1,20 +1,23 @@
-"""Laws of symmetries: what they do to cells, actions, positions, outcomes and planes."""
+"""Laws of symmetries and of the layout of actions and planes."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.rules import encoding, host
-from zerolab.rules.interface import ONGOING, Game, State
-from zerolab.testing.samples import Sample, positions, require, unwritten_state
+from zerolab.core.errors import UserError
+from zerolab.rules import encoding, python
+from zerolab.rules.encoding import ActionLayout, action_layout, plane_names
+from zerolab.rules.rules import ONGOING, Game, State
+from zerolab.testing.samples import Sample, positions, random_games, require, unwritten_state
 
 
 def check_symmetry_tables(game: Game) -> None:
     """Check that the symmetries are a group of permutations whose number 0 changes nothing."""
-    cells, actions = host.symmetry_tables(game)
+    cells, actions = python.symmetry_tables(game)
     for noun, images in (("cell", cells), ("action", actions)):
         identity = np.arange(images.shape[1])
         untouched = np.array_equal(images[0], identity)
@@ -38,11 +41,11 @@ def check_symmetry_tables(game: Game) -> None:
 
 def check_symmetric_positions(game: Game) -> None:
     """Check that outcomes, legal actions, successors and planes of images are as they must be."""
-    cells, actions = host.symmetry_tables(game)
+    cells, actions = python.symmetry_tables(game)
     for sample in positions(game):
         for symmetry in range(encoding.symmetries(game)):
             image = _image(sample, symmetry)
-            outcome = host.outcome(game, image)
+            outcome = python.outcome(game, image)
             require(
                 outcome == sample.outcome,
                 sample,
@@ -55,14 +58,14 @@ def check_symmetric_positions(game: Game) -> None:
 
 def check_symmetries_invert(game: Game) -> None:
     """Check that the inverse of every symmetry undoes it."""
-    cells, actions = host.symmetry_tables(game)
+    cells, actions = python.symmetry_tables(game)
     numbers = _numbers(game)
     for symmetry in range(len(cells)):
         undo = numbers.get(_key(np.argsort(cells[symmetry]), np.argsort(actions[symmetry])))
         require(undo is not None, game, f"symmetry {symmetry} has no inverse")
         for sample in positions(game):
-            image = host.transform(game, sample.state, symmetry)
-            back = host.transform(game, image, undo or 0)
+            image = python.transform(game, sample.state, symmetry)
+            back = python.transform(game, image, undo or 0)
             undone = np.array_equal(back, sample.state)
             require(undone, sample, f"symmetry {undo} does not undo symmetry {symmetry}")
 
@@ -72,15 +75,15 @@ def _key(cells: NDArray[Any], actions: NDArray[Any]) -> tuple[int, ...]:
 
 
 def _numbers(game: Game) -> dict[tuple[int, ...], int]:
-    cells, actions = host.symmetry_tables(game)
+    cells, actions = python.symmetry_tables(game)
     return {_key(cells[number], actions[number]): number for number in range(len(cells))}
 
 
 def _image(sample: Sample, symmetry: int) -> State:
     before, image = sample.state.copy(), unwritten_state(sample.game)
-    host.write_transform(sample.game, sample.state, symmetry, image)
+    python.write_transform(sample.game, sample.state, symmetry, image)
     require(np.array_equal(before, sample.state), sample, "transform changes the state")
-    whole = np.array_equal(image, host.transform(sample.game, sample.state, symmetry))
+    whole = np.array_equal(image, python.transform(sample.game, sample.state, symmetry))
     require(whole, sample, "transform does not write every word of `out`")
     untouched = symmetry != 0 or np.array_equal(image, before)
     require(untouched, sample, "symmetry 0 changes the state")
@@ -89,7 +92,7 @@ def _image(sample: Sample, symmetry: int) -> State:
 
 def _check_planes(sample: Sample, image: State, symmetry: int, cells: NDArray[Any]) -> None:
     """Check that planes permuted by `transform_cell`, as in training, are those of the image."""
-    both = host.encode_batch(sample.game, np.stack((sample.state, image)))
+    both = python.encode_batch(sample.game, np.stack((sample.state, image)))
     plain, transformed = both.reshape(2, encoding.planes(sample.game), -1)
     moved = np.empty_like(plain)
     moved[:, cells] = plain
@@ -102,21 +105,75 @@ def _check_planes(sample: Sample, image: State, symmetry: int, cells: NDArray[An
 
 def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray[Any]) -> None:
     game = sample.game
-    mask = host.legal(game, sample.state)
+    mask = python.legal(game, sample.state)
     moved = np.empty_like(mask)
     moved[actions] = mask
     require(
-        np.array_equal(moved, host.legal(game, image)),
+        np.array_equal(moved, python.legal(game, image)),
         sample,
         f"the legal actions under symmetry {symmetry} are not those permuted by transform_action",
     )
     for action in np.flatnonzero(mask).tolist():
-        after = host.apply(game, sample.state, action)
+        after = python.apply(game, sample.state, action)
         require(
             np.array_equal(
-                host.apply(game, image, int(actions[action])),
-                host.transform(game, after, symmetry),
+                python.apply(game, image, int(actions[action])),
+                python.transform(game, after, symmetry),
             ),
             sample,
             f"action {action}, then symmetry {symmetry}, is not the same in reverse order",
+        )
+
+
+def check_action_layout(game: Game) -> None:
+    """Check that actions change what lies in their places, and that symmetries move both alike."""
+    if encoding.ENCODINGS.implementation(type(game)).actions_over is None:  # type: ignore[attr-defined]
+        return
+    try:
+        layout = action_layout(game)
+    except UserError as error:
+        raise AssertionError(f"{game}: {error}") from None
+    place_of = _places_of_cells(game, layout)
+    _check_symmetries(game, layout, place_of)
+    for played in random_games(game):
+        for before, after in pairwise(played):
+            action = after.history[-1]
+            if action >= layout.places:
+                continue
+            planes = python.encode(game, before.state)[0], -python.encode(game, after.state)[0]
+            changed = place_of[(planes[0] != planes[1]).ravel()]
+            require(
+                action in changed,
+                before,
+                f"action {action} changes nothing in its place among the {layout.over}",
+            )
+
+
+def check_plane_names(game: Game) -> None:
+    """Check that names of planes differ, that none is without its plane, and plane 0's is fixed."""
+    names = plane_names(game)
+    require(len(set(names)) == len(names), game, f"two planes have the same name: {names}")
+    count = encoding.planes(game)
+    require(len(names) <= count, game, f"{len(names)} names of {count} planes: {names}")
+    require(names[:1] == ("pieces",), game, f'plane 0 must have the name "pieces": {names}')
+
+
+def _places_of_cells(game: Game, layout: ActionLayout) -> NDArray[np.int64]:
+    """Return int64[cells]: the place that every cell is in."""
+    rows, columns = game[:2]
+    cells = np.arange(rows * columns)
+    places: dict[str, NDArray[np.int64]] = {
+        "cells": cells, "columns": cells % columns, "rows": cells // columns
+    }  # fmt: skip
+    return places[layout.over]
+
+
+def _check_symmetries(game: Game, layout: ActionLayout, place_of: NDArray[np.int64]) -> None:
+    cells, actions = python.symmetry_tables(game)
+    for symmetry, (moved, images) in enumerate(zip(cells, actions, strict=True)):
+        expected = images[place_of]
+        require(
+            np.array_equal(place_of[moved], expected),
+            game,
+            f"symmetry {symmetry} does not move actions as it moves the {layout.over}",
         )

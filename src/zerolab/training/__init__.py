@@ -1,1 +1,0 @@
-"""The iteration loop: self-play, learning, gate; presets; resume."""

@@ -1,36 +1,104 @@
-"""What the stages of a run work with."""
+"""The state of a run under way, its stages, and the environment that it runs in.
+
+Results are equal for one such environment; another one may change their last bits, and from there
+everything that follows. A run remembers every environment that worked on it.
+"""
 
 from __future__ import annotations
 
+import platform
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from zerolab.agents.interface import Agent
+from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions
+from zerolab.core.code_digests import current_versions
+from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import Positions
 from zerolab.play.match import Match, play_match
 from zerolab.replay.window import Window
-from zerolab.rules.interface import Game
-from zerolab.search.interface import Evaluator
-from zerolab.store.agent_names import inside_run
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator
 from zerolab.store.examples import Examples
-from zerolab.store.games import GameRecord
+from zerolab.store.games import GameRecord, inside_run
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import RunProgress
-from zerolab.training.defects import Defects
-from zerolab.training.facts import window_rows
-from zerolab.training.features import FeatureSource
+from zerolab.store.state import Environment, RunProgress, read_environments, write_environments
+from zerolab.training.facts import SolvedSplit, window_rows
 from zerolab.training.league import StoredLeague
 from zerolab.training.learner import Learner
+from zerolab.training.published_bugs import PublishedBugs
+from zerolab.training.records import Record
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
-from zerolab.training.supervised.labels import SolvedSplit
+from zerolab.training.sources import FeatureSource
+
+
+def current_environment(iteration: int, learner: Learner) -> Environment:
+    """Return the environment of this process."""
+    device = platform.machine()
+    if learner.device.type == "cuda":
+        device = torch.cuda.get_device_name(learner.device)
+    return Environment(
+        iteration=iteration,
+        device=device,
+        processor=processor_model(),
+        precision=str(learner.precision).removeprefix("torch."),
+        threads=available_cores(),
+        **current_versions(),
+    )
+
+
+def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor's model where Linux tells it, its architecture elsewhere."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(filter(None, models), platform.machine())
+
+
+def remember_environment(run: RunFolder, learner: Learner) -> str:
+    """Note a run's environment if it is a new one.
+
+    Returns a line for people that says what differs from the environment before, if anything does.
+    Raises UserError where the file is damaged or cannot be written.
+    """
+    known = read_environments(run.path)
+    now = current_environment(run.progress.iteration, learner)
+    if known and not _differences(known[-1], now):
+        return ""
+    write_environments(run.path, [*known, now])
+    return _message(known[-1], now) if known else ""
+
+
+def _differences(former: Environment, now: Environment) -> list[str]:
+    return [
+        name
+        for name in Environment.model_fields
+        if name != "iteration" and getattr(former, name) not in ("", getattr(now, name))
+    ]
+
+
+def _message(former: Environment, now: Environment) -> str:
+    changes = ", ".join(
+        f"{name} {getattr(former, name)} -> {getattr(now, name)}"
+        for name in _differences(former, now)
+    )
+    return (
+        f"resumed in another environment, so results may differ from those of an uninterrupted run:"
+        f" {changes}"
+    )
+
 
 FINAL_STAGE = "final_evaluation"
 """What follows the last iteration, as state.json names it."""
@@ -57,7 +125,7 @@ class TrainingContext:
     """The network whose features are learnt, if any."""
     reporter: Reporter
     progress: RunProgress
-    defects: Defects
+    defects: PublishedBugs
     """Those of published code that the run is to have: none but in studies of them."""
     league: StoredLeague | None
     """Who plays; None where the best network does alone."""
@@ -129,3 +197,23 @@ class TrainingContext:
         )  # fmt: skip
         self.save_games(stage, match.games)
         return match
+
+
+class Stage(ABC):
+    """A step of training that is repeated as a whole if the run is killed during it.
+
+    What it computes may depend on the settings, on `context.progress` and on what earlier stages
+    have saved, and on nothing else: then a resumed run ends with the same bytes as one that was
+    never stopped.
+    """
+
+    name: ClassVar[str]
+    """How state.json and its records name it."""
+
+    def is_due(self, context: TrainingContext) -> bool:
+        """Return whether this iteration needs the stage."""
+        return True
+
+    @abstractmethod
+    def run(self, context: TrainingContext) -> Sequence[Record]:
+        """Do the work, save files, change `context.progress`; return what metrics.jsonl keeps."""

@@ -8,9 +8,8 @@ from itertools import accumulate, cycle
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.core.figures import COLOURS, colour, legend_below, new_figure, shortened
+from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.history import read_records
 from zerolab.training.records import (
     FINAL_RECORDS,
     AccuracyRecord,
@@ -20,6 +19,7 @@ from zerolab.training.records import (
     SelfPlayRecord,
     SupervisedRecord,
 )
+from zerolab.training.reporting import read_records
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -95,10 +95,10 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
     records = read_records(run)
     if not any(isinstance(record, _LAST) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    return Curves(shortened(run.path.as_posix()), records, places(records, x), shade)
+    return Curves(shortened(run.path.as_posix()), records, x_positions(records, x), shade)
 
 
-def places(records: Sequence[Record], x: XAxis) -> list[float]:
+def x_positions(records: Sequence[Record], x: XAxis) -> list[float]:
     """Return where on the x axis each record stands."""
     if x == "hours":
         return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
@@ -244,7 +244,7 @@ def _draw_line(axes: Axes, curves: Curves, y: Sequence[float], dashes: str = "-"
 
 def _handles(curves: Sequence[Curves]) -> list[Artist]:
     """Return what the legend explains: the colours of runs, and line styles."""
-    from matplotlib.lines import Line2D  # noqa: PLC0415
+    from matplotlib.lines import Line2D
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]
     measured = any(each.of(AccuracyRecord).records for each in curves)

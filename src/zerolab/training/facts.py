@@ -1,14 +1,32 @@
-"""From examples, as they are stored, to the facts that the window keeps."""
+"""Facts to learn from, of stored examples and of solved positions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.replay.facts import Facts
+from zerolab.core import streams
+from zerolab.core.errors import UserError, quoted
+from zerolab.evaluation.positions import Positions, content_digest, read_positions
+from zerolab.networks.head import Head
+from zerolab.networks.network_settings import NetworkSettings
+from zerolab.oracles.oracle import ILLEGAL
+from zerolab.replay.merging import NoMerging
+from zerolab.replay.window import Window
+from zerolab.replay.window_rules import Iterations
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.facts import VECTOR_COLUMNS, Facts
+from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
+from zerolab.training.learn_settings import TARGETS, SupervisedSettings
+from zerolab.training.published_bugs import PublishedBugs
+
+if TYPE_CHECKING:
+    from zerolab.training.learn_settings import LearnSettings
 
 
 def window_rows(
@@ -77,3 +95,128 @@ def later_features(
         goes_on &= examples.plies[now] + ply == examples.plies[then]
         later[now, place][goes_on] = features[then][goes_on]
     return later.reshape(count, len(plies) * width)
+
+
+_TRAINING, _VALIDATION = 0.8, 0.1
+
+
+def file_settings(path: Path) -> dict[str, str]:
+    """Return what a run that learns from a file sets, by dotted keys.
+
+    Raises UserError for a file that cannot be used.
+    """
+    positions, about = read_positions(path)
+    return {
+        "game": game_name(positions.game),
+        "supervised.positions": str(path),
+        "supervised.digest": content_digest(positions, about),
+    }
+
+
+class SolvedSplit(NamedTuple):
+    """The parts of a file of solved positions; no game is in two of them."""
+
+    training: Positions
+    validation: Positions
+    test: Positions
+
+
+def read_split(
+    settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
+) -> SolvedSplit | None:
+    """Return the positions to learn from; None where a run learns from its own games.
+
+    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
+    that cannot be used, or is not that of the digest.
+    """
+    if not settings.positions:
+        return None
+    positions, about = read_positions(locate(settings.positions), game)
+    found = content_digest(positions, about)
+    if settings.digest != found:
+        raise UserError(
+            f"{quoted(settings.positions)} has the digest {found}, not {settings.digest}: expected"
+            " the file that this run has learnt from"
+        )
+    parts = split_by_game(positions)
+    for name, part in parts._asdict().items():
+        if len(part) < 2:
+            raise UserError(
+                f"{quoted(settings.positions)} has {len(positions)} positions, too few for a part"
+                f" for {name}: expected hundreds at least"
+            )
+    return parts
+
+
+def split_by_game(positions: Positions) -> SolvedSplit:
+    """Split positions by their games' numbers alone, so that larger files split alike."""
+    keys = streams.streams(
+        0, 0, positions.games, np.zeros_like(positions.games), streams.DATASET_SPLIT
+    )
+    share = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    parts = np.searchsorted([_TRAINING, _TRAINING + _VALIDATION], share, side="right")
+    return SolvedSplit(*(positions.take(np.flatnonzero(parts == part)) for part in range(3)))
+
+
+def outcomes(positions: Positions, defects: PublishedBugs) -> NDArray[np.int8]:
+    """Return the outcomes that are learnt for the movers, int8[n]: -1, 0 or 1."""
+    exact = np.sign(positions.best).astype(np.int8)
+    return defects.solved_outcomes(exact, positions.plies % 2 == 0)
+
+
+def label_facts(positions: Positions, defects: PublishedBugs) -> Facts:
+    """Return what is known of solved positions; NaN where nothing is.
+
+    The policy is uniform over the best moves [Clausen2021]; values of actions are their outcomes.
+    """
+    best = positions.values == positions.best[:, None]
+    values = outcomes(positions, defects).astype(np.float32)
+    unknown = np.full(len(positions), np.nan, np.float32)
+    unknown_actions = np.full(best.shape, np.nan, np.float16)
+    results = np.sign(positions.values).astype(np.float16)
+    return Facts(
+        policies=(best / best.sum(axis=1, keepdims=True)).astype(np.float16),
+        replies=unknown_actions,
+        moves=unknown_actions,
+        action_values=np.where(positions.values == ILLEGAL, np.float16(np.nan), results),
+        features=np.empty((len(positions), 0), np.float16),
+        values=values,
+        draws=1 - np.abs(values),
+        root_values=unknown,
+        root_draws=unknown,
+        plies_left=unknown,
+        plies=positions.plies.astype(np.float32),
+    )
+
+
+def solved_window(
+    positions: Positions, defects: PublishedBugs, learn: LearnSettings, columns: Container[str]
+) -> Window:
+    """Return a window of all these positions, whatever `learn` says about its size and merging.
+
+    Of the facts of many numbers, those not among `columns` are left empty.
+    """
+    whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
+    window = defects.window(positions.game, learn.model_copy(update=whole))
+    facts = label_facts(positions, defects)._asdict()
+    for name in VECTOR_COLUMNS:
+        if name not in columns:
+            facts[name] = np.empty((len(positions), 0), np.float16)
+    window.add(positions.states, Facts(**facts))
+    return window
+
+
+def check_heads(network: NetworkSettings, positions: Positions) -> None:
+    """Raise UserError for a head about which solved positions say nothing."""
+    facts = label_facts(positions.take(np.arange(1)), PublishedBugs())
+    facts = Facts(*(column.astype(np.float32) for column in facts))
+
+    def learns(head: Head) -> bool:
+        return not bool(np.isnan(head.target(facts, TARGETS)).all())
+
+    if unfit := [head.name for head in network.heads if not learns(head)]:
+        fit = ", ".join(quoted(head.name) for head in network.heads if learns(head))
+        raise UserError(
+            f"network.heads has {quoted(unfit[0])}, about which solved positions say nothing:"
+            f" expected heads such as {fit or quoted('policy')} alone"
+        )

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
-from zerolab.core.config import validate
 from zerolab.league.league import LeagueState
-from zerolab.league.players import first_players, pairs
-from zerolab.league.playing import play_games, player_number
-from zerolab.league.settings import Evolution, LeagueSettings
-from zerolab.play.selfplay import Episodes, SelfPlayProgress, merge_episodes
+from zerolab.league.league_settings import LeagueSettings
+from zerolab.league.playing import individual_number, play_league_games
+from zerolab.league.population import draw_pairs, first_generation
+from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, merge_results
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.interface import Evaluator
+from zerolab.search.evaluator import Evaluator
 from zerolab.store.checks import damaged
 from zerolab.store.games import SELF_PLAY, GameRecord, GameStore
+from zerolab.training.settings import league_settings
 
 if TYPE_CHECKING:
     from zerolab.training.settings import TrainSettings
@@ -28,50 +28,8 @@ if TYPE_CHECKING:
 class LeagueEpisodes(NamedTuple):
     """The games of an iteration, and the generation that played the last of them."""
 
-    episodes: Episodes
+    episodes: SelfPlayResult
     generation: int
-
-
-def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSettings:
-    """Return the settings of a run's league; raise UserError where they do not fit each other."""
-    play = settings.selfplay
-    return validate(
-        LeagueSettings,
-        {
-            **evolution.model_dump(), "game": settings.game, "seed": settings.seed,
-            "search": settings.search.model_dump(), "sampled_plies": play.sampled_plies,
-            "parallel_games": play.parallel_games, "threads": play.threads,
-            "batch": evolution.generation,
-        },
-    )  # fmt: skip
-
-
-def check_league(settings: TrainSettings, evolution: Evolution) -> None:
-    """Raise UserError or ValueError where a run cannot be a league."""
-    play = settings.selfplay
-    for key, found, expected in (
-        ("selfplay.schedule", play.schedule.name, "episodes"),
-        ("selfplay.budget", play.budget.name, "fixed"),
-        ("selfplay.random_plies", play.random_plies, 0),
-        ("warm_start.variant", settings.warm_start.variant, "baseline"),
-    ):
-        if found != expected:
-            raise ValueError(
-                f"{key} = {found} does not go with self-play in a league: expected {expected}"
-            )
-    if evolution.fitness != "results" and play.episodes % 2:
-        raise ValueError(
-            f"selfplay.episodes = {play.episodes} is odd: expected an even number, since"
-            f" league.fitness = {evolution.fitness} compares two games"
-        )
-    chosen = league_settings(settings, evolution)
-    if "draws" in chosen.wanted and not any(
-        "draws" in head.answers for head in settings.network.heads
-    ):
-        raise ValueError(
-            "league.parameters = draw_value: no head of the network says how likely draws are;"
-            ' expected the head "outcome"'
-        )
 
 
 class StoredLeague:
@@ -88,7 +46,7 @@ class StoredLeague:
         self._begin()
 
     def _begin(self) -> None:
-        self._state = LeagueState(first_players(self.settings))
+        self._state = LeagueState(first_generation(self.settings))
         self._next = 1  # the first iteration whose games are not taken in
 
     def before(self, iteration: int) -> LeagueState:
@@ -107,9 +65,9 @@ class StoredLeague:
         state = self._state
         while games and (numbers := state.next_games(self.settings, state.played + len(games))):
             part, games = games[: len(numbers)], games[len(numbers) :]
-            met = pairs(state.players, self.settings, numbers)
+            met = draw_pairs(state.players, self.settings, numbers)
             try:
-                found = [[player_number(name) for name in game[1:3]] for game in part]
+                found = [[individual_number(name) for name in game[1:3]] for game in part]
             except ValueError as error:
                 raise damaged(self._store.path, error) from None
             if found != met.tolist():
@@ -136,22 +94,22 @@ def play_league(
     settings, state = league.settings, league.before(iteration)
     generation = state.players.generation
     end = state.played + episodes
-    parts: list[Episodes] = []
+    parts: list[SelfPlayResult] = []
     begin = 0
     while numbers := state.next_games(settings, end):
         generation = state.players.generation
-        met = pairs(state.players, settings, numbers)
+        met = draw_pairs(state.players, settings, numbers)
         plies = sum(part.moves for part in parts)
 
         def progress(done: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
             report(SelfPlayProgress(begin + done.games, plies + done.plies))
 
         parts.append(
-            play_games(
+            play_league_games(
                 league.game, settings, evaluator, state.players, met, begin, progress,
                 iteration=iteration,
             )
         )  # fmt: skip
         state.take_in(league.game, settings, met, parts[-1].games)
         begin += len(numbers)
-    return LeagueEpisodes(merge_episodes(parts), generation)
+    return LeagueEpisodes(merge_results(parts), generation)

@@ -1,9 +1,9 @@
-"""One learning stage: steps of an optimiser over batches from the window of examples."""
+"""The learner: steps of an optimiser over batches from the replay window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,16 +12,147 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.networks.heads.interface import Column, TargetOptions
+from zerolab.networks.head import Column, TargetOptions
 from zerolab.networks.inference import best_precision
 from zerolab.networks.losses import HeadErrors
-from zerolab.networks.network import Network
-from zerolab.networks.weights import load_weights, weights_to_arrays
+from zerolab.networks.network import Network, load_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
-from zerolab.training.averaging import WeightAverage
-from zerolab.training.learning_log import Learned, LearningLog
-from zerolab.training.schedules import Moment
-from zerolab.training.settings import LearnSettings
+from zerolab.training.learn_settings import LearnSettings
+from zerolab.training.optimization import Moment
+
+WeightArrays = dict[str, NDArray[Any]]
+
+_LATEST = "average/latest/"
+_STEPS = "average/steps"
+_ETA = 3
+
+
+class WeightAverage:
+    """The average of a network over the latest steps of its training [Polyak1992], [Wu2019].
+
+    After step t, counted over the whole run, mean <- mean + share * (weights - mean) with
+    share = max(1 - decay, 4 / (t + 3)). At first that is the polynomial-decay averaging of
+    [Shamir2013] with eta = 3, which covers about the last quarter of the steps, and it becomes an
+    exponential moving average over about 1 / (1 - decay) steps. Untrained weights thus have no part
+    in it (docs/decisions/0018). Parameters and the statistics of batch norms are averaged; whole
+    numbers are copied.
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self._network = network
+        self._decay = decay
+        self._steps = 0
+        self._mean = _copy_weights(network)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the network's weights, after a step, into the average."""
+        self._steps += 1
+        share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
+        means, latest = [], []
+        for name, tensor in self._network.state_dict().items():
+            if tensor.is_floating_point():
+                means.append(self._mean[name])
+                latest.append(tensor)
+            else:
+                self._mean[name].copy_(tensor)
+        torch._foreach_lerp_(means, latest, share)
+
+    def arrays(self) -> WeightArrays:
+        """Return the average, as `networks.network.weights_to_arrays` returns weights."""
+        return {
+            name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
+        }
+
+    def state(self) -> WeightArrays:
+        """Return what continues learning beside the average; nothing before the first step."""
+        if not self._steps:
+            return {}
+        latest = {f"{_LATEST}{name}": x for name, x in weights_to_arrays(self._network).items()}
+        return {**latest, _STEPS: np.array(self._steps)}
+
+    def load(self, average: WeightArrays, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore the average and, into the network, the weights that learning goes on with.
+
+        `state` may have arrays of others. Raises UserError where they do not fit the network.
+        """
+        load_weights(self._network, average)
+        self._mean = _copy_weights(self._network)
+        self._steps = int(state.get(_STEPS, 0))
+        if self._steps:
+            latest = {k.removeprefix(_LATEST): x for k, x in state.items() if k.startswith(_LATEST)}
+            load_weights(self._network, latest)
+
+
+def _copy_weights(network: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+
+class Learned(NamedTuple):
+    """What a learning stage did."""
+
+    samples: int
+    """Examples seen, repetitions included."""
+    epoch_losses: list[dict[str, float]]
+    """For every epoch, means of what is logged (see `networks.losses.HeadErrors.logged`)."""
+    learning_rates: list[float]
+    """The learning rate of every step."""
+    gradient_norm: float | None
+    """Mean norm of the gradients before clipping; None where nothing was clipped."""
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The means of the last epoch."""
+        return self.epoch_losses[-1]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every loss was a finite number."""
+        return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
+
+
+class LearningLog:
+    """Sums up losses step by step, on the device that they are on: reading one would wait for it.
+
+    A pass that ends early counts as an epoch of its own.
+    """
+
+    def __init__(self, steps_per_epoch: int) -> None:
+        self._steps_per_epoch = steps_per_epoch
+        self._losses: list[dict[str, torch.Tensor]] = []
+        self._norms: torch.Tensor | None = None
+        self._samples = 0
+        self._learning_rates: list[float] = []
+
+    def add(
+        self,
+        losses: Mapping[str, torch.Tensor],
+        samples: int,
+        learning_rate: float,
+        gradient_norm: torch.Tensor | None,
+    ) -> None:
+        """Take note of a step: scalar losses by name, the examples seen, rate and norm."""
+        if len(self._learning_rates) % self._steps_per_epoch == 0:
+            self._losses.append({})
+        totals = self._losses[-1]
+        for name, value in losses.items():
+            totals[name] = totals[name] + value if name in totals else value
+        if gradient_norm is not None:
+            self._norms = gradient_norm if self._norms is None else self._norms + gradient_norm
+        self._samples += samples
+        self._learning_rates.append(learning_rate)
+
+    def learned(self) -> Learned:
+        """Return what the steps so far add up to."""
+        steps = len(self._learning_rates)
+        size = self._steps_per_epoch
+        means = [
+            {name: float(total / min(size, steps - i * size)) for name, total in totals.items()}
+            for i, totals in enumerate(self._losses)
+        ]
+        norm = None if self._norms is None else float(self._norms / steps)
+        return Learned(self._samples, means, self._learning_rates, norm)
+
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -1,10 +1,48 @@
-"""How the training loop reports to whoever watches it."""
+"""Records of finished stages: read back, reported, and as TensorBoard events."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Protocol
 
-from zerolab.training.records import Record
+from pydantic import ValidationError
+
+from zerolab.core.config import settings_error
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import atomic_replace, make_folder
+from zerolab.store.checks import require_file, writing
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.records import GateRecord, Record, SupervisedRecord
+
+
+def read_records(run: RunFolder) -> list[Record]:
+    """Return the records of a run's finished stages; raise UserError if they are damaged."""
+    return [_record(run, line) for line in run.metrics()]
+
+
+def best_after(records: Iterable[Record], iteration: int) -> int:
+    """Return which network was the best one after an iteration; 0 is the untrained one."""
+    accepted = (
+        record.iteration
+        for record in records
+        if isinstance(record, SupervisedRecord)
+        or (isinstance(record, GateRecord) and record.accepted)
+    )
+    return max((each for each in accepted if each <= iteration), default=0)
+
+
+def _record(run: RunFolder, line: dict[str, Any]) -> Record:
+    path, stage = run.path / "metrics.jsonl", line.get("stage")
+    if not isinstance(stage, str) or stage not in Record.types:
+        known = ", ".join(Record.types)
+        raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {known}")
+    kind = Record.types[stage]
+    try:
+        return kind.model_validate(line)
+    except ValidationError as error:
+        raise settings_error(kind, error, str(path)) from None
 
 
 class Reporter(Protocol):
@@ -41,3 +79,73 @@ class NullReporter:
 
     def stage_finished(self, record: Record) -> None:
         """See `Reporter.stage_finished`."""
+
+
+_EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"
+
+
+class EventFile:
+    """The events of a run, in its folder tensorboard.
+
+    Every number of a record is a scalar, named STAGE/NAME; its step is the iteration. The wall time
+    of an event is the training time up to it, in seconds.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        self.folder = run.path / "tensorboard"
+        self._run = run
+
+    def update(self) -> None:
+        """Bring the file up to the run's metrics; raise UserError where that is impossible.
+
+        Events are appended, so that a TensorBoard that watches the file keeps its place. A file
+        that is not the beginning of what it should be is replaced.
+        """
+        path = self.folder / _EVENT_FILE
+        make_folder(self.folder)
+        content = _encoded(read_records(self._run))
+        former = b""
+        if path.exists():
+            require_file(path)
+            former = path.read_bytes()
+        if path.exists() and content.startswith(former):
+            with writing(path), open(path, "ab") as file:
+                file.write(content[len(former) :])
+        else:
+            with atomic_replace(path) as temporary:
+                temporary.write_bytes(content)
+
+
+def export_events(run: RunFolder) -> Path:
+    """Bring the event file of a run up to date; return its folder."""
+    events = EventFile(run)
+    events.update()
+    return events.folder
+
+
+def _encoded(records: Iterable[Record]) -> bytes:
+    """Return the whole file."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    content = BytesIO()
+    writer = RecordWriter(content)
+    writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
+    for event in _events(records):
+        writer.write(event)
+    return content.getvalue()
+
+
+def _events(records: Iterable[Record]) -> Iterator[bytes]:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    elapsed = 0.0
+    for record in records:
+        elapsed += record.wall_seconds
+        scalars = [
+            Summary.Value(tag=f"{record.tag}/{name}", simple_value=value)
+            for name, value in record.numbers()
+        ]
+        event = Event(wall_time=elapsed, step=record.iteration, summary=Summary(value=scalars))
+        yield event.SerializeToString()

@@ -5,151 +5,29 @@ They stand in one file, however long, since its checks look across all parts.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from zerolab.agents.options import require_answers
-from zerolab.core.config import Settings, choice_among, require_even
+from zerolab.core.config import Settings, require_even, validate, variant_among
 from zerolab.core.errors import UserError, quoted
-from zerolab.evaluation.baselines import BASELINES
-from zerolab.league.settings import Evolution
-from zerolab.networks.catalogue import GROWTHS, LOSSES, NETWORKS, NetworkSettings
-from zerolab.networks.heads.interface import TargetOptions
+from zerolab.evaluation.opponents import BASELINES
+from zerolab.league.league_settings import Evolution, LeagueSettings
+from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
+from zerolab.networks.head import TargetOptions
 from zerolab.networks.losses import learnt_heads, missing_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.replay.catalogue import MERGINGS, WINDOWS
-from zerolab.replay.window import Symmetries
-from zerolab.rules import host
-from zerolab.rules.catalogue import known_game, parse_game
-from zerolab.search.settings import SearchSettings
-from zerolab.training.defects import DefectName, check_defects
-from zerolab.training.gates import GATES
-from zerolab.training.league import check_league
-from zerolab.training.optimizers import OPTIMIZERS
-from zerolab.training.schedules import RATE_SCHEDULES
-from zerolab.training.stopping import STOP_RULES
-from zerolab.training.supervised.settings import TARGETS, SupervisedSettings
-from zerolab.training.transfer.settings import StartSettings
-from zerolab.training.warm_start.settings import WarmStartSettings, warm_start_search
-
-
-def _number_of_iterations(value: Any) -> Any:
-    """Let a number be short for a window of iterations."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return {"name": "iterations", "iterations": value} if is_number else value
-
-
-class LearnSettings(Settings):
-    """How the network is trained on the examples of the latest iterations."""
-
-    window: Annotated[choice_among(WINDOWS), BeforeValidator(_number_of_iterations)] = Field(  # type: ignore[valid-type]
-        default_factory=WINDOWS["iterations"]
-    )
-    """Which examples are kept; a whole number is short for that many iterations. [Wang2019],
-    [Wang2020a], [Wang2020b], [Hongcharoen2018]: iterations; [Clausen2021]: positions,
-    extended: slow; [Wu2019]: power_law."""
-
-    merging: choice_among(MERGINGS) = Field(default_factory=MERGINGS["none"])  # type: ignore[valid-type]
-    """What becomes of equal positions of the window. Examples are then counted merged, in the
-    window as in `reuse`. [Wang2019], [Wang2020a], [Wang2020b]: none; [Clausen2021], extended:
-    newest."""
-
-    epochs: int | None = Field(default=10, ge=1)
-    """ep: passes over the window per iteration; unset where `reuse` is set. [Wang2019],
-    [Wang2020a], [Wang2020b]: 10 ([Wang2020a] sweeps 5 to 15); [Clausen2021]: about 1."""
-
-    reuse: float | None = Field(default=None, gt=0, le=10_000)
-    """How often an example is seen on average, whatever the symmetry, before it leaves the window:
-    an iteration takes reuse * new examples / batch_size batches, in passes over the window. It
-    takes the place of `epochs`, with which the work per iteration grows along with the window.
-    [Clausen2021]: about 7, as one pass over 2,000,000 examples comes with 300,000 new ones."""
-
-    batch_size: int = Field(default=64, ge=2)
-    """bs: examples per step. [Wang2019], [Wang2020a], [Wang2020b]: 64 ([Wang2020a] sweeps 32 to
-    96); [Clausen2021]: 256; [Hongcharoen2018]: 4096."""
-
-    learning_rate: float = Field(default=0.005, gt=0, lt=1)
-    """lr: step size of the optimiser, before the schedule lowers it. [Wang2019], [Wang2020a],
-    [Wang2020b]: 0.005 with Adam ([Wang2020a] sweeps 0.001 to 0.01); [Clausen2021]: 0.2 with SGD;
-    [Hongcharoen2018]: 0.001 with Adam."""
-
-    optimizer: choice_among(OPTIMIZERS) = Field(default_factory=OPTIMIZERS["adam"])  # type: ignore[valid-type]
-    """What takes the steps. [Wang2019], [Wang2020a], [Wang2020b], [Hongcharoen2018]: adam;
-    [Clausen2021]: sgd."""
-
-    schedule: choice_among(RATE_SCHEDULES) = Field(default_factory=RATE_SCHEDULES["constant"])  # type: ignore[valid-type]
-    """How learning rate and momentum change over the run. [Wang2019], [Wang2020a], [Wang2020b],
-    [Hongcharoen2018]: constant; [Clausen2021]: steps, extended: cycle."""
-
-    frozen: Literal["none", "trunk"] = "none"
-    """What keeps its weights: with the trunk, only the heads learn. [Hongcharoen2018], (b):
-    trunk."""
-
-    clip_norm: float = Field(default=0.0, ge=0)
-    """Norm of all gradients of a step together that they are scaled down to where it is larger
-    [Pascanu2013]; 0 for none. [Clausen2021]: 1."""
-
-    average: float = Field(default=0.0, ge=0, lt=1)
-    """Decay per step of an exponential moving average of weights and batch norms' statistics, which
-    becomes the network that plays, while learning goes on with the weights themselves; 0 for none.
-    The average covers about 1 / (1 - average) steps. [Wu2019]: 0.75 per 250,000 samples, which for
-    batches of 256 is 0.9997 per step."""
-
-    root_value_weight: float = Field(default=0.0, ge=0, le=1)
-    """Share in the targets of value and outcome of what the search expected at the root; the rest
-    is the game's outcome. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
-
-    symmetries: Symmetries = "all"
-    """Every example under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under a random one
-    each time, or none ([Clausen2021])."""
-
-    loss: choice_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
-    """What is minimised: this of the errors of policy and value, each times its head's weight, plus
-    the weighted errors of all other heads. The value's error is that of `outcome` where a network
-    has this head instead. [Wang2020b]: sum; [Wang2019] and [Wang2020a] compare policy, value, sum,
-    product and weighted."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _epochs_or_reuse(cls, data: Any) -> Any:
-        """Leave epochs unset where reuse says how long to learn."""
-        if not isinstance(data, dict) or data.get("reuse") is None:
-            return data
-        if data.get("epochs") is not None:
-            raise ValueError(
-                f"epochs = {quoted(data['epochs'])} and reuse = {quoted(data['reuse'])} both say"
-                " how long to learn: expected one of them"
-            )
-        return {**data, "epochs": None}
-
-    @model_validator(mode="after")
-    def _window_holds_a_batch(self) -> LearnSettings:
-        kept = self.window.positions(1, 0)
-        if kept is not None and kept < self.batch_size:
-            raise ValueError(
-                f"window = {quoted(self.window.name)} begins with {kept} positions, fewer than"
-                f" batch_size = {self.batch_size}: expected at least as many"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _all_images_are_seen(self) -> LearnSettings:
-        if self.merging.is_symmetric and self.symmetries == "none":
-            raise ValueError(
-                "merging.across_symmetries keeps one image of each position, and symmetries ="
-                ' "none" shows no other: expected symmetries = "random" or "all"'
-            )
-        return self
-
-    def steps(self, epoch: int, fresh: int) -> int:
-        """Return the batches of an iteration, at least one.
-
-        `epoch` are those of a pass over the window, `fresh` the examples that are new in it.
-        """
-        if self.reuse is None:
-            return epoch * (self.epochs or 1)
-        return max(1, round(self.reuse * fresh / self.batch_size))
+from zerolab.rules import python
+from zerolab.rules.catalogue import canonical_game_name, parse_game
+from zerolab.search.search_settings import SearchSettings
+from zerolab.training.criteria import GATES, STOP_RULES
+from zerolab.training.learn_settings import (
+    TARGETS,
+    LearnSettings,
+    StartSettings,
+    SupervisedSettings,
+)
+from zerolab.training.published_bugs import BugName, check_published_bugs
+from zerolab.training.warm_start import WarmStartSettings, warm_start_search
 
 
 class AccuracySettings(Settings):
@@ -220,25 +98,25 @@ class TrainSettings(Settings):
     """How a move is searched."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """How the first iterations of self-play are searched."""
-    network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
     start: StartSettings | None = None
     """What network 0 is made of in place of random weights. Its keys need `start.source`."""
-    growth: choice_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
+    growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     """How the network grows: after some iterations, what these settings say of it is multiplied.
     [Clausen2021], growing network: reinitialise."""
     learn: LearnSettings = LearnSettings()
     """How the network is trained."""
-    gate: choice_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
+    gate: variant_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
     """When a trained candidate replaces the best network. [Wang2019], [Wang2020b] and
     [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
     accuracy: AccuracySettings = AccuracySettings()
     """When accuracy is measured."""
-    stop: choice_among(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
+    stop: variant_among(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
     """When a run ends before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents."""
-    defects: tuple[DefectName, ...] = ()
+    defects: tuple[BugName, ...] = ()
     """Defects of published code that the run is to have, for studies of published results only:
     mirrored boards are learnt with the policy of the unmirrored ones (`mirrored_policy`,
     [WangCode]); the colour of the winner is read as relative to the mover (`absolute_winner`, [AZG]
@@ -259,14 +137,17 @@ class TrainSettings(Settings):
             return TARGETS
         play = self.selfplay
         return TargetOptions(
-            play.sampled_plies, play.early_targets, play.late_targets, self.learn.root_value_weight
+            play.temperature_plies,
+            play.policy_target,
+            play.late_policy_target,
+            self.learn.value_target_search_weight,
         )
 
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
         """Return the one spelling of a game, so that ``gobang:6x6:4`` is ``gobang:6x6``."""
-        return known_game(text)
+        return canonical_game_name(text)
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
@@ -356,7 +237,7 @@ class TrainSettings(Settings):
         """Refuse heads that would learn nothing, as no game of the board is that long."""
         for head in self.network.heads:
             if head.ahead:
-                longest = host.longest(parse_game(self.game))
+                longest = python.longest(parse_game(self.game))
                 if head.ahead >= longest:
                     raise ValueError(
                         f"network.heads.{head.name} looks {head.ahead} plies ahead, and no game of"
@@ -413,7 +294,49 @@ class TrainSettings(Settings):
     @model_validator(mode="after")
     def _defects_fit(self) -> TrainSettings:
         try:
-            check_defects(self.defects, self.learn, bool(self.supervised.positions))
+            check_published_bugs(self.defects, self.learn, bool(self.supervised.positions))
         except ValueError as error:
             raise ValueError(f"defects: {error}") from None
         return self
+
+
+def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSettings:
+    """Return the settings of a run's league; raise UserError where they do not fit each other."""
+    play = settings.selfplay
+    return validate(
+        LeagueSettings,
+        {
+            **evolution.model_dump(), "game": settings.game, "seed": settings.seed,
+            "search": settings.search.model_dump(), "temperature_plies": play.temperature_plies,
+            "parallel_games": play.parallel_games, "threads": play.threads,
+            "batch": evolution.generation,
+        },
+    )  # fmt: skip
+
+
+def check_league(settings: TrainSettings, evolution: Evolution) -> None:
+    """Raise UserError or ValueError where a run cannot be a league."""
+    play = settings.selfplay
+    for key, found, expected in (
+        ("selfplay.schedule", play.schedule.name, "episodes"),
+        ("selfplay.budget", play.budget.name, "fixed"),
+        ("selfplay.random_opening_plies", play.random_opening_plies, 0),
+        ("warm_start.variant", settings.warm_start.variant, "baseline"),
+    ):
+        if found != expected:
+            raise ValueError(
+                f"{key} = {found} does not go with self-play in a league: expected {expected}"
+            )
+    if evolution.fitness != "results" and play.episodes % 2:
+        raise ValueError(
+            f"selfplay.episodes = {play.episodes} is odd: expected an even number, since"
+            f" league.fitness = {evolution.fitness} compares two games"
+        )
+    chosen = league_settings(settings, evolution)
+    if "draws" in chosen.wanted and not any(
+        "draws" in head.answers for head in settings.network.heads
+    ):
+        raise ValueError(
+            "league.parameters = draw_value: no head of the network says how likely draws are;"
+            ' expected the head "outcome"'
+        )

@@ -10,33 +10,33 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.usage import peak_memory
+from zerolab.core.processes import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
-from zerolab.play.openings import check_openings
-from zerolab.play.service.schedules import check_schedule
+from zerolab.play.pairings import check_openings
+from zerolab.play.selfplay_modes import require_actors
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
+from zerolab.rules.rules import Game
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
-from zerolab.training.baselines import check_baselines
 from zerolab.training.configure import saved_settings
-from zerolab.training.context import TrainingContext
-from zerolab.training.defects import Defects
-from zerolab.training.environment import remember_environment
-from zerolab.training.features import KEPT, find_source, identified
-from zerolab.training.history import read_records
+from zerolab.training.context import Stage, TrainingContext, remember_environment
+from zerolab.training.criteria import StopRule
+from zerolab.training.evaluation_stages import check_baselines, solved_positions
+from zerolab.training.facts import check_heads, read_split, solved_window
 from zerolab.training.league import run_league
 from zerolab.training.learner import Learner
+from zerolab.training.published_bugs import PublishedBugs
 from zerolab.training.records import FINAL_RECORDS, Record
-from zerolab.training.reporting import NullReporter, Reporter
+from zerolab.training.reporting import EventFile, NullReporter, Reporter, read_records
 from zerolab.training.settings import TrainSettings
-from zerolab.training.stages import FINAL, ITERATION, SUPERVISED, Stage
-from zerolab.training.stages.accuracy import solved_positions
-from zerolab.training.stopping import StopRule
-from zerolab.training.supervised.labels import check_heads, read_split, solved_window
-from zerolab.training.tensorboard import EventFile
-from zerolab.training.transfer.start import find_start
+from zerolab.training.sources import (
+    FEATURES_COPY,
+    find_feature_source,
+    find_start,
+    with_feature_source,
+)
+from zerolab.training.stages import FINAL, ITERATION, SUPERVISED
 
 
 class Trainer:
@@ -57,10 +57,10 @@ class Trainer:
     ) -> None:
         """Get ready; raise UserError where what the settings name cannot be used."""
         game = parse_game(settings.game)
-        source = find_source(settings, run)
-        settings = identified(settings, source)
+        source = find_feature_source(settings, run)
+        settings = with_feature_source(settings, source)
         network = build_network(settings.network, game, settings.seed)
-        defects = Defects(settings.defects)
+        defects = PublishedBugs(settings.defects)
         learn = defects.learning(settings.learn)
         split = read_split(settings.supervised, game, run.positions_path)
         self.stages = stages or (ITERATION if split is None else SUPERVISED)
@@ -104,7 +104,7 @@ class Trainer:
             context.update(stage=self.stages[0].name)
             self._save_first_network()
         if context.source is not None:
-            run.keep_source(KEPT, context.source.stored.content)
+            run.keep_source(FEATURES_COPY, context.source.stored.content)
         run.prune()
         self._fill_window()
         if message := remember_environment(run, context.learner):
@@ -199,9 +199,9 @@ def check_inputs(settings: TrainSettings) -> None:
     solved_positions(settings.accuracy, game)
     if split := read_split(settings.supervised, game):
         check_heads(settings.network, split.training)
-    find_source(settings)
+    find_feature_source(settings)
     find_start(settings)
-    check_schedule(settings.selfplay.schedule)
+    require_actors(settings.selfplay.schedule)
     _check_openings(settings, game)
     check_baselines(settings, game)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from zerolab.agents.analysis import Analysis
-from zerolab.web.searches.live import Node
-from zerolab.web.searches.solving import Values
+from zerolab.web.live_search import Node
+from zerolab.web.solving import Values
 
 
-class ShownMove(BaseModel):
+class MoveAnalysisResponse(BaseModel):
     """A legal move; what its agent does not say is None."""
 
     name: str
@@ -19,7 +19,7 @@ class ShownMove(BaseModel):
     prior: float | None
 
 
-class ShownAnalysis(BaseModel):
+class AnalysisResponse(BaseModel):
     """An agent's view of a position."""
 
     agent: str
@@ -28,13 +28,13 @@ class ShownAnalysis(BaseModel):
     """For the player to move."""
     simulations: int | None
     """How many the search has had; None where there is none."""
-    moves: list[ShownMove]
+    moves: list[MoveAnalysisResponse]
     """The best first."""
     line: list[str]
     """The line that it expects."""
 
 
-class ShownChild(BaseModel):
+class ChildResponse(BaseModel):
     """An action in a tree: N, P, Q and U of its selection rule."""
 
     name: str
@@ -46,7 +46,7 @@ class ShownChild(BaseModel):
     """1, 0 or -1 for the mover, where the game ends."""
 
 
-class ShownNode(BaseModel):
+class NodeResponse(BaseModel):
     """A node of a tree."""
 
     path: list[str]
@@ -54,10 +54,10 @@ class ShownNode(BaseModel):
     visits: int
     value: float
     """For the player to move at the node."""
-    children: list[ShownChild]
+    children: list[ChildResponse]
 
 
-class ShownSolution(BaseModel):
+class SolutionResponse(BaseModel):
     """The exact score of every move, or why it is not known."""
 
     scores: dict[str, int] | None
@@ -68,32 +68,34 @@ class ShownSolution(BaseModel):
     """Why it is not solved; empty if it is."""
 
 
-def shown_analysis(found: Analysis) -> ShownAnalysis:
+def analysis_response(found: Analysis) -> AnalysisResponse:
     """Return an analysis for a page."""
     counts = [move.visits for move in found.moves if move.visits is not None]
-    return ShownAnalysis(
+    return AnalysisResponse(
         agent=found.agent,
         best=found.best.name,
         value=found.value,
         simulations=sum(counts) if counts else None,
         moves=[
-            ShownMove(name=each.name, visits=each.visits, value=each.value, prior=each.prior)
+            MoveAnalysisResponse(
+                name=each.name, visits=each.visits, value=each.value, prior=each.prior
+            )
             for each in found.moves
         ],
         line=list(found.principal_variation),
     )
 
 
-def shown_node(path: list[str], found: Node) -> ShownNode:
+def node_response(path: list[str], found: Node) -> NodeResponse:
     """Return a node for a page; one that the search has not reached has no visits."""
     at, node = found
-    return ShownNode(
+    return NodeResponse(
         path=path,
         first_to_move=at.first_to_move,
         visits=node.visits if node else 0,
         value=node.value if node else 0.0,
         children=[
-            ShownChild(
+            ChildResponse(
                 name=at.name(child.action),
                 visits=child.visits,
                 prior=child.prior,
@@ -106,13 +108,13 @@ def shown_node(path: list[str], found: Node) -> ShownNode:
     )
 
 
-def solved(values: Values) -> ShownSolution:
+def solution_response(values: Values) -> SolutionResponse:
     """Return the exact values of all moves for a page."""
     most = max(values.values())
     best = [name for name, value in values.items() if value == most]
-    return ShownSolution(scores=values, best=best, reason="")
+    return SolutionResponse(scores=values, best=best, reason="")
 
 
-def not_solved(reason: str) -> ShownSolution:
+def unsolved_response(reason: str) -> SolutionResponse:
     """Return why a position is not solved."""
-    return ShownSolution(scores=None, best=[], reason=reason)
+    return SolutionResponse(scores=None, best=[], reason=reason)

@@ -31,7 +31,7 @@ def status_of(error: UserError) -> int:
     return next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
 
 
-def told(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return an error's message for a page, in one line; a defect's details are left out."""
     if isinstance(error, UserError):
         return "; ".join(str(error).splitlines())
@@ -62,7 +62,7 @@ def _answer(status: int, message: str) -> JSONResponse:
 
 async def _of_user(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    return _answer(status_of(error), told(error))
+    return _answer(status_of(error), error_message(error))
 
 
 async def _of_request(request: Request, error: Exception) -> JSONResponse:

@@ -15,12 +15,11 @@ from starlette.requests import HTTPConnection
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.web.archive.runs import newest_run
 from zerolab.web.clients import UnderWay
-from zerolab.web.folders import Folders
-from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.searches import Searches
-from zerolab.web.searches.solving import Solvers
+from zerolab.web.folders import Folders, newest_run
+from zerolab.web.live_search import SearchRequest
+from zerolab.web.searches import Searches
+from zerolab.web.solving import Solvers
 
 _MOST_UPLOADS, _MOST_OF_ADDRESS = 3, 2
 """Files that pages bring at once: each is in memory until it is checked."""
@@ -67,12 +66,12 @@ class Laboratory:
             if wanted is not None:
                 await self.searches.warm_up(wanted)
 
-    def _newest(self) -> Wanted | None:
+    def _newest(self) -> SearchRequest | None:
         """Return a search with the newest run; it may take a while to compile its game."""
         newest = newest_run(self.folders)
         if newest is None:
             return None
-        return Wanted(newest.path, Position.start(parse_game(newest.game)), self.folders)
+        return SearchRequest(newest.path, Position.start(parse_game(newest.game)), self.folders)
 
     def close(self) -> None:
         """End all searches."""

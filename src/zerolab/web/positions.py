@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name, notation_of, parse_game
-from zerolab.rules.interface import Game
-from zerolab.rules.layouts import action_layout
+from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
 
 _PIECES = {"X": 1, "O": -1, ".": 0}
 _WINNERS: dict[int | None, Winner | None]
@@ -22,13 +22,13 @@ Winner = Literal["first", "second", "draw"]
 MoveName = Annotated[str, Field(min_length=1, max_length=12)]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """Base of what requests say; what is not known is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SetUp(Asked):
+class SetUp(RequestModel):
     """Pieces that somebody has put on a board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
@@ -36,7 +36,7 @@ class SetUp(Asked):
     first_to_move: bool = True
 
 
-class AskedPosition(Asked):
+class PositionRequest(RequestModel):
     """A game and the moves that have been played in it."""
 
     game: str = Field(max_length=60)
@@ -67,7 +67,7 @@ class LegalMove(BaseModel):
     """The column that is clicked for it, in games whose moves are columns."""
 
 
-class ShownPosition(BaseModel):
+class PositionResponse(BaseModel):
     """A position for a page."""
 
     game: str
@@ -89,13 +89,13 @@ class ShownPosition(BaseModel):
     """What a player may wonder about, such as why there is only a pass; or empty."""
 
 
-def shown(position: Position, before: Position | None = None) -> ShownPosition:
+def position_response(position: Position, before: Position | None = None) -> PositionResponse:
     """Return a position for a page; `before` is the one before its last move, if it is known."""
     game, board = position.game, position.board()
     if before is None and position.history:
         before = position.line()[-2]
     labels = notation_of(game)
-    return ShownPosition(
+    return PositionResponse(
         game=game_name(game),
         rows=game[0],
         columns=game[1],
@@ -112,10 +112,10 @@ def shown(position: Position, before: Position | None = None) -> ShownPosition:
     )
 
 
-def shown_line(position: Position) -> list[ShownPosition]:
+def line_response(position: Position) -> list[PositionResponse]:
     """Return all positions of a game, from the first one on."""
     line = position.line()
-    return [shown(at, before) for before, at in zip([None, *line], line, strict=False)]
+    return [position_response(at, before) for before, at in zip([None, *line], line, strict=False)]
 
 
 def move_names(position: Position) -> list[str]:

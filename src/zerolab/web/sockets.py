@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from zerolab.core.errors import one_line
-from zerolab.web.positions import Asked
+from zerolab.web.positions import RequestModel
 
 _MOST_MESSAGE = 1 << 16
 _SEND_SECONDS = 10.0
@@ -24,7 +24,7 @@ _TRY_AGAIN = 1013
 _TOO_BIG = 1009
 
 
-class Message(Asked):
+class SocketRequest(RequestModel):
     """What a page sends; the answers bear its number."""
 
     id: int = Field(ge=0, lt=1 << 53)

@@ -15,7 +15,7 @@ from audits import serious_findings
 from playwright.sync_api import Page, expect
 
 from zerolab.cli.main import main
-from zerolab.play.records import read_records
+from zerolab.play.game_files import read_records
 
 TOURNAMENT = "tournaments/tiny"
 MOVES = "#moves button"

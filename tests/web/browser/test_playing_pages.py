@@ -190,7 +190,7 @@ def test_the_page_goes_on_when_the_server_is_started_again(browser: Browser, pla
 def test_requests_that_do_not_arrive_are_given_up(
     place: Path,
 ) -> None:
-    code = "import zerolab.web.patience as p; p.HEAD_SECONDS = 0.5; "
+    code = "import zerolab.web.server as p; p.HEAD_SECONDS = 0.5; "
     own = Server(place, code=code)
     try:
         with socket.create_connection(("127.0.0.1", own.port)) as silent:

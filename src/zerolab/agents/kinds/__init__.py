@@ -1,1 +1,0 @@
-"""One file per kind of player; the modules in this folder are found and imported automatically."""

@@ -1,28 +1,201 @@
-"""``FILE.zerolab[?OPTIONS]``: an agent in a file, which ``zerolab export`` has written."""
+"""``FILE.zerolab[?OPTIONS]``: an agent in a file, made from a run and checked when it comes in.
+
+What a file says may have been written by anybody. `checked_agent` is the one way in: what it
+returns can be played with.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from zerolab.agents.interface import AGENT_KINDS, Access, Agent
-from zerolab.agents.network_agent import KeptNetwork, network_agent
+from zerolab.agents.agent import AGENT_KINDS, Access, Agent
+from zerolab.agents.kinds.run import StoredNetwork, network_agent, read_playable_run
 from zerolab.agents.options import NetworkOptions, parse_options, split_options
-from zerolab.agents.sharing import SharedAgent, checked_agent
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError, nearest, quoted
-from zerolab.core.files import check_path, read_limited
-from zerolab.rules.interface import Game
-from zerolab.store.agent_files import ENDING, MAX_BYTES
-from zerolab.store.agent_names import canonical_folder
-from zerolab.store.arrays import Arrays
+from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
+from zerolab.core.version import __version__
+from zerolab.networks.catalogue import NETWORKS, NetworkSettings
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.rules import Game
+from zerolab.search.search_settings import SearchSettings
+from zerolab.store.arrays import (
+    AGENT_SUFFIX,
+    MAX_AGENT_BYTES,
+    MAX_TEXT,
+    WEIGHTS,
+    AgentHeader,
+    AgentOrigin,
+    AgentSource,
+    Arrays,
+    StoredAgent,
+    agent_digest,
+    decode_agent,
+    encode_agent,
+    file_digest,
+    read_network,
+    require_finite,
+)
+from zerolab.store.checks import digest
+from zerolab.store.games import SELF_PLAY, canonical_folder, source_folder
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.state import read_environments
+
+_UPLOAD = "the file"
+
+
+class SharedAgent(NamedTuple):
+    """An agent of a file, of which everything has been checked."""
+
+    game: Game
+    network: NetworkSettings
+    search: SearchSettings
+    """What the network was trained with; how it plays by default."""
+    weights: Arrays
+    header: AgentHeader
+    digest: str
+    """Of everything in the file."""
+    network_digest: str
+    """What the network's file in its run had, which identifies the network everywhere."""
+
+
+def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
+    """Return a run's network with everything that goes with it into a file.
+
+    Raises UserError where the network is not there or damaged.
+    """
+    weights = run.load_weights(iteration)
+    stored = read_network(run.weights_path(iteration))
+    header = AgentHeader(
+        game=stored.game,
+        network=dict(stored.settings),
+        search=read_playable_run(run).search.model_dump(mode="json"),
+        origin=_origin(run, iteration),
+    )
+    return _checked(StoredAgent(header, weights, agent_digest(header, weights)))
+
+
+def agent_file(run: RunFolder, iteration: int) -> bytes:
+    """Return the content of the file that makes an agent of a run's network.
+
+    The same network of the same run gives the same bytes. Raises UserError where the network is not
+    there or damaged, and for one that is too large for a file.
+    """
+    shared = run_as_shared(run, iteration)
+    return encode_agent(shared.header, shared.weights)
+
+
+def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
+    """Return the agent in the content of a file; `source` is what messages call the file.
+
+    Raises UserError, in one line for each mistake, for whatever is wrong with it: see
+    `store.arrays.decode_agent`; a game, network or search that is not known here; weights that
+    are not those of the network, or not finite.
+    """
+    stored = decode_agent(content, source)
+    try:
+        return _checked(stored)
+    except UserError as error:
+        raise UserError(
+            "\n".join(f"{source}: {line}" for line in str(error).splitlines())
+        ) from None
+
+
+def save_upload(folder: Path, content: bytes) -> Path:
+    """Check an agent that came from somebody, and keep it in a folder; return its path.
+
+    The file is named by its digest, so that an agent which comes twice is kept once. Raises
+    UserError, having written nothing, for everything that `checked_agent` refuses.
+    """
+    path = folder / f"{checked_agent(content).digest}{AGENT_SUFFIX}"
+    if not path.is_file():
+        make_folder(folder)
+        write_bytes(path, content)
+    return path
+
+
+def _checked(stored: StoredAgent) -> SharedAgent:
+    from zerolab.networks.network import require_weights
+
+    header = stored.header
+    game = parse_game(header.game)
+    if game_name(game) != header.game:
+        raise UserError(f"game = {header.game}: expected {game_name(game)}")
+    network = _network(header.network)
+    # How much is remembered changes no move, and is not for the maker of a file to say.
+    search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
+    require_weights(network, game, stored.weights)
+    require_finite(stored.weights)
+    about = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
+    return SharedAgent(
+        game,
+        network,
+        search,
+        stored.weights,
+        header,
+        stored.digest,
+        file_digest(WEIGHTS, stored.weights, **about),
+    )
+
+
+def _network(settings: Mapping[str, Any]) -> NetworkSettings:
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise UserError("it does not say which network its weights are of")
+    kind: type[NetworkSettings] = NETWORKS[name]
+    return validate(kind, settings)
+
+
+def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
+    """Return what a run knows about where its network comes from."""
+    config = run.config
+    played = [
+        line
+        for line in run.metrics()
+        if line.get("stage") == SELF_PLAY and line["iteration"] <= iteration
+    ]
+    return AgentOrigin(
+        run=_last_name(run.path),
+        run_digest=digest(json.dumps(config, sort_keys=True).encode()),
+        preset=_last_name(Path(config.get("preset", ""))),
+        seed=read_playable_run(run).seed,
+        iteration=iteration,
+        games=sum(line.get("games", 0) for line in played),
+        positions=sum(line.get("positions", 0) for line in played),
+        started_from=_source(config.get("start")),
+        environments=tuple(
+            each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
+        ),
+        written_by=__version__,
+    )
+
+
+def _source(start: Any) -> AgentSource | None:
+    """Return the network that a run began with, by what its settings say."""
+    if not isinstance(start, Mapping):
+        return None
+    folder = source_folder(str(start["source"]), start["iteration"])
+    facts = {name: start[name] for name in ("iteration", "game", "digest", "transfer")}
+    return AgentSource(run=_last_name(Path(folder)), **facts)
+
+
+def _last_name(path: Path) -> str:
+    """Return a name without the folders above it, which are nobody else's concern."""
+    name = path.absolute().name if path.parts else ""
+    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
+
 
 _SHOWN_DIGITS = 8
-_HEAD = re.compile(rf"(?P<path>.*{re.escape(ENDING)})(@(?P<digest>[0-9a-f]+))?", re.DOTALL)
+_HEAD = re.compile(rf"(?P<path>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest>[0-9a-f]+))?", re.DOTALL)
 
 
 def names_file(head: str) -> bool:
     """Return whether a spec without its options names a file, with or without the digest."""
-    return ENDING in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
+    return AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
 
 
 def read_file(head: str) -> tuple[Path, SharedAgent]:
@@ -34,12 +207,12 @@ def read_file(head: str) -> tuple[Path, SharedAgent]:
     found = _HEAD.fullmatch(head)
     if found is None:
         raise UserError(
-            f"{quoted(head)}: expected a file ending in {ENDING}, and digits of its digest after @"
-            f" if any, as in agent{ENDING}@3f2a9c1d"
+            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and digits of its digest after @"
+            f" if any, as in agent{AGENT_SUFFIX}@3f2a9c1d"
         )
     path = Path(found["path"])
     _require_there(path)
-    agent = checked_agent(read_limited(path, MAX_BYTES), quoted(path))
+    agent = checked_agent(read_limited(path, MAX_AGENT_BYTES), quoted(path))
     if not agent.digest.startswith(found["digest"] or ""):
         raise UserError(
             f"{quoted(path)} has the digest {agent.digest[:_SHOWN_DIGITS]}, not {found['digest']}:"
@@ -54,7 +227,7 @@ def _require_there(path: Path) -> None:
     if path.exists():
         return
     folder = path.parent
-    beside = folder.glob(f"*{ENDING}") if folder.is_dir() else ()
+    beside = folder.glob(f"*{AGENT_SUFFIX}") if folder.is_dir() else ()
     raise UserError(
         f"{quoted(path)} is not there: expected a file that zerolab export has written"
         f"{nearest(path.name, (each.name for each in beside))}"
@@ -69,7 +242,7 @@ def _name(path: Path, agent: SharedAgent) -> str:
 
 
 class _File:
-    form = f"FILE{ENDING}"
+    form = f"FILE{AGENT_SUFFIX}"
     access: Access = "path"
 
     def game(self, argument: str) -> Game:
@@ -85,7 +258,7 @@ class _File:
         def load() -> Arrays:
             return read_file(f"{path}@{agent.digest}")[1].weights
 
-        kept = KeptNetwork(
+        kept = StoredNetwork(
             _name(path, agent), agent.game, agent.network, agent.search, agent.network_digest, load
         )
         return network_agent(kept, options)

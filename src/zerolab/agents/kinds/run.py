@@ -1,27 +1,136 @@
-"""``FOLDER[@ITERATION][?OPTIONS]``: a network of a run."""
+"""``FOLDER[@ITERATION][?OPTIONS]``: a network of a run, and networks as agents wherever they are stored."""
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, Field
 
-from zerolab.agents.interface import AGENT_KINDS, Access, Agent
-from zerolab.agents.network_agent import KeptNetwork, evaluator_of, network_agent
-from zerolab.agents.options import NetworkOptions, parse_options, split_options
-from zerolab.core.config import Settings, choice_among, validate
+from zerolab.agents.agent import AGENT_KINDS, Access, Agent, Player
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, kept_bytes, search_bytes
+from zerolab.agents.options import (
+    NetworkOptions,
+    options_text,
+    parse_options,
+    require_answers,
+    split_options,
+)
+from zerolab.core.config import Settings, validate, variant_among
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
+from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings, build_network
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.interface import Game
-from zerolab.search.settings import SearchSettings
-from zerolab.store.agent_names import network_name
+from zerolab.rules.rules import Game
+from zerolab.search.methods import playouts
+from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import Arrays
+from zerolab.store.checks import digest
+from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder, is_run
 
 if TYPE_CHECKING:
     from zerolab.networks.inference import NetworkEvaluator
+
+
+class StoredNetwork(NamedTuple):
+    """A network that is kept somewhere, and how it plays by default."""
+
+    name: str
+    """The canonical spec, without options."""
+    game: Game
+    settings: NetworkSettings
+    search: SearchSettings
+    """What it was trained with."""
+    digest: str
+    """Of its file in a run, which identifies the weights, their game and the network's settings."""
+    load: Callable[[], Arrays]
+    """Returns the weights; raises UserError where they are damaged, or others by now."""
+
+
+def evaluator_of(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
+    """Return the evaluator of a network; raise UserError for weights of another one."""
+    from zerolab.networks.inference import NetworkEvaluator
+    from zerolab.networks.network import load_weights
+
+    network = build_network(settings, game, seed=0)  # whose weights are replaced
+    load_weights(network, weights)
+    return NetworkEvaluator(network, game)
+
+
+def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
+    """Return a network as an agent, by default with the search it was trained with.
+
+    An agent searches without root noise; without simulations, the network's policy plays alone.
+    Its identity is that of the weights, the network's settings and the search: a network is the
+    same one in its run and in a file. Raises UserError where the search reads what no head of the
+    network says.
+    """
+    game = network.game
+    chosen = options or parse_options(NetworkOptions, None, network.search)
+    name = network.name + options_text(chosen, network.search)
+    if chosen.simulations:
+        try:
+            require_answers(chosen, network.settings)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
+    facts = [network.digest, network.settings.model_dump(), chosen.model_dump(exclude={"noise"})]
+
+    def evaluator() -> NetworkEvaluator:
+        return _EVALUATORS.load(network)
+
+    def new_player() -> Player:
+        if chosen.simulations == 0:
+            return PolicyPlayer(game, name, evaluator(), chosen.temperature_plies)
+        return SearchPlayer(game, name, chosen.search, evaluator(), chosen.temperature_plies)
+
+    return Agent(
+        name,
+        new_player,
+        search_bytes(game, chosen) if chosen.simulations else 0,
+        kept_bytes(game, chosen) if chosen.simulations else 0,
+        chosen if chosen.simulations else None,
+        game=game,
+        identity=digest(json.dumps(facts, sort_keys=True).encode()),
+        evaluator=evaluator,
+        network=network.settings,
+        varies=chosen.temperature_plies > 0 or _plays_out(chosen),
+    )
+
+
+def _plays_out(options: NetworkOptions) -> bool:
+    """Return whether a search draws random playouts, so that it does not repeat itself."""
+    return options.simulations > 0 and playouts(options.leaf_evaluator.build()) > 0
+
+
+class _Evaluators:
+    """Networks in use; players of the same one share it, whatever their searches.
+
+    They are known by the digests of their weights, so that a network that was trained again in
+    the same folder is never taken for the former one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: WeakValueDictionary[tuple[str, str], NetworkEvaluator]
+        self._loaded = WeakValueDictionary()
+
+    def load(self, network: StoredNetwork) -> NetworkEvaluator:
+        """Return the evaluator of a network, loaded if nobody holds it; see `KeptNetwork.load`."""
+        key = network.digest, json.dumps(network.settings.model_dump())
+        with self._lock:
+            evaluator = self._loaded.get(key)
+            if evaluator is None:
+                evaluator = evaluator_of(network.settings, network.game, network.load())
+                self._loaded[key] = evaluator
+            return evaluator
+
+
+_EVALUATORS = _Evaluators()
+
 
 _MOST_DIGITS = 10
 
@@ -33,8 +142,8 @@ class PlayableRun(Settings):
 
     game: str
     seed: int
-    network: choice_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
-    growth: choice_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
+    network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     search: SearchSettings = SearchSettings()
 
     def network_of(self, iteration: int) -> NetworkSettings:
@@ -43,21 +152,21 @@ class PlayableRun(Settings):
         return settings
 
 
-def playable(run: RunFolder) -> PlayableRun:
+def read_playable_run(run: RunFolder) -> PlayableRun:
     """Return what a run's networks need in order to play; raise UserError if it is damaged."""
     return validate(PlayableRun, run.config, source=str(run.path / "config.toml"))
 
 
 def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
     """Return the evaluator of a run's network; raise UserError if it is not there or damaged."""
-    settings = playable(run)
+    settings = read_playable_run(run)
     network, game = settings.network_of(iteration), parse_game(settings.game)
     return evaluator_of(network, game, run.load_weights(iteration))
 
 
 def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
     """Return a run's network as an agent; see `network_agent.network_agent`."""
-    settings = playable(run)
+    settings = read_playable_run(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
 
     def load() -> Arrays:
@@ -66,7 +175,7 @@ def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = N
         return run.load_weights(iteration)
 
     game, network = parse_game(settings.game), settings.network_of(iteration)
-    return network_agent(KeptNetwork(name, game, network, settings.search, digest, load), options)
+    return network_agent(StoredNetwork(name, game, network, settings.search, digest, load), options)
 
 
 class _Run:
@@ -76,13 +185,15 @@ class _Run:
     def game(self, argument: str) -> Game:
         """See `AgentKind.game`."""
         run, _ = find_network(split_options(argument)[0])
-        return parse_game(playable(run).game)
+        return parse_game(read_playable_run(run).game)
 
     def agent(self, argument: str, game: Game) -> Agent:
         """See `AgentKind.agent`."""
         head, text = split_options(argument)
         run, iteration = find_network(head)
-        return run_agent(run, iteration, parse_options(NetworkOptions, text, playable(run).search))
+        return run_agent(
+            run, iteration, parse_options(NetworkOptions, text, read_playable_run(run).search)
+        )
 
 
 def find_network(head: str) -> tuple[RunFolder, int]:

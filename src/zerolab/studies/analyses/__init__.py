@@ -1,1 +1,0 @@
-"""What several studies make of their results."""

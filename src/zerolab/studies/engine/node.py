@@ -21,13 +21,14 @@ from typing import Any, NamedTuple, Protocol
 
 from filelock import FileLock, Timeout
 
+from zerolab.core.code_digests import code_digest
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
-from zerolab.networks.node_facts import code_digest
 from zerolab.store.checks import digest
 from zerolab.store.folder import is_locked
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.engine.tasks import (
+from zerolab.studies.engine.travel import FolderCopy, Lender
+from zerolab.studies.tasks import (
     Entrant,
     OnCommit,
     Outcome,
@@ -37,7 +38,6 @@ from zerolab.studies.engine.tasks import (
     entrant_network,
     perform,
 )
-from zerolab.studies.engine.travel import FolderCopy, Lender
 
 _CACHE_FOLDERS = 256
 """Networks of players that a node keeps; the ones used least recently are removed."""

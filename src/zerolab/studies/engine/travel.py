@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder, replacing
+from zerolab.core.files import atomic_replace, make_folder
 from zerolab.store.checks import damaged, digest, reading, writing
 from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.store.state import RunState, write_state
@@ -223,7 +223,7 @@ def _store(loan: _Loan, name: str, summary: FileSummary) -> None:
         raise UserError(f"{quoted(path)}: a file of {summary.size:,} bytes cannot be stored")
     part = loan.part(name)
     make_folder(path.parent)
-    with replacing(path) as temporary:
+    with atomic_replace(path) as temporary:
         part.touch()
         part.replace(temporary)
         with open(temporary, "r+b") as file:

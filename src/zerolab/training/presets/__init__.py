@@ -11,7 +11,7 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from zerolab.core.errors import UserError, nearest, quoted
 
@@ -57,3 +57,10 @@ def read_preset(preset: str) -> dict[str, Any]:
 def _packaged(name: str) -> dict[str, Any]:
     """Return a preset of the package; a study resolves the settings of hundreds of runs."""
     return tomllib.loads((_FOLDER / f"{name}{_ENDING}").read_text("utf-8"))
+
+
+Transfer = Literal["trunk", "heads", "all", "channels"]
+"""What settings of a run name."""
+
+TransferOption = Literal[Transfer, "frozen"]
+"""What commands and pages offer: those, and a trunk that keeps its weights."""

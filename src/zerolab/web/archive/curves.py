@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel
 
-from zerolab.training.curves import XAxis, places
+from zerolab.training.curves import XAxis, x_positions
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
@@ -43,7 +43,7 @@ class Panel(BaseModel):
 
 def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
     """Return the panels for which there is something to show."""
-    placed = list(zip(places(records, x), records, strict=True))
+    placed = list(zip(x_positions(records, x), records, strict=True))
     made = [
         _losses(placed),
         _elo(placed),

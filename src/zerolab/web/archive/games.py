@@ -9,12 +9,13 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel
 
 from zerolab.core.errors import quoted
-from zerolab.play.pgn import PlayedGame, as_lines, as_pgn, move_names
+from zerolab.play.game_files import PlayedGame, as_lines, as_pgn, move_names
 from zerolab.play.tournament import TOURNAMENT, Tournament
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.interface import Game
 from zerolab.rules.position import Position
-from zerolab.store.game_search import (
+from zerolab.rules.rules import Game
+from zerolab.store.games import GameStore
+from zerolab.store.listing import (
     FoundGame,
     GameFilter,
     count_games,
@@ -23,11 +24,9 @@ from zerolab.store.game_search import (
     players_of_games,
     stages_of_games,
 )
-from zerolab.store.games import GameStore
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.web.archive.remembered import Remembered
 from zerolab.web.errors import MissingError
-from zerolab.web.folders import Folders
+from zerolab.web.folders import FileCache, Folders
 from zerolab.web.positions import Winner
 
 Kind = Literal["run", "tournament"]
@@ -45,7 +44,7 @@ class Source(NamedTuple):
     store: GameStore
 
 
-class ShownGame(BaseModel):
+class GameResponse(BaseModel):
     """A stored game."""
 
     source: str
@@ -71,10 +70,10 @@ class GamePage(BaseModel):
     total: int
     """How many it lets through in all."""
     offset: int
-    games: list[ShownGame]
+    games: list[GameResponse]
 
 
-class ShownStage(BaseModel):
+class StageResponse(BaseModel):
     """Games that are stored under one name."""
 
     stage: str
@@ -90,12 +89,12 @@ class GameFacets(BaseModel):
     kind: Kind
     game: str
     games: int
-    stages: list[ShownStage]
+    stages: list[StageResponse]
     players: list[str]
 
 
-_FACETS: Remembered[GameFacets] = Remembered()
-_COUNTS: Remembered[int] = Remembered()
+_FACETS: FileCache[GameFacets] = FileCache()
+_COUNTS: FileCache[int] = FileCache()
 
 
 def open_source(folders: Folders, name: str) -> Source:
@@ -124,7 +123,7 @@ def _facets(source: Source) -> GameFacets:
         kind=source.kind,
         game=game_name(source.game),
         games=sum(each.games for each in stages),
-        stages=[ShownStage(**each._asdict()) for each in stages],
+        stages=[StageResponse(**each._asdict()) for each in stages],
         players=players_of_games(source.store),
     )
 
@@ -145,7 +144,7 @@ def page_of(source: Source, wanted: GameFilter, offset: int, limit: int) -> Game
     return GamePage(total=total, offset=offset, games=[_shown(source, each) for each in found])
 
 
-def one_game(source: Source, iteration: int, stage: str, number: int) -> ShownGame:
+def one_game(source: Source, iteration: int, stage: str, number: int) -> GameResponse:
     """Return a game by its place; raise MissingError where there is none."""
     wanted = GameFilter(iteration=iteration, stage=stage, number=number)
     found = find_games(source.store, wanted, limit=1)
@@ -172,8 +171,8 @@ def _played(source: Source, wanted: GameFilter) -> Iterator[PlayedGame]:
         )  # fmt: skip
 
 
-def _shown(source: Source, found: FoundGame) -> ShownGame:
-    return ShownGame(
+def _shown(source: Source, found: FoundGame) -> GameResponse:
+    return GameResponse(
         source=source.path.as_posix(),
         iteration=found.iteration,
         stage=found.stage,

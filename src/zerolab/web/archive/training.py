@@ -20,18 +20,15 @@ from zerolab.agents.specs import named_path
 from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.configure import amend, resolve
-from zerolab.training.effects import require_effects
-from zerolab.training.presets import preset_names, preset_title
+from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.learn_settings import require_frozen, start_assignments
+from zerolab.training.presets import TransferOption, preset_names, preset_title
 from zerolab.training.trainer import check_inputs
-from zerolab.training.transfer.kinds import AskedTransfer
-from zerolab.training.transfer.settings import require_frozen, start_assignments
 from zerolab.web.archive import processes
-from zerolab.web.archive.runs import is_at_work, list_runs, open_run
 from zerolab.web.errors import BusyError, ForbiddenError, MissingError
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, is_at_work, list_runs, open_run
 from zerolab.web.laboratory import Laboratory
-from zerolab.web.positions import Asked
+from zerolab.web.positions import RequestModel
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SERVER = ".server"
@@ -47,7 +44,7 @@ _starting = threading.Lock()
 Assignment = Annotated[str, Field(min_length=3, max_length=400)]
 
 
-class AskedTraining(Asked):
+class TrainingRequest(RequestModel):
     """A run that is to be started."""
 
     name: str = Field(min_length=1, max_length=80)
@@ -58,11 +55,11 @@ class AskedTraining(Asked):
     """Settings to change, such as search.simulations=50."""
     source: str = Field(default="", max_length=400)
     """A network to start from, such as runs/demo@12; empty for an untrained one."""
-    transfer: AskedTransfer = "trunk"
+    transfer: TransferOption = "trunk"
     """What is taken of it."""
 
 
-class AskedRun(Asked):
+class RunRequest(RequestModel):
     """A run that is to be stopped or resumed."""
 
     run: str = Field(min_length=1, max_length=400)
@@ -82,16 +79,16 @@ class Training(BaseModel):
     """The last lines that it has printed."""
 
 
-class ShownPreset(BaseModel):
+class PresetResponse(BaseModel):
     """Settings to start from."""
 
     name: str
     title: str
 
 
-def presets() -> list[ShownPreset]:
+def presets() -> list[PresetResponse]:
     """Return the presets of the package."""
-    return [ShownPreset(name=name, title=preset_title(name)) for name in preset_names()]
+    return [PresetResponse(name=name, title=preset_title(name)) for name in preset_names()]
 
 
 def training(folders: Folders, name: str) -> Training:
@@ -109,7 +106,7 @@ def training(folders: Folders, name: str) -> Training:
     )
 
 
-def start(lab: Laboratory, asked: AskedTraining) -> Training:
+def start(lab: Laboratory, asked: TrainingRequest) -> Training:
     """Start a run; raise UserError, having started nothing, for whatever is wrong with it."""
     require_allowed(lab)
     path = _new_folder(lab.folders, asked.name)
@@ -121,7 +118,7 @@ def start(lab: Laboratory, asked: AskedTraining) -> Training:
     beginning = start_assignments(asked.source, asked.transfer) if asked.source else []
     assignments = [*beginning, *asked.settings]
     _require_inside(lab.folders, assignments)
-    settings = resolve(asked.game, asked.preset, assignments)
+    settings = resolve_settings(asked.game, asked.preset, assignments)
     if asked.source:
         require_frozen(asked.transfer, settings.learn.frozen)
     require_effects(settings, assignments)
@@ -131,13 +128,13 @@ def start(lab: Laboratory, asked: AskedTraining) -> Training:
     return training(lab.folders, path.as_posix())
 
 
-def resume(lab: Laboratory, asked: AskedRun) -> Training:
+def resume(lab: Laboratory, asked: RunRequest) -> Training:
     """Go on with a run that was stopped, or train a finished one further."""
     require_allowed(lab)
     run = open_run(lab.folders, asked.run)
     more = [] if asked.iterations is None else [f"iterations={asked.iterations}"]
     _require_inside(lab.folders, _named_in(run))
-    settings = amend(run, more)
+    settings = amend_settings(run, more)
     if run.progress.finished and settings.iterations <= run.config["iterations"]:
         raise UserError(
             f"{asked.run} is finished: expected more than its {settings.iterations} iterations"
@@ -148,7 +145,7 @@ def resume(lab: Laboratory, asked: AskedRun) -> Training:
     return training(lab.folders, run.path.as_posix())
 
 
-def stop(lab: Laboratory, asked: AskedRun) -> Training:
+def stop(lab: Laboratory, asked: RunRequest) -> Training:
     """Tell the process that trains a run to end; finished stages are saved."""
     require_allowed(lab)
     path = lab.folders.confined(Path(asked.run))

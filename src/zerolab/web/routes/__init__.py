@@ -1,1 +1,0 @@
-"""The JSON interface: one file for each kind of thing that is asked for."""

@@ -7,62 +7,61 @@ import asyncio
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from zerolab.oracles.interface import NotSolvedError
+from zerolab.oracles.oracle import NotSolvedError
 from zerolab.web.analyses import (
-    ShownAnalysis,
-    ShownSolution,
-    not_solved,
-    shown_analysis,
-    solved,
+    AnalysisResponse,
+    SolutionResponse,
+    analysis_response,
+    solution_response,
+    unsolved_response,
 )
 from zerolab.web.clients import Client, client_of
 from zerolab.web.laboratory import Lab
 from zerolab.web.leaving import unless_left
-from zerolab.web.positions import Asked, AskedPosition
+from zerolab.web.live_search import MOST_SIMULATIONS, SearchRequest
+from zerolab.web.positions import PositionRequest, RequestModel
 from zerolab.web.routes.play import Spec
-from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.players import MOST_SIMULATIONS
-from zerolab.web.searches.solving import MOST_SECONDS, Solvers
+from zerolab.web.solving import MOST_SECONDS, Solvers
 
 router = APIRouter(tags=["analysis"])
 
 _SECONDS = 5.0
 
 
-class AskedAnalysis(Asked):
+class AnalysisRequest(RequestModel):
     """A position for an agent to look at."""
 
-    position: AskedPosition
+    position: PositionRequest
     agent: Spec
     simulations: int | None = Field(default=None, ge=1, le=MOST_SIMULATIONS)
 
 
-class AskedSolution(Asked):
+class SolutionRequest(RequestModel):
     """A position to solve."""
 
-    position: AskedPosition
+    position: PositionRequest
     seconds: float = Field(default=_SECONDS, gt=0, le=MOST_SECONDS)
 
 
 @router.post("/analysis")
-async def analysis(asked: AskedAnalysis, lab: Lab, request: Request) -> ShownAnalysis:
+async def analysis(asked: AnalysisRequest, lab: Lab, request: Request) -> AnalysisResponse:
     """Return what an agent makes of a position, when its search is over."""
     at = await asyncio.to_thread(asked.position.position)
-    wanted = Wanted(asked.agent, at, lab.folders, asked.simulations)
+    wanted = SearchRequest(asked.agent, at, lab.folders, asked.simulations)
     found = await unless_left(request, lab.searches.last(client_of(request), wanted))
-    return shown_analysis(found)
+    return analysis_response(found)
 
 
 @router.post("/solution")
-async def solution(asked: AskedSolution, lab: Lab, request: Request) -> ShownSolution:
+async def solution(asked: SolutionRequest, lab: Lab, request: Request) -> SolutionResponse:
     """Return the exact value of every move, or why it was not found."""
     return await unless_left(request, solve(lab.solvers, client_of(request), asked))
 
 
-async def solve(solvers: Solvers, client: Client, asked: AskedSolution) -> ShownSolution:
+async def solve(solvers: Solvers, client: Client, asked: SolutionRequest) -> SolutionResponse:
     """Solve a position for a client within its time limit."""
     at = await asyncio.to_thread(asked.position.position)
     try:
-        return solved(await solvers.solve(client, at, asked.seconds))
+        return solution_response(await solvers.solve(client, at, asked.seconds))
     except NotSolvedError as error:
-        return not_solved(str(error))
+        return unsolved_response(str(error))

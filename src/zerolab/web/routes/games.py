@@ -8,11 +8,17 @@ from pydantic import BaseModel, Field
 
 from zerolab.core import streams
 from zerolab.core.version import __version__
-from zerolab.play.openings import random_openings
+from zerolab.play.pairings import random_openings
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab
-from zerolab.web.positions import Asked, AskedPosition, ShownPosition, shown, shown_line
+from zerolab.web.positions import (
+    PositionRequest,
+    PositionResponse,
+    RequestModel,
+    line_response,
+    position_response,
+)
 
 router = APIRouter(tags=["games"])
 
@@ -56,18 +62,18 @@ def games() -> list[KindOfGame]:
 
 
 @router.post("/position")
-def position(asked: AskedPosition) -> ShownPosition:
+def position(asked: PositionRequest) -> PositionResponse:
     """Return the position to which moves lead."""
-    return shown(asked.position())
+    return position_response(asked.position())
 
 
 @router.post("/line")
-def line(asked: AskedPosition) -> list[ShownPosition]:
+def line(asked: PositionRequest) -> list[PositionResponse]:
     """Return all positions that a game passes through, the first one included."""
-    return shown_line(asked.position())
+    return line_response(asked.position())
 
 
-class AskedOpening(Asked):
+class OpeningRequest(RequestModel):
     """A wish for some random moves to begin a game with."""
 
     game: str = Field(max_length=60)
@@ -76,13 +82,13 @@ class AskedOpening(Asked):
 
 
 @router.post("/opening")
-def opening(asked: AskedOpening) -> ShownPosition:
+def opening(asked: OpeningRequest) -> PositionResponse:
     """Draw an opening: uniformly among legal moves, in games that go on after it."""
     at = Position.start(asked.game)
     keys = np.array([streams.stream(asked.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
     for action in random_openings(at.game, asked.plies, keys)[0]:
         at = at.play(int(action))
-    return shown(at)
+    return position_response(at)
 
 
 def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 
-from zerolab.store.game_search import GameFilter
+from zerolab.store.listing import GameFilter
 from zerolab.web.archive.games import (
     Format,
     GameFacets,
     GamePage,
-    ShownGame,
+    GameResponse,
     Source,
     exported,
     facets,
@@ -82,7 +82,7 @@ def played(
 
 
 @router.get("/one")
-def one(source: GamesOf, iteration: _Number, stage: _Name, number: _Number) -> ShownGame:
+def one(source: GamesOf, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
     """Return one game."""
     return one_game(source, iteration, stage, number)
 

@@ -16,33 +16,32 @@ from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.web.analyses import shown_analysis, shown_node
+from zerolab.web.analyses import analysis_response, node_response
 from zerolab.web.clients import Client, client_of
-from zerolab.web.errors import BusyError, told
+from zerolab.web.errors import BusyError, error_message
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.positions import AskedPosition, MoveName
-from zerolab.web.routes.analysis import AskedSolution, solve
+from zerolab.web.live_search import MOST_SIMULATIONS, SearchRequest
+from zerolab.web.positions import MoveName, PositionRequest
+from zerolab.web.routes.analysis import SolutionRequest, solve
 from zerolab.web.routes.play import Spec
-from zerolab.web.searches.live import Wanted
-from zerolab.web.searches.players import MOST_SIMULATIONS
-from zerolab.web.searches.searches import Search
-from zerolab.web.sockets import Message, Socket, first_mistake
+from zerolab.web.searches import Search
+from zerolab.web.sockets import Socket, SocketRequest, first_mistake
 
 router = APIRouter()
 
 _MOST_AGENTS = 4
 
 
-class Analyse(Message):
+class AnalyseRequest(SocketRequest):
     """Search a position with one agent or several, side by side."""
 
     do: Literal["analyse"]
-    position: AskedPosition
+    position: PositionRequest
     agents: list[Spec] = Field(min_length=1, max_length=_MOST_AGENTS)
     simulations: int = Field(default=1000, ge=1, le=MOST_SIMULATIONS)
 
 
-class Look(Message):
+class LookRequest(SocketRequest):
     """Look at a node in the tree of an agent whose search has begun."""
 
     do: Literal["look"]
@@ -50,20 +49,20 @@ class Look(Message):
     path: list[MoveName] = Field(max_length=64)
 
 
-class Solve(AskedSolution, Message):
+class SolveRequest(SolutionRequest, SocketRequest):
     """Find the exact value of every move."""
 
     do: Literal["solve"]
 
 
-class Stop(Message):
+class StopRequest(SocketRequest):
     """Cancel whatever is under way."""
 
     do: Literal["stop"]
 
 
-_REQUEST: TypeAdapter[Analyse | Look | Solve | Stop] = TypeAdapter(
-    Annotated[Analyse | Look | Solve | Stop, Field(discriminator="do")]
+_REQUEST: TypeAdapter[AnalyseRequest | LookRequest | SolveRequest | StopRequest] = TypeAdapter(
+    Annotated[AnalyseRequest | LookRequest | SolveRequest | StopRequest, Field(discriminator="do")]
 )
 
 
@@ -117,11 +116,11 @@ class _Session:
         except ValidationError as error:
             await self._refuse(_id_of(message), first_mistake(error))
             return
-        if isinstance(asked, Analyse):
+        if isinstance(asked, AnalyseRequest):
             self._begin("analyse", asked.id, partial(self._analyse, asked))
-        elif isinstance(asked, Solve):
+        elif isinstance(asked, SolveRequest):
             self._begin("solve", asked.id, partial(self._solve, asked))
-        elif isinstance(asked, Look):
+        elif isinstance(asked, LookRequest):
             self._begin("look", asked.id, partial(self._look, asked))
         else:
             self.cancel()
@@ -135,16 +134,16 @@ class _Session:
         try:
             await work()
         except Exception as error:  # whatever it is: the page is to know
-            await self._refuse(number, told(error))
+            await self._refuse(number, error_message(error))
 
     async def _refuse(self, number: int, reason: str) -> None:
         await self._socket.send({"id": number, "error": reason, "done": True})
 
-    async def _analyse(self, asked: Analyse) -> None:
+    async def _analyse(self, asked: AnalyseRequest) -> None:
         self._drop_searches()
         at = await asyncio.to_thread(asked.position.position)
         for spec in dict.fromkeys(asked.agents):
-            wanted = Wanted(spec, at, self._lab.folders, asked.simulations)
+            wanted = SearchRequest(spec, at, self._lab.folders, asked.simulations)
             try:
                 search = self._lab.searches.begin(self._client, wanted, can_wait=True)
             except BusyError:
@@ -162,22 +161,22 @@ class _Session:
         about = {"id": number, "agent": spec, "done": False}
         try:
             async for found in search.results():
-                analysis = shown_analysis(found).model_dump(mode="json")
+                analysis = analysis_response(found).model_dump(mode="json")
                 await self._socket.send({**about, "analysis": analysis})
         except Exception as error:  # whatever it is: the others go on
-            await self._socket.send({**about, "error": told(error)})
+            await self._socket.send({**about, "error": error_message(error)})
 
-    async def _solve(self, asked: Solve) -> None:
+    async def _solve(self, asked: SolveRequest) -> None:
         found = await solve(self._lab.solvers, self._client, asked)
         solution = found.model_dump(mode="json")
         await self._socket.send({"id": asked.id, "solution": solution, "done": True})
 
-    async def _look(self, asked: Look) -> None:
+    async def _look(self, asked: LookRequest) -> None:
         search = self._searches.get(asked.agent)
         if search is None:
             raise UserError(f"{quoted(asked.agent)} is not searching: analyse the position first")
         node = await search.look(asked.path)
-        seen = shown_node(asked.path, node).model_dump(mode="json")
+        seen = node_response(asked.path, node).model_dump(mode="json")
         await self._socket.send({"id": asked.id, "node": seen, "done": True})
 
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from zerolab.agents.kinds.file import agent_file, save_upload
 from zerolab.agents.kinds.run import find_network
-from zerolab.agents.sharing import agent_file, keep_agent
 from zerolab.agents.specs import own_game
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
@@ -22,7 +22,7 @@ _MOST_KEPT = 200
 """Files that pages may bring, so that they do not fill a disk."""
 
 
-class KeptAgent(BaseModel):
+class UploadedAgent(BaseModel):
     """An agent that a page has brought."""
 
     spec: str
@@ -30,20 +30,20 @@ class KeptAgent(BaseModel):
 
 
 @router.post("/agents")
-async def bring(request: Request, lab: Lab) -> KeptAgent:
+async def bring(request: Request, lab: Lab) -> UploadedAgent:
     """Take in a file that `zerolab export` has written: its content is the body."""
     with lab.uploads.one(client_of(request)):
         content = await request.body()
         return await run_in_threadpool(_keep, lab.folders.agents, content)
 
 
-def _keep(folder: Path, content: bytes) -> KeptAgent:
+def _keep(folder: Path, content: bytes) -> UploadedAgent:
     if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= _MOST_KEPT:
         raise UserError(f"{folder} has {_MOST_KEPT} agents: remove some before more are brought")
-    path = keep_agent(folder, content)
+    path = save_upload(folder, content)
     game = own_game(path.as_posix())
     assert game is not None
-    return KeptAgent(spec=path.as_posix(), game=game_name(game))
+    return UploadedAgent(spec=path.as_posix(), game=game_name(game))
 
 
 @router.get("/agents/file", response_class=Response)

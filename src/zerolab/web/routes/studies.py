@@ -1,21 +1,231 @@
-"""Studies: progress, claims, and reports as they lie on disk."""
+"""Studies: list, progress, claims and report files."""
 
 from __future__ import annotations
 
+import csv
+import inspect
+import io
+import re
+import shlex
+import threading
+import time
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse
+from pydantic import BaseModel
 
-from zerolab.studies.interface import Scale
-from zerolab.web.archive.studies import (
-    ShownStudy,
-    StudyProgress,
-    list_studies,
-    report_file,
-    study_progress,
-)
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.files import read_text
+from zerolab.store.folder import is_locked
+from zerolab.studies.study import SCALES, Scale, Study, registered_studies
+from zerolab.studies.study_folder import STUDY
+from zerolab.studies.work import StudyWork, as_dict
+from zerolab.web.errors import MissingError
+from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
+
+_REPORT, _PAGE, _CLAIMS = "report", "index.html", "claims.csv"
+_LARGEST = 1 << 22
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
+_LOOK_SECONDS = 2.0
+
+
+class BegunScale(BaseModel):
+    """A scale at which a study has been begun."""
+
+    scale: str
+    folder: str
+    running: bool
+    report: str
+    """The address of the report's page; empty where none is written."""
+
+
+class StudyResponse(BaseModel):
+    """A study in a list."""
+
+    name: str
+    help: str
+    """What it is, in one line."""
+    begun: list[BegunScale]
+
+
+class StudyPartResponse(BaseModel):
+    """How far a study, or a part of it, has come."""
+
+    part: str
+    runs: int
+    finished_runs: int
+    games: int
+    finished_games: int
+    computations: int
+    finished_computations: int
+    seconds: float
+    """About how many seconds of work, on one core, there are in all."""
+    done_seconds: float
+
+
+class ClaimResponse(BaseModel):
+    """A claim of a study, and what became of it by the report."""
+
+    key: str
+    claim: str
+    source: str
+    threshold: str
+    """With the side on which the claim holds, such as above 0."""
+    found: str
+    """With its 95 % interval; empty without data."""
+    adjusted_p: str
+    verdict: str
+    note: str
+
+
+class StudyProgress(BaseModel):
+    """A study at a scale."""
+
+    name: str
+    scale: str
+    help: str
+    folder: str
+    command: str
+    """What begins it, or goes on with it."""
+    begun: bool
+    running: bool
+    whole: StudyPartResponse
+    parts: list[StudyPartResponse]
+    active: list[str]
+    """What is being done."""
+    failures: dict[str, list[str]]
+    """The last lines of what failed, by the name of the task."""
+    claims: list[ClaimResponse]
+    report: str
+    """The address of the report's page; empty where none is written."""
+    files: list[str]
+    """The names of the report's files."""
+
+
+def list_studies(folders: Folders) -> list[StudyResponse]:
+    """Return every study that there is, with the scales at which it has been begun."""
+    return [
+        StudyResponse(
+            name=name,
+            help=_headline(study),
+            begun=[
+                found for scale in SCALES if (found := _begun(folders, name, scale)) is not None
+            ],
+        )
+        for name, study in sorted(registered_studies().items())
+    ]
+
+
+def study_progress(folders: Folders, name: str, scale: Scale) -> StudyProgress:
+    """Return how far a study has come; raise UserError for one that is not known or damaged."""
+    known = registered_studies()
+    if name not in known:
+        names = ", ".join(sorted(known))
+        raise MissingError(
+            f"{quoted(name)} is not a study: expected one of {names}{nearest(name, known)}"
+        )
+    work = StudyWork.of(known[name], scale, folders.studies)
+    found = _looks.look(work)
+    begun = _begun(folders, name, scale)
+    report = work.folder.report
+    is_default = folders.studies == Path("studies")
+    elsewhere = "" if is_default else f" --folder {shlex.quote(folders.studies.as_posix())}"
+    return StudyProgress(
+        name=name,
+        scale=scale,
+        help=_headline(known[name]),
+        folder=work.folder.path.as_posix(),
+        command=f"zerolab study {name} --scale {scale}{elsewhere}",
+        begun=begun is not None,
+        running=begun is not None and begun.running,
+        whole=StudyPartResponse(part="", **_numbers(found)),
+        parts=[StudyPartResponse(part=each["part"], **_numbers(each)) for each in found["parts"]],
+        active=found["active"],
+        failures=found["failures"],
+        claims=_claims(report / _CLAIMS),
+        report=begun.report if begun else "",
+        files=_files(report),
+    )
+
+
+def report_file(folders: Folders, study: str, name: str) -> Path:
+    """Return a file of a report; raise UserError for anything else."""
+    path = folders.confined(folders.studies / study / _REPORT / name, (folders.studies,))
+    if not _FILE.fullmatch(name) or not STUDY.is_in(folders.studies / study) or not path.is_file():
+        raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
+    return path
+
+
+class _Looks:
+    """Looking at the progress of studies takes a while: once for all who ask at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[Path, tuple[float, dict[str, object]]] = {}
+
+    def look(self, work: StudyWork) -> dict:  # type: ignore[type-arg]
+        """Return what `zerolab study --status --json` prints."""
+        with self._lock:
+            when, found = self._seen.get(work.folder.path, (-_LOOK_SECONDS, {}))
+            if time.monotonic() - when >= _LOOK_SECONDS or not found:
+                found = as_dict(work)
+                self._seen[work.folder.path] = time.monotonic(), found
+            return found
+
+
+_looks = _Looks()
+
+
+def _numbers(found: dict) -> dict:  # type: ignore[type-arg]
+    return {key: found[key] for key in StudyPartResponse.model_fields if key != "part"}
+
+
+def _headline(study: Study) -> str:
+    return (inspect.getdoc(study) or "").partition("\n")[0]
+
+
+def _begun(folders: Folders, name: str, scale: str) -> BegunScale | None:
+    """Return a study's scale if it has been begun."""
+    path = folders.studies / f"{name}-{scale}"
+    if not (path / STUDY.settings_file).is_file():
+        return None
+    is_there = (path / _REPORT / _PAGE).is_file()
+    return BegunScale(
+        scale=scale,
+        folder=path.as_posix(),
+        running=is_locked(path),
+        report=f"/reports/{path.name}/{_PAGE}" if is_there else "",
+    )
+
+
+def _files(report: Path) -> list[str]:
+    if not report.is_dir():
+        return []
+    return sorted(each.name for each in report.iterdir() if _FILE.fullmatch(each.name))
+
+
+def _claims(path: Path) -> list[ClaimResponse]:
+    """Return the claims of a report; none where there is no list of them, or it is damaged."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_text(path, _LARGEST)))) if path.exists() else []
+        return [_claim(row) for row in rows]
+    except (UserError, KeyError, csv.Error):
+        return []
+
+
+def _claim(row: dict[str, str]) -> ClaimResponse:
+    found = row["found"]
+    if row.get("found_low") and row.get("found_high"):
+        found += f" ({row['found_low']} to {row['found_high']})"
+    return ClaimResponse(
+        key=row["key"], claim=row["claim"], source=row["source"],
+        threshold=f"{row['direction']} {row['threshold']}", found=found,
+        adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
+    )  # fmt: skip
+
 
 router = APIRouter(tags=["studies"], prefix="/studies")
 reports = APIRouter(include_in_schema=False, prefix="/reports")
@@ -28,7 +238,7 @@ _ALONE = (
 
 
 @router.get("")
-def studies(lab: Lab) -> list[ShownStudy]:
+def studies(lab: Lab) -> list[StudyResponse]:
     """List the studies, and at which scales they have been begun."""
     return list_studies(lab.folders)
 

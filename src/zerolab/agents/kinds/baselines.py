@@ -1,0 +1,257 @@
+"""Agents without a network: ``random``, ``mcts:N``, ``rave:N``, ``rhea:N`` and ``perfect``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.agent import AGENT_KINDS, Access, Actions, Agent, Slots, StatelessPlayer
+from zerolab.agents.network_players import SearchPlayer, search_bytes
+from zerolab.agents.options import (
+    SearchOptions,
+    options_text,
+    parse_options,
+    parse_settings,
+    refuse_options,
+    split_options,
+)
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.core.errors import UserError
+from zerolab.oracles.oracle import NotSolvedError, Oracle
+from zerolab.oracles.solver import SolverBudget, oracle_for
+from zerolab.rules import rules
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.rhea import RheaSettings, rhea_actions
+from zerolab.search.search import choose_actions
+from zerolab.search.search_settings import SearchSettings, mcts_settings, rave_settings
+
+
+@kernel
+def _random_actions(game, states, keys, chosen):
+    for i in range(states.shape[0]):
+        chosen[i] = rules.random_action(game, states[i], streams.bits(keys[i], 0))
+
+
+class RandomPlayer(StatelessPlayer):
+    """Plays uniformly over the legal actions."""
+
+    def __init__(self, game: Game, name: str = "random") -> None:
+        self.name = name
+        self._game = game
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`."""
+        chosen = np.empty(len(slots), np.int64)
+        _random_actions(self._game, states, keys, chosen)
+        return chosen
+
+
+class _Random:
+    form = "random"
+    access: Access = "nothing"
+
+    def game(self, argument: str) -> None:
+        """See `AgentKind.game`."""
+
+    def agent(self, argument: str, game: Game) -> Agent:
+        """See `AgentKind.agent`."""
+        refuse_options(argument, "random")
+        return Agent("random", lambda: RandomPlayer(game), game=game, identity="random")
+
+
+AGENT_KINDS.add("random", _Random())
+
+
+_MOST = 1_000_000
+
+
+class PlayoutSearch:
+    """A kind of agent; `settings` makes its search from the number of playouts."""
+
+    access: Access = "nothing"
+
+    def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
+        self.form = f"{name}:N"
+        self._name = name
+        self._settings = settings
+
+    def game(self, argument: str) -> None:
+        """See `AgentKind.game`."""
+
+    def agent(self, argument: str, game: Game) -> Agent:
+        """See `AgentKind.agent`."""
+        head, text = split_options(argument)
+        base = self._settings(parse_playouts(self._name, head))
+        options = parse_options(SearchOptions, text, base)
+        if options.leaf_evaluator.name == "network":
+            raise UserError(
+                f'leaf_evaluator = "network": {self._name} has no network;'
+                " expected leaf_evaluator=playout"
+            )
+        # Playouts given as an option have one spelling too.
+        plain = self._settings(options.simulations)
+        name = f"{self._name}:{options.simulations}{options_text(options, plain)}"
+
+        def player() -> SearchPlayer:
+            uniform = UniformEvaluator(rules.actions(game))
+            return SearchPlayer(game, name, options.search, uniform, options.temperature_plies)
+
+        memory = search_bytes(game, options.search)
+        return Agent(name, player, memory, settings=options, game=game, identity=name)
+
+
+def parse_playouts(name: str, head: str) -> int:
+    """Return the number in ``NAME:N``; raise UserError for another text."""
+    playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MOST)) else 0
+    if not 1 <= playouts <= _MOST:
+        raise UserError(
+            f'"{name}:{head}": expected a number of playouts from 1 to {_MOST}, as in {name}:100'
+        )
+    return playouts
+
+
+AGENT_KINDS.add("mcts", PlayoutSearch("mcts", mcts_settings))
+AGENT_KINDS.add("rave", PlayoutSearch("rave", rave_settings))
+
+
+_PLAYOUTS_PER_POLL = 50_000
+
+
+class RheaPlayer(StatelessPlayer):
+    """Plays the first action of the best plan; every move begins with new plans [Wang2021b, Ch. 5].
+
+    It is an `AsyncPlayer` so that it can be stopped: a kernel that evolves plans cannot.
+    """
+
+    def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
+        self.name = name
+        self._game = game
+        self._settings = settings
+        self.start(0)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self._slots = np.empty(0, np.int64)
+        self._states = np.empty((0, rules.words(self._game)), np.uint64)
+        self._keys = np.empty(0, np.uint64)
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`."""
+        return rhea_actions(self._game, self._settings, states, keys)
+
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+        """See `AsyncPlayer.submit`."""
+        self._slots = np.concatenate([self._slots, slots])
+        self._states = np.concatenate([self._states, states])
+        self._keys = np.concatenate([self._keys, keys])
+
+    def poll(self) -> tuple[Slots, Actions]:
+        """See `AsyncPlayer.poll`: some moves, as many as take a fraction of a second."""
+        count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
+        slots, self._slots = self._slots[:count], self._slots[count:]
+        states, self._states = self._states[:count], self._states[count:]
+        keys, self._keys = self._keys[:count], self._keys[count:]
+        return slots, self.choose(slots, states, keys)
+
+
+class _Rhea:
+    form = "rhea:N"
+    access: Access = "nothing"
+
+    def game(self, argument: str) -> None:
+        """See `AgentKind.game`."""
+
+    def agent(self, argument: str, game: Game) -> Agent:
+        """See `AgentKind.agent`."""
+        head, text = split_options(argument)
+        base = _unchecked(parse_playouts("rhea", head))
+        options = parse_settings(RheaSettings, text, base)
+        # Playouts given as an option have one spelling too.
+        name = f"rhea:{options.playouts}{options_text(options, _unchecked(options.playouts))}"
+        return Agent(
+            name,
+            lambda: RheaPlayer(game, name, options),
+            settings=options,
+            game=game,
+            identity=name,
+        )
+
+
+def _unchecked(playouts: int) -> RheaSettings:
+    """Return the defaults with a budget that may only suffice for another population."""
+    return RheaSettings.model_construct(playouts=playouts)
+
+
+AGENT_KINDS.add("rhea", _Rhea())
+
+
+_SOLVER_BUDGET = SolverBudget(nodes=50_000_000)
+"""For each position: some 20 seconds. A player that thinks for hours is no use."""
+
+
+class PerfectPlayer(StatelessPlayer):
+    """Plays a move of the highest value; ties are broken at random.
+
+    `choose` raises NotSolvedError where the oracle's budget is spent.
+    """
+
+    def __init__(self, oracle: Oracle, name: str = "perfect") -> None:
+        self.name = name
+        self.oracle = oracle
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`."""
+        return self.choose_by(self.oracle.action_values(states), keys)
+
+    def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
+        """Choose by the values int32[n, actions] that the oracle has given."""
+        best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
+        return choose_actions(best, keys, np.zeros(len(keys), np.bool_))
+
+
+class _Perfect:
+    form = "perfect"
+    access: Access = "nothing"
+
+    def game(self, argument: str) -> None:
+        """See `AgentKind.game`."""
+
+    def agent(self, argument: str, game: Game) -> Agent:
+        """See `AgentKind.agent`."""
+        refuse_options(argument, "perfect")
+        return perfect_agent(game, oracle_for(game, _SOLVER_BUDGET))
+
+
+def perfect_agent(game: Game, oracle: Oracle) -> Agent:
+    """Return the agent that plays an oracle's best moves; its players share the oracle."""
+    shared = _SharedOracle(game, oracle)
+    return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
+
+
+class _SharedOracle(Oracle):
+    """An oracle that players in several threads share, one of them at a time."""
+
+    def __init__(self, game: Game, oracle: Oracle) -> None:
+        self._game = game
+        self._oracle = oracle
+        self._lock = threading.Lock()
+
+    def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """See `Oracle.action_values`."""
+        try:
+            with self._lock:
+                return self._oracle.action_values(states)
+        except NotSolvedError as error:
+            raise NotSolvedError(
+                f"{game_name(self._game)} is too hard for perfect play from here on ({error}):"
+                " expected a smaller board, or games that begin later, as with --openings 16"
+            ) from error
+
+
+AGENT_KINDS.add("perfect", _Perfect())

@@ -1,0 +1,259 @@
+"""Players that search every move, or play a network's policy without search."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.agent import Actions, Player, Slots
+from zerolab.core import streams
+from zerolab.core.compiled import kernel
+from zerolab.rules import python, rules
+from zerolab.rules.rules import Game
+from zerolab.search.budgets import BudgetSettings, FixedSettings
+from zerolab.search.evaluator import Evaluation, Evaluator, cache_bytes
+from zerolab.search.methods import plans, playouts, statistics
+from zerolab.search.search import Search
+from zerolab.search.search_settings import SearchSettings
+from zerolab.search.tree import FIRST_NODES, node_bytes
+
+_FIXED = FixedSettings()
+
+_LEAST_SIMULATIONS = 1000  # per move, from which on a single game is searched in waves
+_SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
+_MOST_LEAVES = 256  # that wait at once
+_MOST_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf costs
+
+
+class SearchPlayer:
+    """Plays the most visited action of a search; ties are broken at random.
+
+    Moves of the first `temperature_plies` plies are drawn in proportion to the visits instead, which
+    makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
+    `threads` may share the playouts of a batch of leaves; `budget` says how many simulations a move
+    gets.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        name: str,
+        settings: SearchSettings,
+        evaluator: Evaluator,
+        temperature_plies: int = 0,
+        *,
+        noise: bool = False,
+        threads: int = 1,
+        budget: BudgetSettings = _FIXED,
+    ) -> None:
+        self.name = name
+        self.evaluator = evaluator
+        quiet = settings.noise.model_copy(update={"fraction": 0.0})
+        self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
+        self._game = game
+        self._sampled_plies = temperature_plies
+        self._threads = threads
+        self._budget_settings = budget
+        self._noise = noise
+        self.start(0)
+
+    def search_in_waves(self) -> None:
+        """Fill the batches of one game's searches by virtual loss, from the next `start` on.
+
+        Searches of 1,000 simulations and more change in what they find, and are as deterministic;
+        others, those whose settings have a number of leaves, and root rules that plan stay as they
+        are.
+        """
+        settings = self._settings
+        asked = settings.simulations >= _LEAST_SIMULATIONS and settings.leaves_per_step == 1
+        if asked and not plans(settings.root.build()):
+            each = max(1, playouts(settings.leaf_evaluator.build()))
+            most = min(_MOST_LEAVES, max(1, _MOST_PLAYOUTS // each))
+            leaves = min(most, settings.simulations // _SIMULATIONS_PER_LEAF)
+            self._settings = settings.model_copy(update={"leaves_per_step": leaves})
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self.search = self.new_search(games)
+        self.wanted = self.search.wanted
+        actions = rules.actions(self._game)
+        self.budget = self._budget_settings.new_budget(self._settings, games, actions)
+        self._plies = np.zeros(games, np.int64)
+        self._keys = np.zeros(games, np.uint64)
+        self._begin(np.arange(games))
+
+    def new_search(self, games: int) -> Search:
+        """Return a search of as many games."""
+        return Search(self._game, self._settings, self.evaluator, games, self._threads)
+
+    def reset(self, slots: Slots) -> None:
+        """See `Player.reset`."""
+        self._begin(slots)
+
+    def _begin(self, slots: Slots) -> None:
+        self.place(slots, np.repeat(python.start(self._game)[None], len(slots), axis=0))
+
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """See `PlacedPlayer.place`."""
+        self._plies[slots] = 0
+        self.search.set_root(slots, states)
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`."""
+        self.submit(slots, states, keys)
+        while self.search.active:
+            self._settled(self.search.step())
+        return self.decide(slots)
+
+    def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+        """See `AsyncPlayer.submit`."""
+        self._keys[slots] = keys
+        simulations, _ = self.budget.begin(slots, keys)
+        noise = np.full(len(slots), self._noise)
+        self.search.start_search(slots, keys, keys, simulations, noise)
+
+    def poll(self) -> tuple[Slots, Actions]:
+        """See `AsyncPlayer.poll`: one step of the search."""
+        slots = self._settled(self.search.step())
+        return slots, self.decide(slots)
+
+    def select_leaves(self) -> NDArray[np.uint64]:
+        """See `LeafPlayer.select_leaves`."""
+        return self.search.select_leaves()
+
+    def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
+        """See `LeafPlayer.expand_and_backup`."""
+        if len(evaluation.values):
+            self.search.expand_and_backup(evaluation)
+        slots = self._settled(self.search.finish())
+        return slots, self.decide(slots)
+
+    def _settled(self, slots: Slots) -> Slots:
+        """Return the finished searches with which the budget is content; the others go on."""
+        if not (slots.size and self.budget.may_extend):
+            return slots
+        more = self.more(slots)
+        unsettled = more > 0
+        if unsettled.any():
+            self.search.extend(slots[unsettled], more[unsettled])
+        return slots[~unsettled]
+
+    def more(self, slots: Slots) -> NDArray[np.int32]:
+        """Return how many simulations finished searches get beyond those that have run."""
+        return self.budget.more(slots, self.search)
+
+    def decide(self, slots: Slots) -> Actions:
+        """Return the actions for finished searches."""
+        if not slots.size:
+            return slots
+        return self.search.choose(slots, self._keys[slots], self.sampled(slots))
+
+    def sampled(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return bool[n]: whether the next move is drawn in proportion to the visits."""
+        return self._plies[slots] < self._sampled_plies
+
+    def advance(self, slots: Slots, actions: Actions) -> None:
+        """See `Player.advance`."""
+        self.search.advance(slots, actions)
+        self._plies[slots] += 1
+
+
+def for_one_game(player: Player) -> Player:
+    """Return a player that is asked about one game at a time, such as by a person."""
+    if isinstance(player, SearchPlayer):
+        player.search_in_waves()
+    return player
+
+
+def search_bytes(game: Game, settings: SearchSettings) -> int:
+    """Estimate the memory of one slot of a search: every simulation adds a node's children."""
+    node = node_bytes(rules.words(game), statistics(settings.selection.build()))
+    return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
+
+
+def kept_bytes(game: Game, settings: SearchSettings) -> int:
+    """Return the memory of the evaluations that a search keeps, for all its slots together."""
+    words, actions = rules.words(game), rules.actions(game)
+    return cache_bytes(settings.cache, words, actions, settings.wanted)
+
+
+class PolicyPlayer:
+    """Plays the legal action of the highest prior; ties are broken at random.
+
+    Moves of the first `temperature_plies` plies are drawn in proportion to the priors instead.
+    """
+
+    def __init__(
+        self, game: Game, name: str, evaluator: Evaluator, temperature_plies: int = 0
+    ) -> None:
+        self.name = name
+        self._game = game
+        self.evaluator = evaluator
+        self._sampled_plies = temperature_plies
+        self.start(0)
+
+    def start(self, games: int) -> None:
+        """See `Player.start`."""
+        self._plies = np.zeros(games, np.int64)
+
+    def reset(self, slots: Slots) -> None:
+        """See `Player.reset`."""
+        self._plies[slots] = 0
+
+    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+        """See `PlacedPlayer.place`."""
+        self.reset(slots)
+
+    def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
+        """See `Player.choose`."""
+        priors, _ = self.evaluator.evaluate(states)
+        return self.choose_by(priors, slots, states, keys)
+
+    def choose_by(
+        self,
+        priors: NDArray[np.float32],
+        slots: Slots,
+        states: NDArray[np.uint64],
+        keys: NDArray[np.uint64],
+    ) -> Actions:
+        """Choose by the priors float32[n, actions] that the network has given."""
+        chosen = np.empty(len(slots), np.int64)
+        sample = self._plies[slots] < self._sampled_plies
+        _choose_by_priors(self._game, states, priors, keys, sample, chosen)
+        return chosen
+
+    def advance(self, slots: Slots, actions: Actions) -> None:
+        """See `Player.advance`."""
+        self._plies[slots] += 1
+
+
+@kernel
+def _choose_by_priors(game, states, priors, keys, sample, chosen):
+    """Choose among the legal actions; all have equal weight if their priors are all zero."""
+    weights = np.empty(priors.shape[1], np.float64)
+    mask = np.empty(priors.shape[1], np.bool_)
+    for i in range(states.shape[0]):
+        rules.legal(game, states[i], mask)
+        most = 0.0
+        for action in range(mask.shape[0]):
+            if mask[action] and priors[i, action] > most:
+                most = priors[i, action]
+        total = 0.0
+        last = 0
+        for action in range(mask.shape[0]):
+            weights[action] = 0.0
+            if mask[action]:
+                if sample[i] and most > 0.0:
+                    weights[action] = priors[i, action]
+                elif priors[i, action] == most or not most > 0.0:
+                    weights[action] = 1.0
+                if weights[action] > 0.0:
+                    last = action
+            total += weights[action]
+        drawn = streams.uniform(keys[i], 0) * total
+        chosen[i] = last  # where rounding leaves a remainder
+        for action in range(mask.shape[0]):
+            drawn -= weights[action]
+            if drawn < 0.0:
+                chosen[i] = action
+                break

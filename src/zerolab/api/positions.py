@@ -1,0 +1,136 @@
+"""Positions looked at by agents, exact solvers and networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.analysis import Analysis, MoveAnalysis
+from zerolab.agents.analysis import analyse as analyse_with
+from zerolab.agents.specs import own_game, parse_agent
+from zerolab.api.arguments import require_path, require_position, whole_number
+from zerolab.core.errors import UserError, quoted, require
+from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import read_positions as read_positions_and_metadata
+from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
+from zerolab.rules import rules
+from zerolab.rules.catalogue import game_name, parse_game, registered_games
+from zerolab.rules.position import Position
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator
+
+__all__ = ["Analysis", "MoveAnalysis", "analyse", "solve"]
+
+
+def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysis:
+    """Let an agent, such as ``"mcts:1000"`` or ``"runs/demo"``, search a position.
+
+    Raises UserError for a wrong argument, a finished game, and an agent of another game.
+    """
+    require_position(position)
+    require("agent", agent, (str, Agent), 'an agent, such as "mcts:1000"')
+    parsed = parse_agent(agent, position.game) if isinstance(agent, str) else agent
+    return analyse_with(parsed, position, whole_number("seed", seed, 0))
+
+
+def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
+    """Return the exact value of every legal move for the player to move, best first.
+
+    Values are disc differences in Othello; elsewhere they are positive for a win, 0 for a draw,
+    negative for a loss, and larger for a faster win or a slower loss. Raises NotSolvedError, a
+    UserError, where `nodes` positions do not suffice, and UserError for a finished game.
+    """
+    require_position(position)
+    if position.outcome is not None:
+        raise UserError("the game is over: expected a position with legal moves")
+    budget = UNLIMITED if nodes is None else SolverBudget(nodes=whole_number("nodes", nodes, 1))
+    values = oracle_for(position.game, budget).action_values(position.state[None])[0]
+    ranked = sorted(position.legal_actions, key=lambda action: -values[action])
+    return {position.name(action): int(values[action]) for action in ranked}
+
+
+def list_games() -> list[str]:
+    """Return the names of all games, those of installed plug-ins included."""
+    return sorted(registered_games())
+
+
+def read_positions(path: Path | str, game: str | None = None) -> Positions:
+    """Return the solved positions in a file that `zerolab dataset` has written.
+
+    They are arrays: states uint64[n, words], exact values int32[n, actions] of all moves, and the
+    moves that led to each. Every position is replayed and checked. Raises UserError for a file that
+    is missing, damaged, newer, or of another game than `game`.
+    """
+    require_path("path", path)
+    chosen = None if game is None else parse_game(game)
+    positions, _ = read_positions_and_metadata(Path(path), chosen)
+    return positions
+
+
+class Network:
+    """A network of a run or of an agent's file.
+
+    `name` is its canonical spec and `game` the game it plays.
+    """
+
+    def __init__(self, name: str, game: Game, evaluator: Evaluator) -> None:
+        self.name = name
+        self.game = game
+        self._evaluator = evaluator
+
+    def evaluate(
+        self, positions: Sequence[Position]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return priors float32[N, actions] and values float32[N] of N positions.
+
+        Priors are the network's policy over all actions, illegal ones included. Values lie in
+        [-1, 1] and are the outcome that the player to move expects. Raises UserError for a
+        position of another game.
+        """
+        require("positions", positions, Sequence, "a list of positions")
+        for position in positions:
+            require_position(position)
+            if game_name(position.game) != game_name(self.game):
+                raise UserError(
+                    f"{self.name} plays {game_name(self.game)}: expected its positions,"
+                    f" not one of {game_name(position.game)}"
+                )
+        states = np.array([position.state for position in positions], np.uint64)
+        return self.evaluate_states(states.reshape(len(positions), rules.words(self.game)))
+
+    def evaluate_states(
+        self, states: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Do as `evaluate`, for states uint64[N, words] such as those of `read_positions`.
+
+        Raises UserError for anything but such an array.
+        """
+        words = rules.words(self.game)
+        is_array = isinstance(states, np.ndarray)
+        if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
+            found = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
+            raise UserError(f"states = {found}: expected an array uint64[N, {words}]")
+        if not len(states):
+            return np.empty((0, rules.actions(self.game)), np.float32), np.empty(0, np.float32)
+        return self._evaluator.evaluate(states)
+
+    def __repr__(self) -> str:
+        return f"<Network {self.name} of {game_name(self.game)}>"
+
+
+def load_network(spec: str) -> Network:
+    """Return the network of ``runs/demo`` (its best one), ``runs/demo@12`` or ``agent.zerolab``.
+
+    Raises UserError where there is no such run, network or file, or it is damaged.
+    """
+    missing = UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
+    if not isinstance(spec, str) or own_game(spec) is None:
+        raise missing
+    agent = parse_agent(spec)
+    if agent.evaluator is None:
+        raise missing
+    return Network(agent.name, agent.game, agent.evaluator())

@@ -1,0 +1,309 @@
+"""Speed of tree search, random playouts and the exact solver, without a network.
+
+`Trees` need no batches, so each is searched to the end while it lies in the processor's caches.
+`BatchedTrees` are searched as with a network: a step touches every tree once. Each begins with a
+position of its own, and nothing is deduplicated or cached: every simulation but those that end in
+a finished game requests an evaluation.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.bench.measurement import GAMES, Measurement, in_turns
+from zerolab.core import streams
+from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import copy_row
+from zerolab.oracles.solver import Solver
+from zerolab.rules import python, rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, Rules, State, playout_bits
+from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search.search import Search
+from zerolab.search.search_settings import SearchSettings
+
+_TREES = 256
+_SIMULATIONS = 100
+_REPEATS = 4
+_BATCHED_GAMES = GAMES[:2]
+_BATCHES = (256, 2048)
+_OPENING_PLIES = 6
+_POSITIONS = 200_000
+
+
+def measure_trees(rounds: int) -> Iterator[Measurement]:
+    """Measure each game, compared with the rules without a tree."""
+    for name in GAMES:
+        subject, limit = Trees(name), RulesWalk(name)
+        rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
+        yield Measurement(f"tree/{name}", "simulations/s", rate, best, "rules without a tree")
+    for name in _BATCHED_GAMES:
+        unbatched = Trees(name)
+        for trees in _BATCHES:
+            batched = BatchedTrees(name, trees)
+            rate, best = in_turns(batched.search_all, unbatched.search_all, 2 * rounds)
+            yield Measurement(
+                f"tree/{name}/batched/{trees}",
+                "simulations/s",
+                rate,
+                best,
+                "the same without batches",
+                batched.shares(),
+            )
+
+
+class Trees:
+    """Trees that are searched from the first position with a constant evaluator."""
+
+    def __init__(self, name: str, selection: str = "puct") -> None:
+        game = parse_game(name)
+        evaluator = UniformEvaluator(rules.actions(game))
+        chosen = {"simulations": _SIMULATIONS, "selection": selection}
+        self._search = Search(game, SearchSettings.model_validate(chosen), evaluator, _TREES)
+        self._slots = np.arange(_TREES)
+        self._keys = np.zeros(_TREES, np.uint64)
+        self._states = np.repeat(python.start(game)[None], _TREES, axis=0)
+
+    def search_all(self) -> float:
+        """Search all trees from the start; return the number of simulations."""
+        for _ in range(_REPEATS):
+            self._search.set_root(self._slots, self._states)
+            self._search.start_search(self._slots, self._keys, self._keys)
+            self._search.run()
+        return float(_REPEATS * _TREES * _SIMULATIONS)
+
+
+class ConstantEvaluator:
+    """The same priors and values for all, as views of arrays that are ready."""
+
+    def __init__(self, positions: int, actions: int) -> None:
+        self._priors = np.full((positions, actions), 1 / actions, np.float32)
+        self._values = np.zeros(positions, np.float32)
+
+    def evaluate(
+        self, states: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """See `Evaluator.evaluate`."""
+        return self._priors[: len(states)], self._values[: len(states)]
+
+
+class BatchedTrees:
+    """Trees that are searched from random openings with an evaluator that takes batches."""
+
+    def __init__(self, name: str, trees: int) -> None:
+        game = parse_game(name)
+        evaluator = ConstantEvaluator(trees, rules.actions(game))
+        settings = SearchSettings(simulations=_SIMULATIONS, deduplicate=False, cache=0)
+        self._search = Search(game, settings, evaluator, trees)
+        self._slots = np.arange(trees)
+        self._keys = np.zeros(trees, np.uint64)
+        self._states = np.repeat(python.start(game)[None], trees, axis=0)
+        _open(game, self._states, np.empty(self._states.shape[1], np.uint64), _OPENING_PLIES)
+
+    def search_all(self) -> float:
+        """Search all trees from their openings; return the number of simulations."""
+        self._search.seconds = dict.fromkeys(self._search.seconds, 0.0)
+        self._search.set_root(self._slots, self._states)
+        self._search.start_search(self._slots, self._keys, self._keys)
+        self._search.run()
+        return float(len(self._slots) * _SIMULATIONS)
+
+    def shares(self) -> dict[str, float]:
+        """Return how the time was spent, in shares of 1."""
+        total = sum(self._search.seconds.values())
+        return {part: seconds / total for part, seconds in self._search.seconds.items()}
+
+
+@kernel
+def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
+    """Play random plies from each state, as long as games go on."""
+    for i in range(states.shape[0]):
+        for ply in range(plies):
+            action = rules.random_action(game, states[i], streams.bits(np.uint64(i), ply))
+            rules.apply(game, states[i], action, next_state)
+            if rules.outcome(game, next_state) != ONGOING:
+                break
+            copy_row(next_state, states[i])
+
+
+class RulesWalk:
+    """The rules alone, one random game after another: no search can be faster."""
+
+    def __init__(self, name: str) -> None:
+        self._game: Game = parse_game(name)
+        self._start = python.start(self._game)
+        self._mask = np.empty(rules.actions(self._game), np.bool_)
+
+    def walk(self) -> float:
+        """Make random moves, with outcome and legal actions at each, as a search must."""
+        _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
+        return float(_POSITIONS)
+
+
+@kernel
+def _walk(game: Any, start: Any, state: Any, mask: Any, positions: int) -> None:
+    copy_row(start, state)
+    for position in range(positions):
+        rules.legal(game, state, mask)
+        drawn = rules.random_action(game, state, streams.bits(np.uint64(1), position))
+        rules.apply(game, state, drawn, state)
+        if rules.outcome(game, state) != ONGOING:
+            copy_row(start, state)
+
+
+_STATES = 1024
+_COUNT = 256
+
+
+def measure_playouts(rounds: int) -> Iterator[Measurement]:
+    """Measure each game beside the random numbers of as many plies, drawn and written down."""
+    for name in GAMES:
+        subject = _Playouts(name)
+        rate, best = in_turns(subject.play, subject.draw, 5 * rounds)
+        once, generic = in_turns(subject.play, subject.play_generic, rounds)
+        two, one = in_turns(subject.play_on_two_threads, subject.play, rounds)
+        note = f"{once / generic:.1f} of the generic playout, 2 threads {two / one:.2f} of one"
+        limit_of = "random numbers alone, drawn and written down"
+        yield Measurement(f"playout/{name}", "playouts/s", rate, best, limit_of, note=note)
+
+
+class _Playouts:
+    def __init__(self, name: str) -> None:
+        self._game = parse_game(name)
+        self._states = np.repeat(python.start(self._game)[None], _STATES, axis=0)
+        self._out = self._states[0].copy()
+        self._trace = np.empty(1 + MAX_PLIES, np.int32)
+        self._lengths = np.empty(_STATES, np.int64)
+        self._seed = 0
+        _measure_lengths(self._game, self._states, self._out, self._trace, self._lengths)
+
+    def play(self, threads: int = 1) -> float:
+        """Play games that are new each time: a processor learns the branches of known ones."""
+        self._seed += 1
+        numbers = np.arange(_STATES)
+        keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
+        python.playout_batch(self._game, self._states, keys, _COUNT, threads)
+        return float(_STATES * _COUNT)
+
+    def play_on_two_threads(self) -> float:
+        """Play as many on two threads."""
+        return self.play(threads=2)
+
+    def play_generic(self) -> float:
+        """Play fewer, as a game does that has no playout of its own."""
+        self._seed += 1
+        key, start = np.uint64(self._seed), self._states[0]
+        _play_generic(self._game, start, key, _STATES * _COUNT // 4, self._out, self._trace)
+        return float(_STATES * _COUNT // 4)
+
+    def draw(self) -> float:
+        """Draw and write what as many playouts of such lengths draw and write."""
+        self._seed += 1
+        _draw(self._lengths, np.uint64(self._seed), _COUNT, self._trace)
+        return float(_STATES * _COUNT)
+
+
+_generic_playout = inlined(Rules.playout)
+
+
+@kernel
+def _play_generic(game: Any, state: Any, key: Any, count: Any, out: Any, moves: Any) -> None:
+    for number in range(count):
+        _generic_playout(game, state, streams.fold(key, number), out, moves)
+
+
+@kernel
+def _measure_lengths(game: Any, states: Any, out: Any, moves: Any, lengths: Any) -> None:
+    for i in range(states.shape[0]):
+        rules.playout(game, states[i], streams.fold(np.uint64(0), i), out, moves)
+        lengths[i] = moves[0]
+
+
+@kernel
+def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
+    for i in range(lengths.shape[0]):
+        for number in range(count):
+            stream = streams.fold(key + np.uint64(i), number)
+            random = np.uint64(0)
+            for ply in range(lengths[i]):
+                random = playout_bits(stream, ply, random)
+                moves[1 + ply] = streams.below(random, lengths[i])
+            moves[0] = lengths[i]
+
+
+_STARTS = ("connect_four:4x4", "connect_four:5x5", "othello:4x4", "gobang:5x5:4", "gobang:6x6:4")
+_LATE = ("othello:6x6", 16, 20)
+"""A game, the empty cells of random positions, and how many of them are solved."""
+
+
+def measure_solving(rounds: int) -> Iterator[Measurement]:
+    """Measure first positions by their value, and late ones by the values of all moves."""
+    for name in _STARTS:
+        game = parse_game(name)
+        yield _measure(_Values(game), RulesWalk(name), f"solve/{name}", rounds)
+    name, empty, count = _LATE
+    states = _late_states(parse_game(name), empty, count)
+    subject = _Moves(parse_game(name), states)
+    yield _measure(subject, RulesWalk(name), f"solve/{name}, {empty} empty, every move", rounds)
+
+
+def _measure(subject: _Values | _Moves, limit: RulesWalk, name: str, rounds: int) -> Measurement:
+    rate, best = in_turns(subject.solve, limit.walk, rounds)
+    seconds = statistics.median(subject.seconds[1:])
+    note = f"{seconds:.3g} s each"
+    return Measurement(name, "positions/s", rate, best, "rules without a search", note=note)
+
+
+class _Values:
+    """The value of a game's first position, from an empty table."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self.seconds: list[float] = []
+
+    def solve(self) -> float:
+        """Solve; return the positions visited."""
+        began = perf_counter()
+        solver = Solver(self._game)
+        solver.value(python.start(self._game))
+        self.seconds.append(perf_counter() - began)
+        return float(solver.nodes)
+
+
+class _Moves:
+    """The values of all moves in several positions, each from an empty table."""
+
+    def __init__(self, game: Game, states: list[State]) -> None:
+        self._game = game
+        self._states = states
+        self.seconds: list[float] = []
+
+    def solve(self) -> float:
+        """Solve all positions; return the positions visited."""
+        began, nodes = perf_counter(), 0
+        for state in self._states:
+            solver = Solver(self._game)
+            solver.action_values(state[None])
+            nodes += solver.nodes
+        self.seconds.append((perf_counter() - began) / len(self._states))
+        return float(nodes)
+
+
+def _late_states(game: Game, empty: int, count: int) -> list[State]:
+    """Return `count` ongoing states with that many empty cells, from random games."""
+    random = np.random.default_rng(1)
+    states: list[State] = []
+    while len(states) < count:
+        state = python.start(game)
+        while python.outcome(game, state) == ONGOING and python.empties(game, state) > empty:
+            legal = np.flatnonzero(python.legal(game, state))
+            state = python.apply(game, state, int(random.choice(legal)))
+        if python.outcome(game, state) == ONGOING:
+            states.append(state)
+    return states

@@ -1,0 +1,70 @@
+"""Measurements of a subject beside a limit, taken in turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
+
+Work = Callable[[], float]
+"""Does some work and returns how many units of it."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A subject's speed beside the limit that the machine sets it in the same run."""
+
+    name: str
+    unit: str
+    median: float
+    limit: float
+    limit_of: str
+    """What the limit is the speed of."""
+    shares: dict[str, float] = field(default_factory=dict)
+    """Where the subject's time goes."""
+    note: str = ""
+    """What else is worth saying."""
+
+    @property
+    def ratio(self) -> float:
+        """Speed over limit."""
+        return self.median / self.limit
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON, rounded to what repeats."""
+        entry = {
+            "name": self.name,
+            "unit": self.unit,
+            "median": float(f"{self.median:.4g}"),
+            "limit": float(f"{self.limit:.4g}"),
+            "ratio": round(self.ratio, 3),
+            "limit_of": self.limit_of,
+        }
+        shares = {part: round(share, 3) for part, share in self.shares.items()}
+        note = {"note": self.note} if self.note else {}
+        return entry | ({"shares": shares} if shares else {}) | note
+
+
+def timed(work: Work) -> float:
+    """Return units a second."""
+    began = perf_counter()
+    units = work()
+    return units / (perf_counter() - began)
+
+
+def in_turns(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
+    """Return the median rates of subject and limit after a warm-up.
+
+    They are measured alternately, so that the machine's noise falls on both alike.
+    """
+    subject()
+    limit()
+    limits, subjects = [], []
+    for _ in range(rounds):
+        limits.append(timed(limit))
+        subjects.append(timed(subject))
+    return statistics.median(subjects), statistics.median(limits)

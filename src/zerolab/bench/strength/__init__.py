@@ -1,1 +1,0 @@
-"""How strong training makes a player per hour: variants of a preset against the clock."""

@@ -1,0 +1,246 @@
+"""The strength benchmark: accuracy on solved positions against hours of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from zerolab.bench import strength_report
+from zerolab.bench.strength_report import (
+    Checkpoint,
+    Measured,
+    Measurements,
+    measure,
+    search_at_test,
+)
+from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import write_text
+from zerolab.core.processes import available_cores
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import CollectionProgress, make_dataset
+from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.play.engine import Progress
+from zerolab.report.figures import save_figure
+from zerolab.report.markdown import titled_table
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.folder import FolderKind
+from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.records import AccuracyRecord, GateRecord, Record
+from zerolab.training.reporting import Reporter, read_records
+from zerolab.training.settings import TrainSettings
+from zerolab.training.trainer import Trainer, check_inputs
+
+_ENDLESS = 1_000_000  # iterations; the clock ends a run
+_SECONDS = 3600.0
+_ROUNDING = 1e-9
+
+
+def train(
+    folder: Path, variant: str, seed: int, settings: StrengthSettings, show: Reporter
+) -> None:
+    """Train one run until its hours are used up; a run that was stopped is resumed.
+
+    Raises UserError for settings that do not fit the game, and where the folder cannot be written.
+    """
+    wanted = run_settings(variant, seed, settings)
+    if is_run(folder):
+        run = RunFolder.open(folder)
+        wanted = amend_settings(run, _changes(variant, seed, settings))
+    else:
+        check_inputs(wanted)
+        run = RunFolder.create(folder, wanted.model_dump())
+    with run.locked():
+        clock = _Clock(settings.hours, read_records(run))
+        if not clock.is_over:
+            try:
+                Trainer(run, wanted, show, clock.add).train()
+            except _TimeIsUpError:
+                return
+
+
+def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
+    """Return the settings of one run; raise UserError for those that do not fit the game or time.
+
+    A run ends by the clock, so no schedule may depend on its number of iterations.
+    """
+    found = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
+    require_effects(found, settings.changes)
+    if found.learn.schedule.spans_run:
+        raise UserError(
+            f"learn.schedule = {quoted(found.learn.schedule.name)} needs a number of iterations,"
+            " but hours end these runs: expected another schedule"
+        )
+    return found
+
+
+def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
+    own = f"seed={seed}", f"iterations={_ENDLESS}"
+    return (*own, *VARIANTS[variant].changes, *settings.changes)
+
+
+def checkpoints(run: RunFolder) -> list[Checkpoint]:
+    """Return the best networks after each iteration of a run, with the hours until then."""
+    records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
+    hours = accumulate(each.wall_seconds / _SECONDS for each in records)
+    found, best = [], 0
+    for record, spent in zip(records, hours, strict=True):
+        if isinstance(record, GateRecord):
+            best = record.iteration if record.accepted else best
+            found.append(Checkpoint(best, spent))
+    return found
+
+
+def spaced(known: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:
+    """Return the first checkpoints at or after each multiple of `every` below `hours`, and `hours`.
+
+    Where one is the first for several of these times, it stands for the last of them.
+    """
+    steps = int(hours / every - _ROUNDING)
+    chosen: dict[int, Checkpoint] = {}
+    for due in (*(every * (step + 1) for step in range(steps)), hours):
+        first = next((each for each in known if each.hours >= due), None)
+        if first is not None:
+            chosen[first.network] = first._replace(due=round(due, 6))
+    return list(chosen.values())
+
+
+class _TimeIsUpError(Exception):
+    """Ends training between two iterations."""
+
+
+class _Clock:
+    """Adds up what the stages of a run took, and ends it at the end of an iteration."""
+
+    def __init__(self, hours: float, records: list[Record]) -> None:
+        self._left = hours * _SECONDS
+        self._ends_iteration = False
+        for record in records:
+            self._spend(record)
+
+    @property
+    def is_over(self) -> bool:
+        return self._left <= 0 and self._ends_iteration
+
+    def add(self, record: Record) -> None:
+        """Take in a record; raise _TimeIsUpError if it ends an iteration and the time."""
+        self._spend(record)
+        if self.is_over:
+            raise _TimeIsUpError
+
+    def _spend(self, record: Record) -> None:
+        if not isinstance(record, AccuracyRecord):
+            self._left -= record.wall_seconds
+            self._ends_iteration = isinstance(record, GateRecord)
+
+
+FOLDER = FolderKind("benchmark", "strength.toml", "--folder")
+
+_MAY_GROW = ("variants", "seeds", "hours")
+_POSITIONS_SEED = 1
+
+
+class Watcher(NamedTuple):
+    """Who shows the progress."""
+
+    message: Callable[[str], None]
+    """Shows a line."""
+    training: Callable[[], AbstractContextManager[Reporter]]
+    """Makes what shows a run's training."""
+    progress: Callable[[str, int, str], AbstractContextManager[Progress]]
+    """Makes a progress bar from a title, a total and a unit."""
+
+
+def run(
+    folder: Path, settings: StrengthSettings, watcher: Watcher
+) -> dict[str, list[strength_report.Point]]:
+    """Run the benchmark in its folder and write table and figure there; return the points.
+
+    More variants, seeds and hours may be asked for later. Raises UserError if the folder holds
+    something else or other settings, and for settings that do not fit each other.
+    """
+    for variant in settings.variants:  # mistakes are found before positions are solved
+        search_at_test(run_settings(variant, 0, settings).search, settings)
+    with FOLDER.locked(folder):
+        _keep_settings(folder, settings)
+        positions = _positions(folder, settings, watcher)
+        measurements = Measurements(folder / "accuracy.jsonl")
+        for seed in range(settings.seeds):
+            for variant in settings.variants:
+                path = folder / "runs" / f"{variant}-{seed}"
+                watcher.message(f"{variant}, seed {seed}: {settings.hours:g} h")
+                with watcher.training() as reporter:
+                    train(path, variant, seed, settings, reporter)
+                _measure(path, variant, seed, settings, positions, measurements, watcher)
+        found = strength_report.curves(measurements.all, settings)
+        _write(folder, found, settings)
+    return found
+
+
+def _keep_settings(folder: Path, settings: StrengthSettings) -> None:
+    if FOLDER.is_in(folder):
+        saved = FOLDER.read_settings(folder)
+        former = validate(StrengthSettings, saved, source=str(folder / FOLDER.settings_file))
+        FOLDER.require_equal(
+            folder, former.model_dump(mode="json"), settings.model_dump(mode="json"),
+            except_for=_MAY_GROW,
+        )  # fmt: skip
+        if settings.hours < former.hours:
+            raise UserError(f"hours = {settings.hours:g}: {folder} has {former.hours:g} already")
+    FOLDER.write_settings(folder, settings.model_dump(mode="json"))
+
+
+def _positions(folder: Path, settings: StrengthSettings, watcher: Watcher) -> Positions:
+    """Return the solved positions, which are made on the first call."""
+    game, path = parse_game(settings.game), folder / "positions.parquet"
+    if not path.exists():
+        wanted = DatasetSettings(seed=_POSITIONS_SEED, perfect=0.5, one_per_game=True)
+        title = f"solving {settings.game}"
+        with watcher.progress(title, settings.positions, "positions") as update:
+
+            def show(done: CollectionProgress) -> None:
+                update(done.positions, "")
+
+            make_dataset(game, settings.positions, wanted, path, available_cores(), show)
+    positions, _ = read_positions(path, game)
+    return positions
+
+
+def _measure(
+    path: Path,
+    variant: str,
+    seed: int,
+    settings: StrengthSettings,
+    positions: Positions,
+    measurements: Measurements,
+    watcher: Watcher,
+) -> None:
+    run = RunFolder.open(path)
+    for checkpoint in spaced(checkpoints(run), settings.every, settings.hours):
+        if measurements.has(variant, seed, checkpoint.network):
+            continue
+        title = f"measuring {variant}-{seed}@{checkpoint.network}"
+        with watcher.progress(title, len(positions), "positions") as update:
+            shares = measure(run, checkpoint, positions, settings, update)
+        fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
+        measured = Measured.model_validate(fields)
+        measurements.add(measured)
+        watcher.message(
+            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {measured.strong.mean:.1%} strong,"
+            f" {measured.weak.mean:.1%} weak, network alone {measured.network_strong.mean:.1%}"
+        )
+
+
+def _write(
+    folder: Path, found: dict[str, list[strength_report.Point]], settings: StrengthSettings
+) -> None:
+    figure = strength_report.draw(found, settings)
+    for ending in ("png", "svg"):
+        save_figure(figure, folder / f"strength.{ending}")
+    text = titled_table(strength_report.table(found, settings))
+    write_text(folder / "strength.md", f"{text}\n\n![Accuracy over hours](strength.png)\n")

@@ -1,0 +1,137 @@
+"""Variants, settings and published curves of the strength benchmark.
+
+Every variant trains for the same time, so that a piece which costs time has to earn it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pydantic import Field, field_validator
+
+from zerolab.core.config import Settings
+from zerolab.core.errors import nearest, quoted
+from zerolab.rules.catalogue import canonical_game_name
+
+PUBLISHED: Mapping[str, tuple[tuple[float, float], ...]] = {
+    "[Clausen2021] baseline": ((6.7, 0.88), (12.0, 0.90)),
+    "[Clausen2021] extended": ((5.3, 0.88), (10.4, 0.90), (13.1, 0.91)),
+    "[Clausen2021] evaluation service": ((4.6, 0.88), (8.3, 0.90), (10.0, 0.91)),
+    "[Clausen2021] growing network": ((3.2, 0.88), (8.4, 0.90), (11.8, 0.91)),
+    "[Clausen2021] evolution": ((5.8, 0.88), (11.4, 0.90)),
+    "[Clausen2021] auxiliary features": ((6.8, 0.88), (16.0, 0.90), (27.0, 0.91)),
+}
+"""Hours of one GPU (RTX 2070S) of self-play until a strong accuracy of the search with 343
+simulations on the hard test set of Connect Four 6x7; learning is not counted, nor the two hours in
+which the auxiliary features are trained."""
+
+
+PRESET = "strong"
+"""What all variants start from."""
+
+
+class Variant(NamedTuple):
+    """One way to train."""
+
+    about: str
+    """What it is, in a few words."""
+    changes: tuple[str, ...] = ()
+    """Settings that differ from the preset's, as ``a.b=c``."""
+
+
+_PLAIN = (
+    "search.discount=1.0",
+    "search.proven_values=false",
+    "selfplay.budget=fixed",
+    "selfplay.random_opening_plies=0",
+    "learn.value_target_search_weight=0.0",
+    "learn.average=0.0",
+    "learn.merging=none",
+)
+"""The preset without any of the pieces that are measured one by one."""
+
+
+def _plain_and(about: str, *changes: str) -> Variant:
+    kept = {change.partition("=")[0] for change in changes}
+    return Variant(
+        about, (*(each for each in _PLAIN if each.partition("=")[0] not in kept), *changes)
+    )
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "strong": Variant("the preset"),
+    "plain": _plain_and("the outcome as target, none of the pieces below"),
+    "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
+    "root-value": _plain_and(
+        "plain, targets half root value", "learn.value_target_search_weight=0.5"
+    ),
+    "proven": _plain_and("plain, proven values", "search.proven_values=true"),
+    "average": _plain_and("plain, weights averaged", "learn.average=0.9995"),
+    "merging": _plain_and(
+        "plain, equal positions merged", "learn.merging={name='newest', across_symmetries=true}"
+    ),
+    "random-plies": _plain_and(
+        "plain, games begin with up to 8 random plies", "selfplay.random_opening_plies=8"
+    ),
+    "caps": _plain_and(
+        "plain, playout caps",
+        "selfplay.budget={name='caps', share=0.25, simulations=20}",
+        "search.simulations=160",
+    ),
+    "gumbel": _plain_and(
+        "plain, Gumbel roots with 24 simulations",
+        "search.root={name='gumbel', value_scale=0.25}",
+        "search.noise.fraction=0.0",
+        "search.simulations=24",
+    ),
+}
+
+
+class StrengthSettings(Settings):
+    """What is trained for how long, and how its strength is measured."""
+
+    game: str = "connect_four:6x7"
+    """What to learn."""
+
+    variants: tuple[str, ...] = ("plain", "strong")
+    """What to compare; see `variants.VARIANTS`."""
+
+    seeds: int = Field(default=2, ge=1, le=1000)
+    """Runs per variant."""
+
+    hours: float = Field(default=0.5, gt=0, le=1000)
+    """Wall clock per run: self-play, learning and gates, not the measurements."""
+
+    every: float = Field(default=0.1, gt=0)
+    """Hours between two measurements of a run."""
+
+    positions: int = Field(default=1200, ge=10, le=10_000_000)
+    """Solved positions that strength is measured on: one per game, half of the moves before it
+    perfect, as in the hard test set of [Clausen2021]."""
+
+    simulations: int = Field(default=343, ge=1, le=1_000_000)
+    """Simulations per move at the test. [Clausen2021]: 343."""
+
+    test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
+    """Settings of the search at the test that differ from training's, as ``a.b=c``: a search
+    without noise that looks for the best move wants less exploration."""
+
+    changes: tuple[str, ...] = ()
+    """Settings that differ from the preset's in all variants, as ``a.b=c``."""
+
+    @field_validator("game")
+    @classmethod
+    def _known_game(cls, text: str) -> str:
+        return canonical_game_name(text)
+
+    @field_validator("variants")
+    @classmethod
+    def _known_variants(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in VARIANTS:
+                raise ValueError(
+                    f"unknown variant {quoted(name)}: expected some of {', '.join(VARIANTS)}"
+                    f"{nearest(name, VARIANTS)}"
+                )
+        return tuple(dict.fromkeys(names))

@@ -1,0 +1,187 @@
+"""Speed of tournaments and leagues beside plain self-play."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.network_players import SearchPlayer, search_bytes
+from zerolab.bench.measurement import Measurement, in_turns
+from zerolab.bench.selfplay import make_evaluator
+from zerolab.core.processes import available_cores
+from zerolab.league.league import League
+from zerolab.league.league_settings import LeagueSettings
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.play.tournament import Tournament, TournamentSettings
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.search_settings import SearchSettings
+
+_NAME = "connect_four:6x7"
+_NETWORK = {"blocks": 4, "filters": 32}
+_NETWORKS = 4
+_GAMES_PER_PAIR = 340
+_SIMULATIONS = 8
+_SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games are alike
+
+
+def measure_tournament(rounds: int) -> Iterator[Measurement]:
+    """Measure a tournament without and with deduplication and cache."""
+    evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
+    for saving in (False, True):
+        cache = {} if saving else {"cache": 0}
+        search = SearchSettings(simulations=_SIMULATIONS, deduplicate=saving, **cache)
+        subject = _Tournament(evaluators, search)
+        limit = _SelfPlay(evaluators[0], search)
+        rate, best = in_turns(subject.play, limit.play, rounds)
+        label = f"tournament/resnet4x32/{_NAME}/{'deduplicated' if saving else 'plain'}"
+        yield Measurement(label, "simulations/s", rate, best, "self-play of one of the networks")
+
+
+def _evaluator(seed: int) -> NetworkEvaluator:
+    game = parse_game(_NAME)
+    settings = NETWORKS["resnet"].model_validate(_NETWORK)
+    return NetworkEvaluator(build_network(settings, game, seed), game)
+
+
+class _Tournament:
+    """A whole tournament, stored in a folder."""
+
+    def __init__(self, evaluators: Sequence[NetworkEvaluator], search: SearchSettings) -> None:
+        self._game = parse_game(_NAME)
+        self._players: list[SearchPlayer] = []
+        self._agents = [self._agent(n, each, search) for n, each in enumerate(evaluators)]
+        self._settings = TournamentSettings(
+            game=_NAME,
+            games=_GAMES_PER_PAIR,
+            players={agent.name: "" for agent in self._agents},
+        )
+
+    def _agent(self, number: int, evaluator: NetworkEvaluator, search: SearchSettings) -> Agent:
+        name = f"network {number}"
+
+        def player() -> SearchPlayer:
+            made = SearchPlayer(self._game, name, search, evaluator, _SAMPLED_PLIES)
+            self._players.append(made)
+            return made
+
+        return Agent(name, player, search_bytes(self._game, search))
+
+    def play(self) -> float:
+        """Play all games; return the simulations done."""
+        torch.set_num_threads(1)
+        self._players.clear()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Tournament.locked(Path(folder), self._settings) as tournament,
+        ):
+            tournament.play(self._game, self._agents)
+        return float(sum(player.search.counts["simulations"] for player in self._players))
+
+
+class _SelfPlay:
+    """As many games of one network against itself."""
+
+    def __init__(self, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
+        self._game = parse_game(_NAME)
+        self._evaluator = evaluator
+        self._search = search
+        episodes = _GAMES_PER_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
+        self._settings = SelfPlaySettings(episodes=episodes, threads=available_cores())
+        self._iteration = 0
+
+    def play(self) -> float:
+        """Play all games; return the simulations done."""
+        torch.set_num_threads(1)
+        self._iteration += 1
+        played = play_episodes(
+            self._game, self._settings, self._search, self._evaluator, 0, self._iteration
+        )
+        return played.counts["simulations"]
+
+
+_NAMES = ("connect_four:6x7", "gobang:6x6")
+_LEAGUE_NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
+_GAMES = 500
+_LEAGUE_SAMPLED_PLIES = 14
+_SEARCH: dict[str, Any] = {
+    "simulations": 8,
+    "selection": {"name": "puct", "c": 3.09},
+    "fpu": {"name": "fixed", "value": 0.709},
+}
+
+
+def measure_league(rounds: int) -> Iterator[Measurement]:
+    """Measure leagues whose players differ in c and first-play urgency, with equal simulations."""
+    for name in _NAMES:
+        evaluator = make_evaluator(name, _LEAGUE_NETWORK)
+        subject, limit = _League(name, evaluator), _LeagueSelfPlay(name, evaluator)
+        rate, best = in_turns(subject.play, limit.play, rounds)
+        yield Measurement(
+            f"league/resnet4x32/{name}", "games/min", 60 * rate, 60 * best,
+            "self-play, one tree for both sides",
+            note=f"{subject.plies:.1f} plies a game, self-play {limit.plies:.1f}",
+        )  # fmt: skip
+
+
+class _League:
+    """The first generation of one league after another, saved in a folder."""
+
+    def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
+        self._game = parse_game(name)
+        self._evaluator = evaluator
+        self._seed = 0
+        self._given = {
+            "game": name, "parameters": ("c", "fpu"), "search": _SEARCH, "generation": _GAMES,
+            "batch": _GAMES, "temperature_plies": _LEAGUE_SAMPLED_PLIES, "parallel_games": 512,
+        }  # fmt: skip
+        self.plies = 0.0
+        """Of a game, in the latest league."""
+
+    def play(self) -> float:
+        """Play a league; return its games."""
+        torch.set_num_threads(1)
+        self._seed += 1
+        settings = LeagueSettings.model_validate({**self._given, "seed": self._seed})
+        moves: list[int] = []
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            League.locked(Path(folder), settings) as league,
+        ):
+            league.play(
+                self._game, self._evaluator, _GAMES, watch=lambda each: moves.append(each.moves)
+            )
+        self.plies = sum(moves) / _GAMES
+        return float(_GAMES)
+
+
+class _LeagueSelfPlay:
+    """As many games of one player against itself."""
+
+    def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
+        self._game = parse_game(name)
+        self._evaluator = evaluator
+        self._search = LeagueSettings(game=name, search=_SEARCH).search
+        self._settings = SelfPlaySettings(
+            episodes=_GAMES, temperature_plies=_LEAGUE_SAMPLED_PLIES, threads=available_cores()
+        )
+        self._iteration = 0
+        self.plies = 0.0
+        """Of a game, in the latest iteration."""
+
+    def play(self) -> float:
+        """Play an iteration; return its games."""
+        torch.set_num_threads(1)
+        self._iteration += 1
+        played = play_episodes(
+            self._game, self._settings, self._search, self._evaluator, 0, self._iteration
+        )
+        self.plies = played.moves / _GAMES
+        return float(_GAMES)

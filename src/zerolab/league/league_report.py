@@ -1,0 +1,209 @@
+"""Reports on a league: best individuals, spread of parameters, figure, best settings as a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from zerolab.core.files import write_text
+from zerolab.league.league import League
+from zerolab.league.league_settings import LeagueSettings
+from zerolab.league.playing import random_move_probability
+from zerolab.league.population import Population, ranking
+from zerolab.report.figures import colour, legend_below, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+TITLES = {
+    "c": "exploration constant c",
+    "fpu": "first-play urgency",
+    "draw_value": "draw value",
+    "threshold": "log2 of the KL threshold",
+    "check": "check parameter",
+}
+"""Of parameters, for figures."""
+
+
+def draw_parameters(players: Population, settings: LeagueSettings) -> Figure:
+    """Draw a panel for each parameter: every active player of each generation, and their mean."""
+    count = len(settings.parameters)
+    figure = new_figure(0.6 + 3.0 * count, 3.8)
+    panels = figure.subplots(1, count, squeeze=False)[0]
+    handles: dict[str, Artist] = {}
+    for column, axes in enumerate(panels):
+        _draw_parameter(axes, players, settings, column)
+        shown, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, shown, strict=True))
+    legend_below(figure, list(handles.values()))
+    figure.suptitle(f"{settings.game}, league by {settings.fitness}", parse_math=False)
+    return figure
+
+
+def _draw_parameter(axes: Axes, players: Population, settings: LeagueSettings, column: int) -> None:
+    name = settings.parameters[column]
+    values = [players.values[active, column] for active in players.active]
+    x = np.repeat(np.arange(len(values)), settings.active)
+    axes.plot(
+        x, np.concatenate(values), "o", markersize=2.5, alpha=0.35, markeredgewidth=0,
+        color=colour(0), label="active players",
+    )  # fmt: skip
+    means = [each.mean() for each in values]
+    axes.plot(range(len(means)), means, color=colour(1), label="mean")
+    if name == "check":
+        axes.axhline(
+            settings.optimum, color=colour(2), linestyle="--", label="optimum of the check"
+        )
+    axes.set_ylim(*getattr(settings.ranges, name))
+    axes.set_title(TITLES[name], fontsize=10)
+    axes.set_xlabel("generation")
+    axes.locator_params(axis="x", integer=True)
+    axes.grid(alpha=0.3)
+
+
+_SHOWN = 10  # players in a terminal
+
+
+@dataclass(frozen=True)
+class LeagueReport:
+    """The players of a league, and what has become of their parameters."""
+
+    league: League
+    network: Mapping[str, Any] | None = None
+    """The settings of the network that they search with."""
+
+    @property
+    def settings(self) -> LeagueSettings:
+        """The league's."""
+        return self.league.settings
+
+    @property
+    def players(self) -> Population:
+        """All players so far."""
+        return self.league.state.players
+
+    @cached_property
+    def ranking(self) -> NDArray[np.int64]:
+        """See `players.ranking`."""
+        return ranking(self.players)
+
+    @property
+    def best(self) -> int:
+        """The number of the best player."""
+        return int(self.ranking[0])
+
+    def best_settings(self) -> dict[str, Any]:
+        """Return the best player's settings as a run has them: a preset."""
+        values = dict(zip(self.settings.parameters, self.players.values[self.best], strict=True))
+        search = self.settings.search.model_dump()
+        for name, key, field in (("c", "selection", "c"), ("fpu", "fpu", "value")):
+            if name in values:
+                search[key][field] = float(values[name])
+        if "draw_value" in values:
+            search["draw_value"] = float(values["draw_value"])
+        self_play: dict[str, Any] = {"temperature_plies": self.settings.temperature_plies}
+        if "threshold" in values:
+            clock = self.settings.clock
+            budget = clock.model_dump(include={"name", "every", "least", "most"})
+            self_play["budget"] = {**budget, "threshold": float(values["threshold"])}
+        tables = {"game": self.settings.game, "selfplay": self_play, "search": search}
+        return tables if self.network is None else {**tables, "network": dict(self.network)}
+
+    def spread(self) -> list[dict[str, Any]]:
+        """Return mean and standard deviation of the active players' parameters by generation."""
+        found = []
+        for generation, active in enumerate(self.players.active):
+            values = self.players.values[active]
+            found.append(
+                {
+                    "generation": generation,
+                    "mean": self._named(values.mean(axis=0)),
+                    "deviation": self._named(values.std(axis=0)),
+                    "slips": self._slips(values),
+                }
+            )
+        return found
+
+    def _slips(self, values: NDArray[np.float64]) -> float | None:
+        """Return the mean probability of a slip, for players with a check parameter."""
+        if "check" not in self.settings.parameters:
+            return None
+        column = values[:, self.settings.parameters.index("check")]
+        return float(random_move_probability(column, self.settings.optimum).mean())
+
+    def _named(self, values: NDArray[np.float64]) -> dict[str, float]:
+        return dict(zip(self.settings.parameters, values.tolist(), strict=True))
+
+    def _player(self, number: int) -> dict[str, Any]:
+        players = self.players
+        games = int(players.games[number])
+        return {
+            "player": number,
+            "elo": float(players.ratings[number]),
+            "games": games,
+            "score": float(players.points[number] / games) if games else None,
+            "generation": int(players.generations[number]),
+            "parent": int(players.parents[number]),
+            "values": self._named(players.values[number]),
+            "sigmas": self._named(players.sigmas[number]),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "game": self.settings.game,
+            "network": self.settings.network,
+            "fitness": self.settings.fitness,
+            "games": self.league.state.played,
+            "generation": self.players.generation,
+            "best": self.best,
+            "players": [self._player(number) for number in self.ranking.tolist()],
+            "generations": self.spread(),
+        }
+
+    def save(self) -> None:
+        """Write the figure and the best player's settings into the folder."""
+        best = self._player(self.best)
+        head = (
+            f"# Player {best['player']} of a league: Elo {best['elo']:.0f} within it, after"
+            f" {best['games']} games\n"
+        )
+        write_text(self.league.path / "best.toml", head + tomli_w.dumps(self.best_settings()))
+        figure = draw_parameters(self.players, self.settings)
+        for ending in ("png", "svg"):
+            save_figure(figure, self.league.path / f"league.{ending}")
+
+    def show(self, console: Console) -> None:
+        """Print the best players, and the spread of parameters by generation."""
+        names = self.settings.parameters
+        title = (
+            f"{self.settings.game}: {self.league.state.played} games, by {self.settings.fitness}"
+        )
+        table = Table(
+            "player", "Elo", "games", "score", "generation", *names, title=title, box=None
+        )
+        for number in self.ranking[:_SHOWN].tolist():
+            each = self._player(number)
+            score = "" if each["score"] is None else f"{each['score']:.1%}"
+            table.add_row(
+                str(number), f"{each['elo']:.0f}", str(each["games"]), score,
+                str(each["generation"]), *(f"{each['values'][name]:.3g}" for name in names),
+            )  # fmt: skip
+        console.print(table)
+        slips = ["random moves"] if "check" in names else []
+        spread = Table("generation", *names, *slips, title="active players: mean, sd", box=None)
+        for row in self.spread():
+            cells = (f"{row['mean'][name]:.3g}, {row['deviation'][name]:.2g}" for name in names)
+            spread.add_row(str(row["generation"]), *cells, *(f"{row['slips']:.1%}" for _ in slips))
+        console.print(spread)

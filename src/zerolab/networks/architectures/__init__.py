@@ -1,1 +1,0 @@
-"""One file per architecture; every module here is imported and registers itself."""

@@ -1,1 +1,0 @@
-"""One file per way in which networks grow; every module here is imported and registers itself."""

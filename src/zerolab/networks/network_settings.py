@@ -1,0 +1,90 @@
+"""Base of the settings of all architectures.
+
+Settings load no torch, so that a command's help and mistakes in a run's settings show at once:
+only `network` imports what it builds with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import field_validator
+
+from zerolab.core.config import Variant, variants_among
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.registry import Registry
+from zerolab.networks.head import HEADS, Head, HeadOutput, missing_output
+from zerolab.rules.rules import Game
+
+if TYPE_CHECKING:
+    from zerolab.networks.network import Network
+
+
+import_module("zerolab.networks.heads")
+import_module("zerolab.networks.auxiliary_heads")
+
+_ALWAYS_READ: tuple[HeadOutput, ...] = ("priors", "values")
+
+
+class NetworkSettings(Variant):
+    """The settings of one architecture; `name` says which."""
+
+    any_size: ClassVar[bool] = False
+    """Whether the weights are the same for boards of all sizes."""
+
+    heads: variants_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
+    """What the network predicts, such as ["policy", {name = "outcome", weight = 0.01}]. A setting
+    of one of these heads goes by its name, as in network.heads.outcome.weight=0.01. A search reads
+    its priors from the policy and its values from the first head that has them. [Wang2019],
+    [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome, extended: reply,
+    too."""
+
+    @field_validator("heads")
+    @classmethod
+    def _fit_a_search(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
+        """Refuse heads that are there twice, and lists that give no priors or no values."""
+        names = [head.name for head in heads]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"{quoted(twice[0])} is there twice: expected every head once")
+        for answer in _ALWAYS_READ:
+            if not any(answer in head.answers for head in heads):
+                raise ValueError(missing_output(answer, heads))
+        return heads
+
+    def network(self, game: Game) -> Network:
+        """Return a new network for a game, its weights drawn from torch's generator."""
+        raise NotImplementedError
+
+    def grown(self, factor: int) -> NetworkSettings:
+        """Return the settings of a network with so many times the filters.
+
+        Raises UserError for an architecture that does not grow, or not so far.
+        """
+        growing = [name for name, kind in NETWORKS.items() if _grows(kind)]
+        raise UserError(
+            f"network = {quoted(self.name)} does not grow: expected"
+            f" {' or '.join(map(quoted, growing))}"
+        )
+
+    def widened(
+        self,
+        fresh: Mapping[str, NDArray[Any]],
+        former: Mapping[str, NDArray[Any]],
+        random: np.random.Generator,
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return weights for this network that compute what those of a smaller one do, by name.
+
+        `fresh` are any weights of this network. For architectures that grow.
+        """
+        raise NotImplementedError
+
+
+def _grows(kind: type[NetworkSettings]) -> bool:
+    return kind.grown is not NetworkSettings.grown
+
+
+NETWORKS: Registry[type[NetworkSettings]] = Registry("network")

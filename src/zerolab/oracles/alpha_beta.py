@@ -1,0 +1,402 @@
+"""Null-window alpha-beta search with a transposition table.
+
+An entry keeps the whole state, not only a hash of it, so that no position is mistaken for another.
+
+The search keeps its stack in arrays, so that it can return after some nodes and be resumed: its
+caller reports progress, ends a search whose budget is spent, and answers Ctrl-C. Bounds are
+fail-soft [Fishburn1983]: a test does not answer yes or no, but with a lower bound of the value at
+or above the bound tested, or with an upper bound below it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.core.compiled import inlined, kernel
+from zerolab.core.memory import copy_row
+from zerolab.rules import encoding, hints, rules
+from zerolab.rules.rules import ONGOING
+
+NO_MOVE = 0xFFFF
+LOWEST = -(1 << 14)
+HIGHEST = 1 << 14
+
+_FIELD = np.uint64(0xFFFF)
+_BIAS = 1 << 15
+
+
+class Table(NamedTuple):
+    """Pairs of entries: in each, the first keeps the larger effort, the second the latest."""
+
+    keys: NDArray[np.uint64]  # [entries, words] states
+    bounds: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 where the entry is empty
+
+
+class Entry(NamedTuple):
+    """What is known of a position: bounds of its value, and the move that caused a cutoff."""
+
+    low: np.int64
+    high: np.int64
+    move: np.int64
+    effort: np.int64
+    """The binary logarithm of the nodes that were searched, at least 1; 0 if nothing is known."""
+
+
+def empty_table(words: int, mebibytes: int) -> Table:
+    """Return a table that takes at most `mebibytes` MiB."""
+    bytes_each = 8 * (words + 1)
+    entries = 2
+    while 2 * entries * bytes_each <= mebibytes << 20:
+        entries *= 2
+    return Table(np.zeros((entries, words), np.uint64), np.zeros(entries, np.uint64))
+
+
+@inlined
+def _pair_of(table, state):
+    """Return the index of the first entry of the only pair that may hold a state."""
+    hashed = np.uint64(0)
+    for word in range(state.shape[0]):
+        hashed = streams.mix(hashed ^ state[word])
+    return np.int64(hashed & np.uint64(table.bounds.shape[0] - 1)) & ~1
+
+
+@inlined
+def _holds(table, entry, state):
+    for word in range(state.shape[0]):
+        if table.keys[entry, word] != state[word]:
+            return False
+    return table.bounds[entry] != np.uint64(0)
+
+
+@inlined
+def _unpack(packed):
+    return Entry(
+        np.int64(packed & _FIELD) - _BIAS,
+        np.int64((packed >> np.uint64(16)) & _FIELD) - _BIAS,
+        np.int64((packed >> np.uint64(32)) & _FIELD),
+        np.int64(packed >> np.uint64(48)),
+    )
+
+
+@inlined
+def _pack(low, high, move, effort):
+    return (
+        np.uint64(low + _BIAS)
+        | np.uint64(high + _BIAS) << np.uint64(16)
+        | np.uint64(move) << np.uint64(32)
+        | np.uint64(effort) << np.uint64(48)
+    )
+
+
+@inlined
+def probe(table, state):
+    """Return the entry of a state: LOWEST, HIGHEST, NO_MOVE and 0 if nothing is known."""
+    pair = _pair_of(table, state)
+    if _holds(table, pair, state):
+        return _unpack(table.bounds[pair])
+    if _holds(table, pair + 1, state):
+        return _unpack(table.bounds[pair + 1])
+    return Entry(np.int64(LOWEST), np.int64(HIGHEST), np.int64(NO_MOVE), np.int64(0))
+
+
+@inlined
+def store(table, state, low, high, move, effort):
+    """Intersect bounds of a state with those known; NO_MOVE keeps the move that is known."""
+    pair = _pair_of(table, state)
+    entry = pair + 1
+    if _holds(table, pair, state):
+        entry = pair
+    if _holds(table, entry, state):
+        known = _unpack(table.bounds[entry])
+        low = max(low, known.low)
+        high = min(high, known.high)
+        effort = max(effort, known.effort)
+        if move == NO_MOVE:
+            move = known.move
+    elif effort >= _unpack(table.bounds[pair]).effort:
+        copy_row(table.keys[pair], table.keys[pair + 1])
+        table.bounds[pair + 1] = table.bounds[pair]
+        entry = pair
+    copy_row(state, table.keys[entry])
+    table.bounds[entry] = _pack(low, high, move, effort)
+
+
+# With fewer empty cells, searching a position costs less than probing the table, ordering its moves
+# or probing the table for its children.
+TABLE_FROM = 5
+ORDER_FROM = 4
+PROBE_CHILDREN_FROM = 12
+
+_TABLE_MOVE = 1 << 40
+_ORDERING_SCORE = 1 << 24
+_ENTER, _NEXT, _LEAVE = range(3)
+
+
+class Stack(NamedTuple):
+    """The positions from the root to the one under search; row p belongs to ply p."""
+
+    states: NDArray[np.uint64]  # [P, words]
+    children: NDArray[np.uint64]  # [P, actions, words] where `is_ordered`
+    moves: NDArray[np.int16]  # [P, actions] see `hints.solver_moves`
+    keys: NDArray[np.int64]  # [P, actions] moves of higher keys are tried first
+    move_count: NDArray[np.int64]  # [P]
+    tried: NDArray[np.int64]  # [P] number of moves tried
+    is_ordered: NDArray[np.bool_]  # [P] whether there are children and keys
+    bound: NDArray[np.int64]  # [P] the bound tested, for the mover
+    best: NDArray[np.int64]  # [P] the highest value of a child so far
+    best_move: NDArray[np.int64]  # [P]
+    entered: NDArray[np.int64]  # [P] nodes searched before the position was entered
+    image: NDArray[np.uint64]  # [2, words] workspace for symmetric images
+    history: NDArray[np.int64]  # [2, actions] cutoffs by side and move (history heuristic)
+    registers: NDArray[np.int64]  # [4] see below
+
+
+PLY, STAGE, VALUE, NODES = range(4)
+"""What `Stack.registers` holds: where the search is, the last value found, all nodes searched."""
+
+
+def empty_stack(plies: int, words: int, actions: int) -> Stack:
+    """Return a stack with room for `plies` - 1 plies after its root."""
+    return Stack(
+        states=np.zeros((plies, words), np.uint64),
+        children=np.zeros((plies, actions, words), np.uint64),
+        moves=np.zeros((plies, actions), np.int16),
+        keys=np.zeros((plies, actions), np.int64),
+        move_count=np.zeros(plies, np.int64),
+        tried=np.zeros(plies, np.int64),
+        is_ordered=np.zeros(plies, np.bool_),
+        bound=np.zeros(plies, np.int64),
+        best=np.zeros(plies, np.int64),
+        best_move=np.zeros(plies, np.int64),
+        entered=np.zeros(plies, np.int64),
+        image=np.zeros((2, words), np.uint64),
+        history=np.zeros((2, actions), np.int64),
+        registers=np.zeros(4, np.int64),
+    )
+
+
+def grown_stack(stack: Stack, plies: int) -> Stack:
+    """Return a copy with room for more plies."""
+    grown = empty_stack(plies, stack.states.shape[1], stack.moves.shape[1])
+    for name in Stack._fields:
+        former = getattr(stack, name)
+        getattr(grown, name)[: len(former)] = former
+    return grown
+
+
+@inlined
+def _is_less(one, other):
+    """Compare two states word by word."""
+    for word in range(one.shape[0]):
+        if one[word] != other[word]:
+            return one[word] < other[word]
+    return False
+
+
+@inlined
+def _canonical(game, stack, state, symmetric_from):
+    """Write the least symmetric image of a state into image[0]; return its symmetry.
+
+    States with fewer than `symmetric_from` empty cells are left as they are.
+    """
+    least = stack.image[0]
+    copy_row(state, least)
+    chosen = 0
+    if hints.empties(game, state) >= symmetric_from:
+        for symmetry in range(1, encoding.symmetries(game)):
+            encoding.transform(game, state, symmetry, stack.image[1])
+            if _is_less(stack.image[1], least):
+                copy_row(stack.image[1], least)
+                chosen = symmetry
+    return chosen
+
+
+@inlined
+def _probe_children(game, table, stack, ply, symmetric_from):
+    """Return the highest value that the table guarantees for a move, or LOWEST.
+
+    Moves that the table refutes are tried last (enhanced transposition cutoff).
+    """
+    highest = np.int64(LOWEST)
+    for i in range(stack.move_count[ply]):
+        _canonical(game, stack, stack.children[ply, i], symmetric_from)
+        known = probe(table, stack.image[0])
+        if -known.high > highest:
+            highest = -known.high
+            stack.best_move[ply] = stack.moves[ply, i]
+        if -known.low < stack.bound[ply]:
+            stack.keys[ply, i] -= _TABLE_MOVE
+    return highest
+
+
+@inlined
+def _order(game, stack, ply, table_move, symmetry):
+    """Make the children and the keys by which they are ordered: the table's move comes first."""
+    for i in range(stack.move_count[ply]):
+        move = stack.moves[ply, i]
+        child = stack.children[ply, i]
+        rules.apply(game, stack.states[ply], move, child)
+        key = (
+            hints.move_ordering_score(game, child) * _ORDERING_SCORE + stack.history[ply & 1, move]
+        )
+        if table_move != NO_MOVE and encoding.transform_action(game, symmetry, move) == table_move:
+            key += _TABLE_MOVE
+        stack.keys[ply, i] = key
+
+
+@inlined
+def _static_bounds(game, state):
+    """Return bounds of the value without a search; those of a finished game are equal."""
+    if rules.outcome(game, state) != ONGOING:
+        score = hints.score(game, state)
+        return np.int64(score), np.int64(score)
+    low, high = hints.score_bounds(game, state)
+    return np.int64(low), np.int64(high)
+
+
+@inlined
+def _enter(game, table, stack, ply, symmetric_from):
+    """Prepare to search a position; return whether its bound is known already, and the bound."""
+    state = stack.states[ply]
+    bound = stack.bound[ply]
+    stack.entered[ply] = stack.registers[NODES]
+    stack.registers[NODES] += 1
+    low, high = _static_bounds(game, state)
+    empties = hints.empties(game, state)
+    table_move = np.int64(NO_MOVE)
+    symmetry = 0
+    if low < bound <= high and empties >= TABLE_FROM:
+        symmetry = _canonical(game, stack, state, symmetric_from)
+        known = probe(table, stack.image[0])
+        low = max(low, known.low)
+        high = min(high, known.high)
+        table_move = known.move
+    if low >= bound or high < bound:
+        return True, low if low >= bound else high
+    stack.move_count[ply] = hints.solver_moves(game, state, stack.moves[ply])
+    stack.tried[ply] = 0
+    stack.best[ply] = LOWEST
+    stack.best_move[ply] = NO_MOVE
+    stack.is_ordered[ply] = empties >= ORDER_FROM and stack.move_count[ply] > 1
+    if stack.is_ordered[ply]:
+        _order(game, stack, ply, table_move, symmetry)
+        if empties >= PROBE_CHILDREN_FROM:
+            low = _probe_children(game, table, stack, ply, symmetric_from)
+    return low >= bound, low
+
+
+@inlined
+def _try_next(game, stack, ply):
+    """Descend to the most promising child not tried yet, where the opposite bound is tested."""
+    chosen = stack.tried[ply]
+    stack.tried[ply] += 1
+    below = stack.states[ply + 1]
+    if stack.is_ordered[ply]:
+        first = chosen
+        for i in range(chosen + 1, stack.move_count[ply]):
+            if stack.keys[ply, i] > stack.keys[ply, chosen]:
+                chosen = i
+        _exchange(stack, ply, first, chosen)
+        copy_row(stack.children[ply, first], below)
+    else:
+        rules.apply(game, stack.states[ply], stack.moves[ply, chosen], below)
+    stack.bound[ply + 1] = 1 - stack.bound[ply]
+
+
+@inlined
+def _exchange(stack, ply, i, j):
+    if i != j:
+        stack.keys[ply, i], stack.keys[ply, j] = stack.keys[ply, j], stack.keys[ply, i]
+        stack.moves[ply, i], stack.moves[ply, j] = stack.moves[ply, j], stack.moves[ply, i]
+        for word in range(stack.states.shape[1]):
+            kept = stack.children[ply, i, word]
+            stack.children[ply, i, word] = stack.children[ply, j, word]
+            stack.children[ply, j, word] = kept
+
+
+@inlined
+def _add_to_history(stack, side, move, empties):
+    """Count a cutoff in the history, which only breaks ties between ordering scores."""
+    stack.history[side, move] += np.int64(min(empties, 64)) ** 2
+    if stack.history[side, move] >= _ORDERING_SCORE:
+        for action in range(stack.history.shape[1]):
+            stack.history[side, action] >>= 1
+
+
+@inlined
+def _store_bound(game, table, stack, ply, symmetric_from):
+    """Store the bound found for a position in the table."""
+    state = stack.states[ply]
+    empties = hints.empties(game, state)
+    best = stack.best[ply]
+    is_cut = best >= stack.bound[ply]
+    if is_cut:
+        _add_to_history(stack, ply & 1, stack.best_move[ply], empties)
+    if empties < TABLE_FROM:
+        return
+    symmetry = _canonical(game, stack, state, symmetric_from)
+    effort = 1
+    nodes = stack.registers[NODES] - stack.entered[ply]
+    while nodes > 1:
+        nodes >>= 1
+        effort += 1
+    if is_cut:
+        move = encoding.transform_action(game, symmetry, stack.best_move[ply])
+        store(table, stack.image[0], best, HIGHEST, move, effort)
+    else:
+        store(table, stack.image[0], LOWEST, best, NO_MOVE, effort)
+
+
+@kernel
+def start_window_test(stack, state, bound):
+    """Prepare the test of whether the value of a state is at least `bound`."""
+    copy_row(state, stack.states[0])
+    stack.bound[0] = bound
+    stack.registers[PLY] = 0
+    stack.registers[STAGE] = _ENTER
+
+
+@kernel
+def run_window_test(game, table, stack, symmetric_from, nodes):
+    """Search about `nodes` nodes, or until the stack is full; return whether the test is finished.
+
+    If so, the register VALUE is a lower bound of the value where it is at least the bound tested,
+    else an upper bound.
+    """
+    until = stack.registers[NODES] + nodes
+    deepest = stack.states.shape[0] - 1
+    ply = stack.registers[PLY]
+    stage = stack.registers[STAGE]
+    value = stack.registers[VALUE]
+    while ply >= 0:
+        if stage == _ENTER:
+            if stack.registers[NODES] >= until:
+                break
+            is_known, value = _enter(game, table, stack, ply, symmetric_from)
+            stage = _LEAVE if is_known else _NEXT
+        elif stage == _NEXT:
+            if stack.best[ply] >= stack.bound[ply] or stack.tried[ply] == stack.move_count[ply]:
+                _store_bound(game, table, stack, ply, symmetric_from)
+                value = stack.best[ply]
+                stage = _LEAVE
+            elif ply == deepest:
+                break
+            else:
+                _try_next(game, stack, ply)
+                ply += 1
+                stage = _ENTER
+        else:
+            ply -= 1
+            if ply >= 0:
+                if -value > stack.best[ply]:
+                    stack.best[ply] = -value
+                    stack.best_move[ply] = stack.moves[ply, stack.tried[ply] - 1]
+                stage = _NEXT
+    stack.registers[PLY] = ply
+    stack.registers[STAGE] = stage
+    stack.registers[VALUE] = value
+    return ply < 0

@@ -1,0 +1,201 @@
+"""Findings of [Clausen2021] as claims that can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from zerolab.papers.connect_four.variants import (
+    BASELINE,
+    EXTENDED,
+    FEATURES,
+    VARIANTS,
+)
+from zerolab.report.claims import Claim, Direction
+
+if TYPE_CHECKING:
+    pass
+
+
+_EQUAL_COST = (
+    "strong accuracy of search at equal cost of self-play, in hours of one core (the least that a"
+    " run of either has spent), by seed"
+)
+
+
+def _claim(
+    key: str, text: str, source: str, one: str, other: str, direction: Direction = "above"
+) -> Claim:
+    statistic = f"{VARIANTS[one].title} less {VARIANTS[other].title}: {_EQUAL_COST}"
+    return Claim(key, text, source, statistic, 0.0, direction)
+
+
+_PEAK_STATISTIC = (
+    "highest strong accuracy of search within what runs have spent, smoothed over a fifth of that,"
+    " {}, by seed"
+)
+
+EXTENDED_CLAIM = _claim(
+    "extended-is-cheaper",
+    "The extended version reaches more than the baseline at the same cost.",
+    "[Clausen2021, section 3]",
+    EXTENDED,
+    BASELINE,
+)
+PEAK_CLAIM = Claim(
+    "extended-peaks-higher",
+    "The extended version reaches a higher accuracy than the baseline, whatever the cost.",
+    "[Clausen2021, section 3]",
+    _PEAK_STATISTIC.format("extended less baseline"),
+    0.0,
+    "above",
+)
+SERVICE_CLAIM = _claim(
+    "service-is-cheaper",
+    "A service that searches every position once reaches more than the extended version at the"
+    " same cost.",
+    "[Clausen2021, section 4]",
+    "service",
+    EXTENDED,
+)
+GROWING_CLAIM = Claim(
+    "growing-is-cheaper-at-first",
+    "A network that grows reaches more than the extended version at a small cost.",
+    "[Clausen2021, section 4]",
+    f"growing less extended: {_EQUAL_COST.replace('(the least', '(a quarter of the least')}",
+    0.0,
+    "above",
+)
+LEAGUE_CLAIM = _claim(
+    "league-is-no-better",
+    "A league of search settings reaches no more than the extended version at the same cost.",
+    "[Clausen2021, section 4]",
+    "league",
+    EXTENDED,
+    "below",
+)
+GROWING_PEAK_CLAIM = Claim(
+    "growing-peaks-lower",
+    "A network that grows does not reach the highest accuracy of the extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("growing less extended"),
+    0.0,
+    "below",
+)
+LEAGUE_PEAK_CLAIM = Claim(
+    "league-peaks-lower",
+    "A league of search settings does not reach the highest accuracy of the extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("league less extended"),
+    0.0,
+    "below",
+)
+SERVICE_PEAK_CLAIM = Claim(
+    "service-peaks-as-high",
+    "A service that searches every position once reaches an accuracy no more than half a point"
+    " under the highest one of the extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("service less extended"),
+    -0.005,
+    "above",
+)
+FEATURES_PEAK_CLAIM = Claim(
+    "features-peak-lower",
+    "A network that also learns what a small one sees does not reach the highest accuracy of the"
+    " extended version.",
+    "[Clausen2021, section 4]",
+    _PEAK_STATISTIC.format("features less extended"),
+    0.0,
+    "below",
+)
+FEATURES_CLAIM = _claim(
+    "features-are-no-cheaper",
+    "A network that also learns what a small one sees reaches no more than the extended version at"
+    " the same cost, even with the small one's training not counted.",
+    "[Clausen2021, section 4]",
+    FEATURES,
+    EXTENDED,
+    "below",
+)
+ABLATIONS: Mapping[str, Claim] = {
+    name: _claim(
+        f"{name.removeprefix('no-')}-helps",
+        f"The extended version is better than {variant.title.replace('without', 'one without')}.",
+        "[Clausen2021, section 3]",
+        EXTENDED,
+        name,
+    )
+    for name, variant in VARIANTS.items()
+    if variant.is_ablation
+}
+"""By variant. The paper adds the ingredients and does not leave one out at a time."""
+
+_SOURCE = "[Clausen2021, Table 1]"
+
+DEEPER = Claim(
+    "deeper-chooses-better",
+    "Deeper networks choose strongest moves more often.",
+    _SOURCE,
+    "strong accuracy of the deepest networks less that of the shallowest, by seed, mean of both"
+    " sets",
+    0.0,
+    "above",
+)
+SPREAD = Claim(
+    "one-per-game-learns-better",
+    "Networks learn better from one position per game than from all positions of fewer games.",
+    _SOURCE,
+    "strong accuracy with v2 less that with v1, each on its own test set, by seed, mean over"
+    " depths",
+    0.0,
+    "above",
+)
+CEILING = Claim(
+    "result-ceiling",
+    "Supervised networks know the result of no more than four in five positions.",
+    _SOURCE,
+    "share of results known by the deepest networks, with right labels, mean of both sets",
+    0.8,
+    "below",
+)
+LABELS = Claim(
+    "labels-cost-accuracy",
+    "The published labels, with losses of the first player as draws, are harder to learn than right"
+    " ones.",
+    "[ClausenCode]",
+    "share of right labels known less that of published ones, by seed, mean of both sets,"
+    " shallowest networks",
+    0.0,
+    "above",
+)
+
+EASY_CLAIM = Claim(
+    "extended-is-better-on-easy-positions",
+    "In the end the extended version also chooses better than the baseline in easy positions.",
+    "[Clausen2021, section 3]",
+    "strong accuracy of search on easy positions, extended less baseline, best networks of whole"
+    " runs, by seed",
+    0.0,
+    "above",
+)
+
+_EXPECTED: Mapping[str, str] = {
+    "retry": "Games that go back to the loser's largest mistake meet more different positions per"
+    " game than plain self-play.",
+    "big-tree": "Games in one big tree meet more different positions per game than plain"
+    " self-play.",
+}
+
+DIVERSITY_CLAIMS: Mapping[str, Claim] = {
+    name: Claim(
+        f"{name}-is-more-diverse",
+        text,
+        "expected here; [Clausen2021, Fig. 9] compares them",
+        f"distinct positions per game of as many games as the shortest run of either has,"
+        f" {VARIANTS[name].title} less {VARIANTS[EXTENDED].title}, by seed",
+        0.0,
+        "above",
+    )
+    for name, text in _EXPECTED.items()
+}
+"""By variant, written down before the runs of the committed report were looked at."""

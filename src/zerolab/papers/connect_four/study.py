@@ -1,0 +1,317 @@
+"""Cheap training on Connect Four [Clausen2021]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.papers.connect_four.analysis import efficiency_report
+from zerolab.papers.connect_four.costs import planned_measurement
+from zerolab.papers.connect_four.solved_positions import easy_positions
+from zerolab.papers.connect_four.variants import (
+    BASELINE,
+    BASELINE_PRESET,
+    EXTENDED,
+    FEATURES,
+    GROWING,
+    LEAGUE,
+    SMALL,
+    SUPERVISED,
+    TRAINING,
+    TREES,
+    VARIANTS,
+    Lengths,
+)
+from zerolab.report.document import Document
+from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
+from zerolab.studies.results import Results
+from zerolab.studies.study import Scale, Study, register_study
+
+_BOARD: Mapping[Scale, str] = {
+    "smoke": "connect_four:4x4",
+    "mini": "connect_four:6x7",
+    "small": "connect_four:6x7",
+    "paper": "connect_four:6x7",
+}
+
+_SOLVED: Mapping[Scale, int] = {
+    "smoke": 150,
+    "mini": 200_000,
+    "small": 200_000,
+    "paper": 1_000_000,
+}
+"""Positions of each set to learn from."""
+_MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
+"""Positions on which training is measured after every iteration."""
+_SECONDS = {False: 0.015, True: 0.055}
+"""Of solving: a position of games that give all of theirs, and of games that give one."""
+
+_VARIANTS: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
+}
+"""Ways to train, where they are not all."""
+
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
+_BLOCKS: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (1,),
+    "mini": (5, 10, 20),
+    "small": (5, 10, 20),
+    "paper": (5, 10, 20),
+}
+
+_FITTED: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "iterations": 2, "network.filters": 4, "network.head_filters": 4, "search.simulations": 4,
+        "learn.batch_size": 32, "learn.schedule": "constant",
+    },
+    "mini": {
+        "iterations": 4, "network.filters": 16, "network.head_filters": 8,
+        "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
+    },
+    "small": {
+        "iterations": 8, "network.filters": 32, "network.head_filters": 16,
+        "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
+    },
+    "paper": {},
+}  # fmt: skip
+"""What differs from the preset of learning from solved positions."""
+
+_PLAYED: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
+        "network.filters": 4, "network.head_filters": 4, "learn.batch_size": 32,
+    },
+    "mini": {
+        "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
+        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 128,
+    },
+    "small": {
+        "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
+        "network.filters": 32, "network.head_filters": 16,
+    },
+    "paper": {},
+}  # fmt: skip
+"""What differs from the presets of training."""
+
+
+class _Length(NamedTuple):
+    """How long runs are, in iterations of the baseline and of the extended one."""
+
+    iterations: int
+    """Of the baseline; the extended one has 5/3 times as many."""
+    plies: int
+    """Of the baseline, per lane and iteration; the extended one has 3/5 times as many."""
+    steps: tuple[int, int]
+    """When the baseline's learning rate falls. [Clausen2021]: 7 and 14."""
+    window: tuple[int, int]
+    """Between which iterations the slow window grows. [Clausen2021]: 5 and 15."""
+    cycle: int
+    """When the cycle of the learning rate has shrunk. [Clausen2021]: iteration 20."""
+
+
+_EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
+"""Games per iteration of schedules that play whole games: about as many positions as the others;
+retries, which begin in the middle of games, search fewer."""
+
+_SMALL: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {
+        "network.blocks": 1, "network.filters": 8, "network.stem_filters": 16,
+        "stop": {"name": "spent", "evaluations": 490_000},
+    },
+    "small": {
+        "network.blocks": 2, "network.filters": 16, "network.stem_filters": 32,
+        "stop": {"name": "spent", "evaluations": 9_800_000},
+    },
+    "paper": {"stop": {"name": "spent", "evaluations": 900_000_000}},
+}  # fmt: skip
+"""The small network, in proportion to the others. It searches about a quarter as many positions, in
+about a tenth of the time: [Clausen2021] trained it for 2 hours, and others for 13 to 27."""
+
+_LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {
+        "league.generation": 240, "league.clock.start": 434, "league.clock.increment": 5,
+        "league.clock.every": 5, "league.clock.least": 5, "league.clock.most": 187,
+    },
+    "small": {
+        "league.clock.start": 1085, "league.clock.increment": 12,
+        "league.clock.every": 12, "league.clock.least": 12, "league.clock.most": 466,
+    },
+    "paper": {},
+}  # fmt: skip
+"""Clocks in proportion to the simulations of the others, and about ten generations at least."""
+
+_GROWTH: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"network.filters": 2, "growth.after": [2]},
+    "mini": {"network.filters": 4, "growth.after": [4, 10]},
+    "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
+    "paper": {"network.filters": 16},
+}
+"""The first filters, and when they double; the last network is as large as those of the others,
+but at the published size twice as large."""
+_EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"growth.epochs": 2},
+    "mini": {"growth.epochs": 4},
+    "small": {"growth.epochs": 4},
+    "paper": {},
+}
+"""Passes over the window by a network with new weights, where windows are small."""
+
+_PUBLISHED = Lengths(
+    baseline={
+        "learn.window": {"name": "positions", "size": 2_000_000},
+        "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
+        "selfplay.schedule": {"name": "continuous", "plies": 1172},
+    },
+    extended={
+        "learn.window": {
+            "name": "slow", "first": 500_000, "final": 2_000_000, "begin": 5, "end": 15,
+        },
+        "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
+    },
+)  # fmt: skip
+"""As in the presets; variants are made of parts of both."""
+
+_LENGTHS: Mapping[Scale, _Length] = {
+    "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
+    "mini": _Length(12, 40, (4, 8), (5, 15), 20),
+    "small": _Length(24, 80, (7, 14), (5, 15), 20),
+}
+
+
+@register_study
+class Connect4Efficiency(Study):
+    """Compare ways to train cheaply on Connect Four: accuracy against a solver, and what it cost.
+
+    Networks of 5, 10 and 20 blocks learn from solved positions, which shows how far a network can
+    get. Then training by self-play: baseline and extended baseline, each ingredient of the latter
+    left out in turn, and the other methods of the paper, measured on solved positions after every
+    iteration and compared at equal cost.
+
+    Examples:
+      zerolab study connect4-efficiency
+      zerolab study connect4-efficiency --only training --workers 2
+      zerolab study connect4-efficiency --scale paper --status
+    """
+
+    name: ClassVar[str] = "connect4-efficiency"
+
+    def design(self, scale: Scale) -> Design:
+        """See `Study.design`."""
+        trained = list(_trained(scale))
+        return Design(
+            [*trained, *_fitted(scale)],
+            computations=[planned_measurement(trained)],
+            solved=[easy_positions(_BOARD[scale], _MEASURED[scale])],
+        )
+
+    def document(self, results: Results) -> Document:
+        """See `Study.document`."""
+        return efficiency_report(results)
+
+
+def _positions(scale: Scale, label: str, count: int, **settings: Any) -> PlannedPositions:
+    chosen = DatasetSettings(**settings)
+    seconds = count * _SECONDS[chosen.one_per_game]
+    return PlannedPositions(label, _BOARD[scale], count, chosen, seconds)
+
+
+def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
+    """Return the sets of Table 1: every position of a game (v1), and one per game (v2)."""
+    count = _SOLVED[scale]
+    return {
+        "v1": _positions(scale, "v1", count),
+        "v2": _positions(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
+    }
+
+
+def _fitted(scale: Scale) -> Iterator[PlannedRun]:
+    """Yield the runs of Table 1, and those that learn the labels as they were published."""
+    fewest = _BLOCKS[scale][0]
+    for name, positions in _solved_sets(scale).items():
+        for blocks in _BLOCKS[scale]:
+            is_relabelled = blocks == fewest or scale != "mini"  # where the largest take too long
+            for labels in ("right", "published") if is_relabelled else ("right",):
+                for seed in range(_SEEDS[scale]):
+                    changes = {**_FITTED[scale], "network.blocks": blocks}
+                    if labels == "published":
+                        changes["defects"] = ["losses_as_draws"]
+                    yield planned_run(
+                        SUPERVISED,
+                        _BOARD[scale],
+                        "supervised",
+                        {"set": name, "blocks": blocks, "labels": labels},
+                        changes,
+                        seed,
+                        positions={"supervised.positions": positions},
+                    )
+
+
+def _trained(scale: Scale) -> Iterator[PlannedRun]:
+    """Yield the runs that train by self-play."""
+    hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
+    small: dict[int, PlannedRun] = {}
+    lengths = _lengths(scale)
+    for name in _VARIANTS.get(scale, VARIANTS):
+        variant = VARIANTS[name]
+        for seed in range(_SEEDS[scale]):
+            run = planned_run(
+                TRAINING,
+                _BOARD[scale],
+                variant.preset,
+                {"variant": name},
+                {
+                    **_PLAYED[scale],
+                    **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
+                    **variant.changes(lengths),
+                    **_size(scale, name),
+                    "accuracy.every": 1,
+                },
+                seed,
+                positions={"accuracy.positions": hard},
+                source=small[seed] if name == FEATURES else None,
+            )
+            if name == SMALL:
+                small[seed] = run
+            yield run
+
+
+def _size(scale: Scale, name: str) -> dict[str, Any]:
+    """Return what else fits a way to train to the scale: games of an iteration, first filters."""
+    if name in TREES:
+        return {"selfplay.episodes": _EPISODES[scale]}
+    if name in LEAGUE:
+        return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
+    if name == SMALL:
+        return {**_SMALL[scale], "network.head_filters": 1}
+    if name in GROWING:
+        return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
+    return {}
+
+
+def _lengths(scale: Scale) -> Lengths:
+    """Return how long runs are.
+
+    The baseline plays 5 positions per iteration where the extended one plays 3 [Clausen2021], and
+    gets as many iterations as make both play equally many.
+    """
+    if scale == "paper":
+        return Lengths(*({"stop": "no_gain", **each} for each in _PUBLISHED))
+    length = _LENGTHS[scale]
+    unit = length.plies * _PLAYED[scale]["selfplay.parallel_games"]
+    begin, end = length.window
+    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
+    return Lengths(
+        baseline={
+            "iterations": length.iterations,
+            "selfplay.schedule": {"name": "continuous", "plies": length.plies},
+            "learn.window": {"name": "positions", "size": 20 * unit // 3},
+            "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
+        },
+        extended={
+            "iterations": 5 * length.iterations // 3,
+            "selfplay.schedule": {"name": "continuous", "plies": 3 * length.plies // 5},
+            "learn.window": {"name": "slow", **window},
+            "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
+        },
+    )

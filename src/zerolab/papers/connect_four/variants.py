@@ -1,0 +1,157 @@
+"""Compared ways to train, and their published results [Clausen2021]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+SUPERVISED = "supervised"
+"""The part that learns from solved positions."""
+TRAINING = "training"
+"""The part that learns by self-play."""
+
+BASELINE_PRESET = "connect4-baseline"
+_EXTENDED_PRESET = "connect4-extended"
+
+Changes = Mapping[str, Any]
+"""Settings by dotted keys."""
+
+
+class Published(NamedTuple):
+    """Hours of an RTX 2070S until an accuracy, read off the figures of [Clausen2021]."""
+
+    hours: Mapping[int, float]
+    """Of self-play, by the strong accuracy of search on the hard set, in percent."""
+    peak: float
+    """The highest accuracy, in percent."""
+
+
+class Lengths(NamedTuple):
+    """How long runs are at a scale, with windows and schedules that fit."""
+
+    baseline: Changes
+    extended: Changes
+
+
+class Variant(NamedTuple):
+    """A way to train."""
+
+    title: str
+    preset: str = _EXTENDED_PRESET
+    changes: Callable[[Lengths], Changes] = lambda lengths: {}
+    """What differs from the preset."""
+    published: Published | None = None
+    is_ablation: bool = False
+    """Whether something is left out of the extended version."""
+
+
+def _longer_iterations(lengths: Lengths) -> Changes:
+    """Return the extended version in iterations as long as the baseline's, 3/5 as many.
+
+    Its window and its cycle change by iterations, and so after as many positions as before.
+    """
+    own = ("iterations", "selfplay.schedule")
+    window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
+    ends = {key: _fewer(window[key]) for key in ("begin", "end")}
+    return {
+        **{key: value for key, value in lengths.baseline.items() if key in own},
+        "learn.window": {**window, **ends},
+        "learn.schedule": {**cycle, "anneal_iterations": _fewer(cycle["anneal_iterations"])},
+    }
+
+
+def _fewer(iterations: int) -> int:
+    return math.ceil(3 * iterations / 5)
+
+
+BASELINE, EXTENDED = "baseline", "extended"
+TREES = ("service", "retry", "big-tree", "big-tree-3", "big-tree-30")
+"""Games as trees."""
+GROWING = ("growing", "net2net")
+LEAGUE = ("league", "league-novelty", "league-novelty-winner")
+"""By what ratings rest on."""
+
+SMALL, FEATURES = "small", "features"
+"""A small network, and a larger one that learns what it sees."""
+
+VARIANTS: Mapping[str, Variant] = {
+    BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
+    EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
+    "service": Variant(
+        "service",
+        changes=lambda _: {"selfplay.schedule": "service"},
+        published=Published({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
+    ),
+    "retry": Variant("retry", changes=lambda _: {"selfplay.schedule": "retry"}),
+    "big-tree": Variant("big tree, c = 10", changes=lambda _: _big_tree(10.0)),
+    "big-tree-3": Variant("big tree, c = 3", changes=lambda _: _big_tree(3.0)),
+    "big-tree-30": Variant("big tree, c = 30", changes=lambda _: _big_tree(30.0)),
+    "growing": Variant(
+        "growing",
+        changes=lambda _: {"growth.name": "reinitialise"},
+        published=Published({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
+    ),
+    "net2net": Variant("widening", changes=lambda _: {"growth.name": "net2net"}),
+    "league": Variant(
+        "league",
+        changes=lambda _: _league("results"),
+        published=Published({88: 5.8, 90: 11.4}, 90.8),
+    ),
+    "league-novelty": Variant("league by novelty", changes=lambda _: _league("novelty")),
+    "league-novelty-winner": Variant(
+        "league by novelty of winners", changes=lambda _: _league("novelty_of_winner")
+    ),
+    SMALL: Variant("small network", "connect4-small"),
+    FEATURES: Variant(
+        "auxiliary features",
+        "connect4-features",
+        published=Published({88: 6.8, 90: 16.0, 91: 27.0}, 91.1),
+    ),
+    "no-merging": Variant(
+        "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
+    ),
+    "no-cycle": Variant(
+        "without cycle",
+        changes=lambda lengths: {"learn.schedule": _slower(lengths.baseline["learn.schedule"])},
+        is_ablation=True,
+    ),
+    "no-slow-window": Variant(
+        "without slow window",
+        changes=lambda lengths: {"learn.window": lengths.baseline["learn.window"]},
+        is_ablation=True,
+    ),
+    "no-short-iterations": Variant(
+        "without short iterations",
+        changes=_longer_iterations,
+        is_ablation=True,
+    ),
+    "no-reply": Variant(
+        "without reply",
+        changes=lambda _: {"network.heads": ["policy", {"name": "outcome", "weight": 0.01}]},
+        is_ablation=True,
+    ),
+    "no-squeeze-excite": Variant(
+        "without squeeze-and-excite",
+        changes=lambda _: {"network.squeeze_excite": 0},
+        is_ablation=True,
+    ),
+}
+"""By the levels of the factor ``variant``."""
+
+
+def _big_tree(c: float) -> Changes:
+    return {"selfplay.schedule": {"name": "big_tree", "c": c}}
+
+
+def _league(fitness: str) -> Changes:
+    return {
+        "selfplay.schedule": "episodes",
+        "league.fitness": fitness,
+        "league.parameters": ["c", "fpu", "draw_value", "threshold"],
+    }
+
+
+def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the baseline's schedule in iterations of the extended one, which are 5/3 as many."""
+    return {**schedule, "iterations": [5 * each // 3 for each in schedule["iterations"]]}

@@ -1,0 +1,217 @@
+"""Elo of a study's runs: by tournament, by training, and how both agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from zerolab.ratings.bayes import Rating
+from zerolab.report.figures import Sample
+from zerolab.report.interval import Z95, Cell
+from zerolab.report.table import Column, Table
+from zerolab.studies.claims import Missing
+from zerolab.studies.design import Level
+from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.statistics import (
+    BootstrapEstimate,
+    StudentEstimate,
+    bootstrap,
+    difference_of_means,
+    mean_of,
+    spread,
+)
+from zerolab.training.records import GateRecord
+
+GAME_TITLES: Mapping[str, str] = {
+    "othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"
+}  # fmt: skip
+"""By the names of the games in specs."""
+
+
+_PUBLISHED = 4  # the column of `elo_table` with published means
+_Any = TypeVar("_Any")
+
+
+def standard_error(rating: Rating) -> float:
+    """Return the standard error of a rating, from its 95 % interval."""
+    return (rating.high - rating.low) / (2 * Z95)
+
+
+def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Sample:
+    """Return the Elo of some runs with the errors of measuring them."""
+    return rated_sample([tournament.rating(run) for run in runs])
+
+
+def rated_sample(ratings: Sequence[Rating]) -> Sample:
+    """Return the Elo of some players with the errors of measuring them."""
+    errors = [standard_error(rating) for rating in ratings]
+    return Sample([rating.elo for rating in ratings], errors)
+
+
+def random_sample(tournament: PlayedTournament) -> Sample:
+    """Return the Elo of the random player."""
+    return rated_sample([tournament.by_name["random"]])
+
+
+def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
+    """Return what is missing of some tournaments; None if all are finished.
+
+    Whatever else of their parts is not finished does not matter.
+    """
+    planned = {each.key: each for each in results.design.tournaments}
+    unplanned = [key for key in keys if key not in planned]
+    if unplanned:
+        return Missing(f"not studied at this scale: {', '.join(unplanned)}")
+    left = [key for key in keys if key not in results.tournaments]
+    if not left:
+        return None
+    trained = {run.planned.key for run in results}
+    entrants = {run.key for key in left for run in planned[key].entrants.values()}
+    untrained = len(entrants - trained)
+    told = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
+    return Missing("; ".join([*told, f"tournaments not finished: {', '.join(left)}"]))
+
+
+def gone(results: Results, part: str | None = None) -> Missing:
+    """Return that runs of some group are missing though their tournament is finished."""
+    left = results.missing(part)
+    return Missing(f"runs whose tournament is finished are not there any more: {left}")
+
+
+def elo_difference(
+    results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
+) -> StudentEstimate | Missing:
+    """Return how much more Elo runs of one level of a factor have than those of another one.
+
+    They played in the tournament of the part that has no name, or in another one. The interval is
+    over runs, by Welch's t.
+    """
+    key = "-".join(filter(None, (part, tournament)))
+    if missing := unfinished(results, [key]):
+        return missing
+    first, second = (
+        elo_sample(results.tournaments[key], results.where(part, **{factor: level})).values
+        for level in (one, other)
+    )
+    if not first or not second:
+        return gone(results, part)
+    return difference_of_means(first, second)
+
+
+def training_elo_errors(run: TrainedRun) -> list[float]:
+    """Return the standard errors of a run's training Elo after every gate.
+
+    Training Elo is a sum of the differences that accepted candidates showed in their gates, each
+    with games of its own, so their squared errors add up; a candidate that was turned down changes
+    neither. A gate that plays no games says nothing about strength, and adds nothing. That gates
+    accept those who were lucky in them is not a matter of these errors.
+    """
+    errors, variance = [], 0.0
+    for gate in run.of(GateRecord):
+        low, high = gate.candidate_elo_low, gate.candidate_elo_high
+        if gate.accepted and low is not None and high is not None:
+            variance += ((high - low) / (2 * Z95)) ** 2
+        errors.append(math.sqrt(variance))
+    return errors
+
+
+def elo_table(
+    name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
+) -> Table:
+    """Return means with intervals over runs, and what makes runs differ, beside published means.
+
+    Samples without runs are left out.
+    """
+    rows: list[list[Cell]] = []
+    for heading, samples in groups.items():
+        for label, sample in samples.items():
+            if not sample.values:
+                continue
+            found = spread(sample.values, sample.errors)
+            rows.append(
+                [
+                    heading, label, len(sample.values), mean_of(sample.values), sample.published,
+                    found.observed if found else None,
+                    found.between if found else None,
+                    found.measurement if found else sample.errors[0],
+                ]
+            )  # fmt: skip
+    columns: list[str | Column] = [
+        group, series, "runs", Column("Elo", "+.0f"), Column("published", "+.0f"),
+        Column("SD between runs", ".0f"), Column("of it between true strengths", ".0f"),
+        Column("error of measuring a run", ".0f"),
+    ]  # fmt: skip
+    if all(row[_PUBLISHED] is None for row in rows):
+        columns, rows = _without(columns), [_without(row) for row in rows]
+    return Table(name, title, columns, rows)
+
+
+def _without(cells: list[_Any]) -> list[_Any]:
+    return cells[:_PUBLISHED] + cells[_PUBLISHED + 1 :]
+
+
+class BothElos(NamedTuple):
+    """A run's training Elo and tournament Elo, with their standard errors."""
+
+    training: float
+    training_error: float
+    tournament: float
+    tournament_error: float
+
+
+def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[BothElos]:
+    """Return both kinds of Elo of some runs of a tournament."""
+    ratings = [tournament.rating(run) for run in runs]
+    return [
+        BothElos(
+            run.training_elo[-1], training_elo_errors(run)[-1], rating.elo, standard_error(rating)
+        )
+        for run, rating in zip(runs, ratings, strict=True)
+    ]
+
+
+def elo_correlation(groups: Sequence[Sequence[BothElos]]) -> BootstrapEstimate | Missing:
+    """Return the rank correlation, mean over groups of runs, that exact measurements would show.
+
+    Errors of measuring lower a correlation. [Spearman1904] divides it by what they would leave of
+    a perfect one.
+    """
+
+    def exact(*drawn: Sequence[BothElos]) -> float:
+        possible = float(np.mean([largest_correlation(each) for each in drawn]))
+        found = float(np.mean([rank_correlation(each) for each in drawn]))
+        return found / possible if possible else math.nan
+
+    try:
+        return bootstrap(*groups, statistic=exact)
+    except ValueError:
+        return Missing("errors of measuring leave no correlation to be seen")
+
+
+def rank_correlation(elos: Sequence[BothElos]) -> float:
+    """Return Spearman's rank correlation; 0 where one of both does not vary."""
+    from scipy.stats import rankdata
+
+    x, y = rankdata([each.training for each in elos]), rankdata([each.tournament for each in elos])
+    if not (np.ptp(x) and np.ptp(y)):
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def largest_correlation(elos: Sequence[BothElos]) -> float:
+    """Return what errors of measuring leave of a perfect correlation.
+
+    That is the root of both reliabilities: the shares of the variances that are no such errors.
+    """
+    training = _reliability([(each.training, each.training_error) for each in elos])
+    tournament = _reliability([(each.tournament, each.tournament_error) for each in elos])
+    return math.sqrt(training * tournament)
+
+
+def _reliability(measured: Sequence[tuple[float, float]]) -> float:
+    values, errors = zip(*measured, strict=True)
+    found = spread(values, errors)
+    return 1.0 - found.explained if found else 0.0

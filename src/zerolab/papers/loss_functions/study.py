@@ -1,0 +1,113 @@
+"""Four loss functions on three games of two sizes [Wang2019], [Wang2020a, section 6.3]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from zerolab.papers.loss_functions.analysis import GAMES, LAMBDA, SIZES, TARGETS, loss_report
+from zerolab.papers.scales import CHANGES, OPENINGS
+from zerolab.report.document import Document
+from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
+from zerolab.studies.results import Results
+from zerolab.studies.study import Scale, Study, register_study
+
+BALANCES = (0.25, 0.5, 0.75)
+"""lambda of the grid; 0 and 1 are the losses of value and policy alone."""
+
+SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
+_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
+_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
+    "smoke": {"5x5": 1, "6x6": 1},
+    "mini": {"5x5": 12, "6x6": 6},
+    "small": {"5x5": 32, "6x6": 16},
+    "paper": {"5x5": 200, "6x6": 100},
+}
+_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("connect_four",),
+    "mini": GAMES,
+    "small": GAMES,
+    "paper": GAMES,
+}
+_GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 20, "small": 20, "paper": 20}
+_GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
+    "smoke": ("connect_four",),
+    "mini": ("connect_four", "gobang"),
+    "small": GAMES,
+    "paper": GAMES,
+}
+
+
+@register_study
+class LossFunctions(Study):
+    """Compare four loss functions on three games of two sizes, by training Elo and by tournament.
+
+    Othello, Connect Four and Gobang on 5x5 and 6x6; learning minimises the loss of the policy, of
+    the value, their sum or their product, several runs each. All losses are logged whichever is
+    minimised. Training Elo stands beside the Elo of a tournament between all final networks: the
+    paper judges by the latter, because the former is biased. A grid of weights between both losses
+    follows.
+
+    Examples:
+      zerolab study loss-functions
+      zerolab study loss-functions --only gobang-6x6 --workers 2
+      zerolab study loss-functions --scale small --status
+    """
+
+    name: ClassVar[str] = "loss-functions"
+
+    def design(self, scale: Scale) -> Design:
+        """See `Study.design`."""
+        runs, tournaments = [], []
+        for game in _GAMES[scale]:
+            for size in SIZES:
+                part = f"{game}-{size}"
+                trained = list(_runs(scale, part, game, size))
+                grid = list(_grid(scale, part, game, size))
+                runs += [*trained, *grid]
+                tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
+                if grid:
+                    everyone = [*trained[: _ends(scale)], *grid]
+                    tournaments.append(_tournament(scale, part, f"{game}:{size}", everyone, LAMBDA))
+        return Design(runs, tournaments)
+
+    def document(self, results: Results) -> Document:
+        """See `Study.document`."""
+        return loss_report(results)
+
+
+def _ends(scale: Scale) -> int:
+    """Return how many runs of policy and value alone play along with the grid."""
+    return 2 * SEEDS[scale]
+
+
+def changes(scale: Scale, size: str) -> dict[str, Any]:
+    """Return what differs from the preset wang2019 at a scale, by dotted keys."""
+    return {**CHANGES[scale], "iterations": _ITERATIONS[scale][size]}
+
+
+def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
+    for target in TARGETS:
+        for seed in range(SEEDS[scale]):
+            changed = {**changes(scale, size), "learn.loss": target}
+            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
+
+
+def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
+    if size != "6x6" or game not in _GRID_GAMES[scale]:
+        return
+    for balance in BALANCES:
+        for seed in range(_GRID_SEEDS[scale]):
+            loss = {"name": "weighted", "balance": balance}
+            changed = {**changes(scale, size), "learn.loss": loss}
+            factors = {"loss": f"{LAMBDA}={balance}"}
+            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
+
+
+def _tournament(
+    scale: Scale, part: str, game: str, runs: list[PlannedRun], name: str = ""
+) -> PlannedTournament:
+    entrants = {run.label: run for run in runs}
+    return PlannedTournament(
+        part, game, entrants, games=_GAMES_PER_PAIR[scale], openings=OPENINGS[scale], name=name
+    )

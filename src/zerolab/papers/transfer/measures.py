@@ -1,0 +1,172 @@
+"""Accuracy, time and Elo that a transfer gains, by seed.
+
+Runs of one seed are compared with one another: they have the same source and, where they learn from
+scratch or start from a trunk, the same first heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from zerolab.papers.transfer.ways import RANDOM_FROZEN, SCRATCH, Pair, player_name
+from zerolab.ratings.bayes import Rating
+from zerolab.studies.claims import Missing
+from zerolab.studies.design import Level
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.statistics import StudentEstimate, mean_of
+from zerolab.training.records import AccuracyRecord
+
+QUARTER = 0.25
+"""Of the iterations, at the beginning and at the end: what *early* and *late* mean."""
+HALF = 0.5
+"""Of the iterations of runs from scratch, whose accuracy then is the one to be reached."""
+
+BySeed = Mapping[Level, float]
+Curve = Sequence[float]
+Measure = Callable[[Curve], float]
+
+
+def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:
+    """Return the finished runs of a way by seed; those without a source are the target's."""
+    of_source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
+    found = results.where(pair.target, way=way, **of_source)
+    return {run.factors["seed"]: run for run in found}
+
+
+def accuracies(run: TrainedRun) -> list[float]:
+    """Return the strong accuracy of the policy after every iteration.
+
+    Without search: what a search of few simulations finds hides what a network has learnt.
+    """
+    return [record.network_strong for record in run.of(AccuracyRecord)]
+
+
+def search_accuracies(run: TrainedRun) -> list[float]:
+    """Return the strong accuracy of the search after every iteration."""
+    return [record.search_strong for record in run.of(AccuracyRecord)]
+
+
+def early(curve: Curve) -> float:
+    """Return the mean of the first quarter."""
+    return float(np.mean(curve[: _quarter(curve)]))
+
+
+def late(curve: Curve) -> float:
+    """Return the mean of the last quarter."""
+    return float(np.mean(curve[-_quarter(curve) :]))
+
+
+def whole(curve: Curve) -> float:
+    """Return the mean: of two curves, its difference is the area between them per iteration."""
+    return float(np.mean(curve))
+
+
+def _quarter(curve: Curve) -> int:
+    return max(1, round(QUARTER * len(curve)))
+
+
+def gains(
+    results: Results, pair: Pair, way: str, measure: Measure, base: str = SCRATCH
+) -> dict[Level, float]:
+    """Return how much more accurate runs of a way are than those of another, by seed."""
+    ours, theirs = (runs_of(results, pair, each) for each in (way, base))
+    return {
+        seed: measure(accuracies(run)) - measure(accuracies(theirs[seed]))
+        for seed, run in ours.items()
+        if seed in theirs
+    }
+
+
+def level(results: Results, target: str) -> float | None:
+    """Return the accuracy to be reached: of runs from scratch after half of their iterations.
+
+    The mean over seeds; None where none is finished.
+    """
+    curves = [accuracies(run) for run in results.where(target, way=SCRATCH)]
+    return float(np.mean([_at_half(curve) for curve in curves])) if curves else None
+
+
+def _at_half(curve: Curve) -> float:
+    return curve[max(1, round(HALF * len(curve))) - 1]
+
+
+def iterations_to(curve: Curve, wanted: float) -> float | None:
+    """Return after how many iterations a run reaches an accuracy; None where it never does.
+
+    Between two iterations the curve is a straight line. Nothing is measured before the first one.
+    """
+    if curve[0] >= wanted:
+        return 1.0
+    for place in range(1, len(curve)):
+        before, after = curve[place - 1], curve[place]
+        if after >= wanted:
+            return place + (wanted - before) / (after - before)
+    return None
+
+
+def seconds_to(run: TrainedRun, iterations: float) -> float:
+    """Return how many seconds of training a run has taken by then; parts of iterations count so."""
+    count = run.planned.settings.iterations
+    spent = [0.0] * count
+    for record in run.records:
+        if record.stage != "accuracy" and record.iteration <= count:
+            spent[record.iteration - 1] += record.wall_seconds
+    return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(spent)]))
+
+
+def saved(results: Results, pair: Pair, way: str) -> dict[Level, float]:
+    """Return how many iterations fewer than from scratch runs take to the level, by seed.
+
+    Runs that never reach it count with all of their iterations, which favours them.
+    """
+    wanted = level(results, pair.target)
+    if wanted is None:
+        return {}
+
+    def taken(curve: Curve) -> float:
+        reached = iterations_to(curve, wanted)
+        return float(len(curve)) if reached is None else reached
+
+    return {seed: -more for seed, more in gains(results, pair, way, taken).items()}
+
+
+def rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
+    """Return a rating of the tournament of the run's board; None where that is not finished."""
+    played = results.tournaments.get(run.planned.part)
+    return played.by_name.get(player_name(run.planned, iteration)) if played else None
+
+
+def elo_gains(
+    results: Results, pair: Pair, way: str, iteration: int, base: str = SCRATCH
+) -> dict[Level, float]:
+    """Return how much more Elo runs of a way have after an iteration than others, by seed."""
+    ours, theirs = (runs_of(results, pair, each) for each in (way, base))
+    found: dict[Level, float] = {}
+    for seed, run in ours.items():
+        if seed in theirs:
+            mine, other = (rating(results, each, iteration) for each in (run, theirs[seed]))
+            if mine is not None and other is not None:
+                found[seed] = mine.elo - other.elo
+    return found
+
+
+def stages(results: Results, target: str) -> list[int]:
+    """Return the iterations of the players of a board's tournament, in order."""
+    planned = next(each for each in results.design.tournaments if each.key == target)
+    return sorted(set(planned.after.values()))
+
+
+def seed_means(by_pair: Sequence[BySeed]) -> StudentEstimate | Missing:
+    """Return the mean over pairs, seed by seed: what has several pairs in common counts once.
+
+    A source and a baseline serve several pairs, so pairs are not independent; seeds are. Seeds that
+    some pair lacks are left out.
+    """
+    seeds = set.intersection(*(set(each) for each in by_pair)) if by_pair else set()
+    if not seeds:
+        return Missing("no seed of all pairs is finished")
+    ordered = sorted(seeds, key=str)
+    return mean_of([float(np.mean([each[seed] for each in by_pair])) for seed in ordered])

@@ -1,0 +1,319 @@
+"""Report on warm starts: Elo by variant, tests against the baseline, and when to switch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from zerolab.papers.elo import (
+    GAME_TITLES,
+    elo_difference,
+    elo_sample,
+    elo_table,
+    gone,
+    random_sample,
+    rated_sample,
+    standard_error,
+    unfinished,
+)
+from zerolab.papers.warm_start.findings import (
+    ADAPTIVE,
+    BASELINE,
+    BEST_CLAIM,
+    GAIN_CLAIMS,
+    NO_GAIN_CLAIM,
+    VARIANT_TITLES,
+    VARIANTS,
+)
+from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
+from zerolab.report.figures import Sample
+from zerolab.report.interval import P_VALUE, Cell
+from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
+from zerolab.report.table import Column, Table
+from zerolab.studies.claims import Missing, judge
+from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    difference_of_means,
+    holm,
+    paired_difference,
+    rank_test,
+    sign_test,
+    weighted_sum,
+)
+from zerolab.studies.study import scale_caveats
+from zerolab.training.records import SelfPlayRecord
+from zerolab.training.reporting import best_after
+
+UNTIL = "wrora-until-"
+"""WRoRa with another I' than that of the other variants; the number follows."""
+WRORA = "wrora"
+SWITCH = "switch"
+"""The tournament between baseline and WRoRa with different ends of the warm start."""
+BY_ITERATION = "by-iteration"
+"""The tournament between networks of baseline and WRoRa after some iterations."""
+GAMES = ("gobang", "connect_four", "othello")
+_ADAPTIVE_END = "adaptive"
+
+
+def warm_start_report(results: Results) -> Document:
+    """Return the report on whatever is finished."""
+    what = (
+        "how much a warm start gains where self-play goes on for the published hundred iterations:"
+        " in short runs it covers a larger part of the training"
+    )
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(judge(_found(results))),
+        *_strength(results),
+        *_tests(results),
+        *_iterations(results),
+        *_switches(results),
+    ]
+    return Document(
+        "Warm starts of self-play on three games",
+        scale_caveats(results.scale, len(results.levels("seed")), what), blocks, provenance(results),
+    )  # fmt: skip
+
+
+def _found(results: Results) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim."""
+    found: dict[Claim, Estimate | Missing] = {
+        claim: _gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()
+    }
+    found[BEST_CLAIM] = _lead(results)
+    found[NO_GAIN_CLAIM] = _gain(results, "othello", "rollout")
+    return found
+
+
+def _gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
+    return elo_difference(results, game, "variant", variant, BASELINE)
+
+
+def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Sample:
+    key = "-".join(filter(None, (game, tournament)))
+    return elo_sample(results.tournaments[key], results.where(game, variant=variant))
+
+
+def _lead(results: Results) -> Estimate | Missing:
+    """Return how far WRoRa leads, over all games, the variant that it leads least.
+
+    Which one that is was not known beforehand, so WRoRa is compared with each of them.
+    """
+    if missing := unfinished(results, GAMES):
+        return missing
+    leads = []
+    for variant in VARIANTS:
+        if variant == WRORA:
+            continue
+        terms = []
+        for game in GAMES:
+            warm, other = (_elos(results, game, each).values for each in (WRORA, variant))
+            if not warm or not other:
+                return gone(results, game)
+            terms.append((1 / len(GAMES), difference_of_means(warm, other)))
+        leads.append(weighted_sum(terms))
+    return smallest(leads)
+
+
+def _strength(results: Results) -> Iterator[Block]:
+    groups: dict[str, dict[str, Sample]] = {}
+    for game in GAMES:
+        if played := results.tournaments.get(game):
+            samples = {VARIANT_TITLES[each]: _elos(results, game, each) for each in VARIANTS}
+            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(played)}
+    yield Heading("Elo by variant")
+    if not groups:
+        yield Paragraph(f"No tournament is finished: {results.missing()}.")
+        return
+    yield Picture(
+        "elo",
+        draw_bars(groups, "Elo of final networks by warm start", "tournament Elo"),
+        "All final networks of a game and Random play each other with plain search; the mean of all"
+        " players is 0. As Fig. 5.2 of [Wang2020b].",
+    )
+    yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
+
+
+def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | None:
+    """Return the gains over baselines of the same seed; None where no seed has both."""
+    played = results.tournaments["-".join(filter(None, (game, tournament)))]
+    warm, base = (
+        {run.factors["seed"]: played.rating(run) for run in results.where(game, variant=each)}
+        for each in (variant, BASELINE)
+    )
+    pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
+    if not pairs:
+        return None
+    gain = paired_difference([one.elo for one, _ in pairs], [other.elo for _, other in pairs])
+    differences = [one.elo - other.elo for one, other in pairs]
+    errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
+    return Row(gain, differences, errors)
+
+
+def _tests(results: Results) -> Iterator[Block]:
+    rows: list[list[Cell]] = []
+    signs: list[float] = []
+    ranks: list[float] = []
+    lines: dict[str, Row] = {}
+    compared = [(each, "") for each in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
+    for game in GAMES:
+        for variant, name in compared:
+            if unfinished(results, ["-".join(filter(None, (game, name)))]):
+                continue
+            line = _pairs(results, game, variant, name)
+            if line is None:
+                continue
+            elos, base = (_elos(results, game, each, name).values for each in (variant, BASELINE))
+            rows.append(
+                [
+                    GAME_TITLES[game], VARIANT_TITLES[variant], difference_of_means(elos, base),
+                    line.estimate,
+                ]
+            )  # fmt: skip
+            signs.append(sign_test(line.runs))
+            ranks.append(rank_test(elos, base))
+            lines[f"{GAME_TITLES[game]}, {VARIANT_TITLES[variant]}"] = line
+    if not rows:
+        return
+    yield Heading("Gain over the baseline")
+    yield Picture(
+        "gain",
+        draw_intervals(lines, "Elo gained by a warm start", "Elo above the baseline of the same"
+                       " seed", threshold=0.0, number_format="+.0f"),
+        "A dot is a pair of runs with the same seed; its bar adds the errors of both ratings as if"
+        " they were independent. The adaptive end is compared in the tournament about ends.",
+    )  # fmt: skip
+    columns: list[str | Column] = [
+        "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
+        Column("p of the sign test", P_VALUE), Column("p of the rank test", P_VALUE),
+        Column("sign test, adjusted", P_VALUE), Column("rank test, adjusted", P_VALUE),
+    ]  # fmt: skip
+    tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
+    rows = [[*row, *found] for row, found in zip(rows, tests, strict=True)]
+    yield Paragraph(
+        "p-values are two-sided, over runs, and adjusted for the number of rows [Holm1979]."
+        f" {len(results.levels('seed'))} runs of a variant cannot make that of a sign test less"
+        f" than {2 ** (1 - len(results.levels('seed'))):.3g} before, however clear their lead."
+    )
+    yield Table("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+
+
+def _iterations(results: Results) -> Iterator[Block]:
+    """Show how the gain of WRoRa develops."""
+    groups: dict[str, dict[str, Sample]] = {}
+    rows: list[list[Cell]] = []
+    for game in GAMES:
+        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if played is None:
+            continue
+        for iteration in sorted(set(played.planned.after.values())):
+            samples = {
+                VARIANT_TITLES[variant]: rated_sample(
+                    [
+                        played.by_name[f"{run.planned.label}@{iteration}"]
+                        for run in results.where(game, variant=variant)
+                    ]
+                )
+                for variant in (BASELINE, WRORA)
+            }
+            base, warm = (list(each.values) for each in samples.values())
+            if not base or not warm:
+                continue
+            groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
+            rows.append([GAME_TITLES[game], iteration, difference_of_means(warm, base)])
+    if not groups:
+        return
+    yield Heading("Gain during training")
+    yield Picture(
+        BY_ITERATION,
+        draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
+        "The best networks after the iterations that the axis names, in a tournament of their own"
+        f" per game. {_repeated(results)}",
+    )
+    columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
+    yield Table("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
+
+
+def _repeated(results: Results) -> str:
+    """Say how many players of these tournaments are networks that play under another name, too."""
+    names, networks = 0, set()
+    for game in GAMES:
+        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if played is None:
+            continue
+        for run in results.where(game):
+            stages = [
+                after for name, after in played.planned.after.items()
+                if played.planned.entrants[name].key == run.planned.key
+            ]  # fmt: skip
+            names += len(stages)
+            networks |= {_network_after(run, after) for after in stages}
+    return (
+        f"{names - len(networks)} of the {names} players are a network that plays under another"
+        " name, too, as no candidate was accepted in between: that is no further evidence."
+    )
+
+
+def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
+    """Return what the best network after an iteration shares with equal ones alone.
+
+    Untrained networks of one game and seed are the same with and without a warm start.
+    """
+    network = best_after(run.records, iteration)
+    if network:
+        return run.planned.key, run.planned.settings.seed, network
+    return run.planned.part, run.planned.settings.seed, 0
+
+
+def _switches(results: Results) -> Iterator[Block]:
+    groups: dict[str, dict[str, Sample]] = {}
+    for game in GAMES:
+        if f"{game}-{SWITCH}" not in results.tournaments:
+            continue
+        levels = {0: BASELINE, _default_switch(results): WRORA} | {
+            int(str(level).removeprefix(UNTIL)): str(level)
+            for level in results.levels("variant", game)
+            if str(level).startswith(UNTIL)
+        }
+        for switch, level in sorted(levels.items()):
+            sample = _elos(results, game, level, SWITCH)
+            groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = sample
+        adaptive = _elos(results, game, ADAPTIVE, SWITCH)
+        groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
+    if not groups:
+        return
+    yield Heading("When the warm start ends")
+    ends = [name for name in groups if name != _ADAPTIVE_END]
+    order = [*sorted(ends, key=lambda name: int(name.rpartition(" ")[2])), _ADAPTIVE_END]
+    ordered = {name: groups[name] for name in order}
+    yield Picture(
+        "switch",
+        draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
+        "WRoRa in iterations 1 to I'; I' = 0 is the baseline, adaptive an end as soon as plain"
+        " search wins a match. A tournament of its own per game.",
+    )
+    yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield _adaptive_ends(results)
+
+
+def _default_switch(results: Results) -> int:
+    run = next(run for run in results.design.runs if run.factors["variant"] == WRORA)
+    return int(run.settings.warm_start.schedule.iterations)
+
+
+def _adaptive_ends(results: Results) -> Table:
+    """Return in how many iterations each run with an adaptive end had a warm start."""
+    rows = [
+        [
+            GAME_TITLES[run.planned.part], run.planned.settings.seed,
+            sum((record.warm_start_weight or 0) > 0 for record in run.of(SelfPlayRecord)),
+            run.planned.settings.iterations,
+        ]
+        for run in results.where(variant=ADAPTIVE)
+    ]  # fmt: skip
+    columns = ["game", "seed", "iterations with a warm start", "iterations"]
+    return Table("adaptive", "How long the adaptive warm start lasted", columns, rows)

@@ -1,0 +1,289 @@
+"""Games as PGN or plain lines, results read from PGN and games.sqlite, and the positions of games.
+
+Positions are those in which a move was made, so final ones are left out; mirrored ones are
+different. They are told apart by 64 bits of their hash: in 10 million positions two are taken for
+one with a probability of 3e-6.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.files import check_file, read_limited
+from zerolab.ratings.results import GameResult
+from zerolab.rules import python, rules
+from zerolab.rules.catalogue import game_name, notation_of
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import hash_states
+from zerolab.store.checks import reading
+from zerolab.store.games import GameRecord, GameStore
+
+_RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2"}
+_LINE = 79
+"""Characters of a line of moves; PGN's export format has fewer than 80."""
+
+
+class PlayedGame(NamedTuple):
+    """A finished game as others read it."""
+
+    event: str
+    """Where and when it was played, such as "runs/demo, iteration 3, gate"."""
+    round: int
+    first: str
+    second: str
+    moves: tuple[str, ...]
+    """By their names."""
+    result: int
+    """1, 0 or -1 for the first player."""
+    forfeit: bool = False
+    """Whether it ended because a player gave up."""
+
+
+def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
+    """Return the names of actions, such as "c2" or "pass"."""
+    notation = notation_of(game)
+    return tuple(notation.action_name(game, action) for action in actions)
+
+
+def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
+    """Yield the PGN of each game: White is who moves first, moves are named as zerolab does."""
+    for each in games:
+        result = _RESULT_TAGS[each.result]
+        tags = {
+            "Event": each.event,
+            "Site": "?",
+            "Date": "????.??.??",
+            "Round": str(each.round),
+            "White": each.first,
+            "Black": each.second,
+            "Result": result,
+            "Variant": game_name(game),
+            "PlyCount": str(len(each.moves)),
+        }
+        if each.forfeit:
+            tags["Termination"] = "abandoned"
+        yield f"{_tags(tags)}\n{_movetext(each.moves, result)}\n\n"
+
+
+def as_lines(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
+    """Yield a line of headings and one per game, with tabs between; moves as commands take them."""
+    yield "game\tevent\tround\tfirst\tsecond\tresult\tmoves\n"
+    name = game_name(game)
+    for each in games:
+        ending = " (gave up)" if each.forfeit else ""
+        cells = [
+            name, each.event, str(each.round), each.first, each.second,
+            _RESULT_TAGS[each.result] + ending, ",".join(each.moves),
+        ]  # fmt: skip
+        yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return "".join(f'[{name} "{_escaped(value)}"]\n' for name, value in tags.items())
+
+
+def _escaped(value: str) -> str:
+    return " ".join(value.split()).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _movetext(moves: tuple[str, ...], result: str) -> str:
+    words = [f"{ply // 2 + 1}. {move}" if ply % 2 == 0 else move for ply, move in enumerate(moves)]
+    return textwrap.fill(
+        " ".join([*words, result]), _LINE, break_long_words=False, break_on_hyphens=False
+    )
+
+
+STORE_NAME = "games.sqlite"
+
+_SQLITE = b"SQLite format 3\0"
+_LARGEST_STORE = 1 << 36
+_LARGEST_PGN = 1 << 27
+"""Bytes; what is read of the shortest games takes about five times as many."""
+_OUTCOMES = {"1-0": 1, "0-1": -1, "1/2-1/2": 0}
+_UNFINISHED = "*"
+
+
+class Records(NamedTuple):
+    """The results in some files, and what was left out."""
+
+    results: list[GameResult]
+    unfinished: int = 0
+    """Games with the result "*"."""
+    against_itself: int = 0
+    """Games of a player against itself, as in self-play."""
+
+
+def read_records(paths: Sequence[Path]) -> Records:
+    """Read PGN files, games.sqlite files and folders that hold one; the content decides the kind.
+
+    Networks of a run are named as everywhere, ``runs/demo@12``, so those of different runs are
+    never merged. A file that two paths lead to is read once. Raises UserError, in one line, for a
+    file that cannot be read or understood.
+    """
+    files = {os.path.realpath(path): path for path in reversed([_file(path) for path in paths])}
+    read = [_read(path) for path in reversed(files.values())]
+    return Records(
+        [result for records in read for result in records.results],
+        sum(records.unfinished for records in read),
+        sum(records.against_itself for records in read),
+    )
+
+
+def _file(path: Path) -> Path:
+    return path / STORE_NAME if path.is_dir() else path
+
+
+def _read(path: Path) -> Records:
+    if not path.exists():
+        raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
+    check_file(path, _LARGEST_STORE)
+    # A database that this process has open elsewhere would lose its locks here (see
+    # store/checks.py): only `zerolab rate` reads records, and has none open.
+    with reading(path), open(path, "rb") as file:
+        is_store = file.read(len(_SQLITE)) == _SQLITE
+    if is_store or path.name == STORE_NAME:
+        # A file that was copied out of its run is named itself.
+        run = path.parent if path.name == STORE_NAME else path
+        return read_store(GameStore(path, run))
+    return read_pgn(read_limited(path, _LARGEST_PGN), str(path))
+
+
+def read_store(store: GameStore) -> Records:
+    """Return the results of all stages."""
+    games = [game for stage in store.stages() for game in store.games(*stage)]
+    for game in games:
+        if game.result not in (1, 0, -1):
+            raise UserError(
+                f"{store.path}: game {game.number} has the result {game.result!r}:"
+                " expected 1, 0 or -1"
+            )
+    return _without_self_play(
+        GameResult(game.first, game.second, game.result, game.actions) for game in games
+    )
+
+
+def read_pgn(content: bytes, source: str) -> Records:
+    """Return the results of a PGN file; White is the player who moves first.
+
+    UTF-8 and Latin-1 are understood. Only the tags White, Black and Result are looked at. Raises
+    UserError naming `source` and the game where one is missing or the result is unknown.
+    """
+    results, unfinished = [], 0
+    for number, tags in enumerate(_games(_decoded(content), source), start=1):
+        where = f"{source}, game {number}"
+        first, second, text = (_tag(tags, name, where) for name in ("White", "Black", "Result"))
+        if text == _UNFINISHED:
+            unfinished += 1
+        elif text in _OUTCOMES:
+            results.append(GameResult(first, second, _OUTCOMES[text]))
+        else:
+            known = [*_OUTCOMES, _UNFINISHED]
+            raise UserError(
+                f'{where}: Result "{_short(text)}": expected {", ".join(known[:-1])}'
+                f" or {known[-1]}{nearest(text[:_SHORT], known)}"
+            )
+    if not results and not unfinished:
+        raise UserError(f"{source} holds no games: expected PGN, with tags White, Black and Result")
+    return _without_self_play(results)._replace(unfinished=unfinished)
+
+
+def _without_self_play(results: Iterable[GameResult]) -> Records:
+    listed = list(results)
+    kept = [result for result in listed if result.first != result.second]
+    return Records(kept, against_itself=len(listed) - len(kept))
+
+
+def _tag(tags: dict[str, str], name: str, where: str) -> str:
+    if not tags.get(name):
+        raise UserError(f'{where}: the tag {name} is missing: expected [{name} "..."]')
+    return tags[name]
+
+
+_SHORT = 40
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHORT else text[:_SHORT] + "..."
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")  # which PGN prescribed, and every byte is valid in
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_TOKENS = re.compile(
+    r"""
+    (?P<comment> \{ [^}]* (?P<closed>\})? | ;[^\n]* | ^%[^\n]* )
+    | \[ \s* (?P<name>\w+) \s+ " (?P<value>(?:[^"\\\n]|\\.)*) " \s* \]
+    | ^[^\S\n]* \[ \s* (?P<loose_name>\w+) \s+ " (?P<loose_value>[^\n]{0,1000}) " \s* \] [^\S\n]* $
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def _games(text: str, source: str) -> Iterator[dict[str, str]]:
+    """Yield the tags of every game.
+
+    A game begins with the first tag after moves, or with one that the game before already has,
+    for files without moves. What stands in comments is not looked at. A value may hold quotes
+    without backslashes if its tag has a line of its own.
+    """
+    tags: dict[str, str] = {}
+    games, end = 0, 0
+    for token in _TOKENS.finditer(text):
+        moves = text[end : token.start()].strip()
+        end = token.end()
+        name = token["name"] or token["loose_name"]
+        if tags and (moves or name in tags):
+            games += 1
+            yield tags
+            tags = {}
+        if name:
+            tags[name] = _unescaped(token["value"] or token["loose_value"] or "")
+        elif token["comment"].startswith("{") and not token["closed"]:
+            number = max(1, games + bool(tags))
+            raise UserError(f"{source}, game {number}: a comment {{ is never closed")
+    if tags:
+        yield tags
+
+
+def _unescaped(value: str) -> str:
+    """Return a tag's value without escapes, control characters and needless spaces."""
+    printable = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", re.sub(r'\\(["\\])', r"\1", value))
+    return " ".join(printable.split())
+
+
+class ReachedPositions(NamedTuple):
+    """The N positions of some games, ply by ply."""
+
+    hashes: NDArray[np.uint64]  # [N]
+    games: NDArray[np.int64]  # [N] the game's place among those given
+    plies: NDArray[np.int64]  # [N]
+
+
+def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPositions:
+    """Return the positions of games, whose records must be legal."""
+    found = [ReachedPositions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
+    states = np.empty((len(records), rules.words(game)), np.uint64)
+    states[:] = python.start(game)
+    lengths = np.array([len(record.actions) for record in records], np.int64)
+    for ply in range(int(lengths.max(initial=0))):
+        playing = np.flatnonzero(lengths > ply)
+        hashes = np.empty(len(playing), np.uint64)
+        hash_states(states[playing], hashes)
+        found.append(ReachedPositions(hashes, playing, np.full(len(playing), ply)))
+        actions = np.array([records[at].actions[ply] for at in playing.tolist()], np.int64)
+        python.apply_batch(game, states, playing, actions)
+    return ReachedPositions(*map(np.concatenate, zip(*found, strict=True)))

@@ -1,0 +1,213 @@
+"""Searches of positions outside any game, their results, and a bounded cache of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core import streams
+from zerolab.rules import rules
+from zerolab.rules.rules import Game
+from zerolab.search.budgets import BudgetSettings
+from zerolab.search.evaluator import Evaluator, hash_states
+from zerolab.search.search import Search
+from zerolab.search.search_settings import SearchSettings
+
+_FIRST_ROWS = 64
+
+
+class PositionResults(NamedTuple):
+    """Finished searches of N positions; values are those of the players to move."""
+
+    policies: NDArray[np.float32]
+    """float32[N, actions]: what the root rule makes of the search (see `Search.policies`)."""
+    visits: NDArray[np.int32]
+    """int32[N, actions]"""
+    root_values: NDArray[np.float32]
+    """float32[N]: P(win) - P(loss)."""
+    root_draws: NDArray[np.float32]
+    """float32[N]: P(draw); NaN where the search kept none."""
+    action_values: NDArray[np.float32]
+    """float32[N, actions]; NaN where not searched."""
+    full: NDArray[np.bool_]
+    """bool[N]: whether the search was a full one (see `Allowance`)."""
+    best: NDArray[np.uint32]
+    """uint32[N, actions]: weights of moves, of which one of the highest is played."""
+    sampled: NDArray[np.uint32]
+    """uint32[N, actions]: weights in proportion to which a move is drawn."""
+
+    def rows(self, rows: Any) -> PositionResults:
+        """Return copies of some rows, by an index that numpy understands and no slice."""
+        return PositionResults(*(column[rows] for column in self))
+
+    def put(self, rows: Any, answers: PositionResults) -> None:
+        """Write answers into some rows."""
+        for column, new in zip(self, answers, strict=True):
+            column[rows] = new
+
+
+def empty_results(count: int, actions: int) -> PositionResults:
+    """Return unwritten answers for so many positions."""
+    table = count, actions
+    return PositionResults(
+        policies=np.empty(table, np.float32),
+        visits=np.empty(table, np.int32),
+        root_values=np.empty(count, np.float32),
+        root_draws=np.empty(count, np.float32),
+        action_values=np.empty(table, np.float32),
+        full=np.empty(count, np.bool_),
+        best=np.empty(table, np.uint32),
+        sampled=np.empty(table, np.uint32),
+    )
+
+
+class ResultCache:
+    """Answers by position; beyond `most` of them the oldest one makes room.
+
+    Memory grows with what is stored.
+    """
+
+    def __init__(self, most: int, actions: int) -> None:
+        self._most = most
+        self._actions = actions
+        self._answers = empty_results(min(most, _FIRST_ROWS), actions)
+        self._rows: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def find(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the rows of positions, int64[n], -1 where an answer is not known."""
+        return np.array([self._rows.get(key, -1) for key in keys], np.int64)
+
+    def read(self, rows: NDArray[np.int64]) -> PositionResults:
+        """Return copies of answers."""
+        return self._answers.rows(rows)
+
+    def add(self, keys: Sequence[bytes], answers: PositionResults) -> None:
+        """Store answers of different positions that are not known yet."""
+        kept = keys[-self._most :] if self._most else ()
+        rows = np.array([self._take(key) for key in kept], np.int64)
+        self._grow()
+        self._answers.put(rows, answers.rows(np.arange(len(keys) - len(kept), len(keys))))
+
+    def _take(self, key: bytes) -> int:
+        """Return the row for another position, if need be that of the oldest one."""
+        row = self._next
+        self._next = (row + 1) % self._most
+        if row == len(self._keys):
+            self._keys.append(key)
+        else:
+            del self._rows[self._keys[row]]
+            self._keys[row] = key
+        self._rows[key] = row
+        return row
+
+    def _grow(self) -> None:
+        rows = len(self._answers.full)
+        if len(self._keys) > rows:
+            wider = empty_results(min(self._most, 2 * len(self._keys)), self._actions)
+            wider.put(np.arange(rows), self._answers)
+            self._answers = wider
+
+
+class PositionSearch:
+    """Searches positions in the slots of one search, each in a tree of its own; one thread's.
+
+    All that is random in the search of a position is keyed by the seed, the iteration and the
+    position. So an answer depends neither on other positions nor on slots, as far as the evaluator
+    answers equally in every batch (docs/decisions/0002).
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SearchSettings,
+        evaluator: Evaluator,
+        budget: BudgetSettings,
+        seed: int,
+        iteration: int,
+        slots: int,
+        threads: int = 1,
+    ) -> None:
+        """Make `slots` trees; `threads` may share the playouts of a batch of leaves."""
+        self._actions = rules.actions(game)
+        self._seed = seed
+        self._iteration = iteration
+        self._slots = slots
+        self.search = Search(game, settings, evaluator, slots, threads)
+        self._budget = budget.new_budget(settings, slots, self._actions)
+        self._full = np.zeros(slots, np.bool_)
+        self._searched = np.zeros(slots, np.int64)
+
+    def run(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
+        """Search ongoing states uint64[n, words]; if `stop` is set, end early without answers."""
+        count = len(states)
+        answers = empty_results(count, self._actions)
+        # As many at once as let all rounds be about equally full.
+        rounds = -(-count // self._slots)
+        free = np.arange(-(-count // max(1, rounds)))
+        begun = finished = 0
+        while finished < count and not stop.is_set():
+            taken = free[: count - begun]
+            if taken.size:
+                self._begin(taken, states, begun)
+                begun += len(taken)
+            free = self._settled(self.search.step())
+            if free.size:
+                answers.put(self._searched[free], self._found(free))
+                finished += len(free)
+        return answers
+
+    def _begin(self, slots: NDArray[np.int64], states: NDArray[np.uint64], first: int) -> None:
+        """Begin with the states from `first` on."""
+        rows = np.arange(first, first + len(slots))
+        self._searched[slots] = rows
+        hashes = np.empty(len(rows), np.uint64)
+        hash_states(states[rows], hashes)
+        # 63 bits, since streams are keyed by non-negative integers.
+        positions = (hashes >> np.uint64(1)).astype(np.int64)
+        playouts, noise, budget = (
+            streams.streams(
+                self._seed, self._iteration, positions, np.zeros_like(positions), purpose
+            )
+            for purpose in (
+                streams.SERVICE_PLAYOUT,
+                streams.SERVICE_NOISE,
+                streams.SERVICE_BUDGET,
+            )
+        )
+        self.search.set_root(slots, states[rows])
+        simulations, full = self._budget.begin(slots, budget)
+        self._full[slots] = full
+        self.search.start_search(slots, playouts, noise, simulations, full)
+
+    def _settled(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the finished searches with which the budget is content; the others go on."""
+        if not (slots.size and self._budget.may_extend):
+            return slots
+        more = self._budget.more(slots, self.search)
+        unsettled = more > 0
+        if unsettled.any():
+            self.search.extend(slots[unsettled], more[unsettled])
+        return slots[~unsettled]
+
+    def _found(self, slots: NDArray[np.int64]) -> PositionResults:
+        visits, values = self.search.root_actions(slots)
+        drawn = np.ones(len(slots), np.bool_)
+        return PositionResults(
+            policies=self.search.policies(slots),
+            visits=visits,
+            root_values=self.search.root_values(slots),
+            root_draws=self.search.root_draws(slots),
+            action_values=np.where(visits > 0, values, np.float32(np.nan)),
+            full=self._full[slots],
+            best=self.search.move_weights(slots, ~drawn).astype(np.uint32),
+            sampled=self.search.move_weights(slots, drawn).astype(np.uint32),
+        )

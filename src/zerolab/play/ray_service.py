@@ -1,0 +1,271 @@
+"""Search service on a Ray cluster (the extra ``cluster``).
+
+A position belongs to one actor, by its hash, so that it is searched once and no answer is kept
+twice. What travels are positions and answers; an actor makes its evaluator from a spec. One that is
+lost begins again without memory, which changes no answer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.errors import UserError, one_line
+from zerolab.core.processes import available_cores
+from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray
+from zerolab.networks.ray_nodes import check_nodes
+from zerolab.play.position_search import PositionResults, empty_results
+from zerolab.play.search_service import (
+    EvaluatorSpec,
+    SearchService,
+    ServiceSearches,
+    distinct_states,
+)
+from zerolab.play.selfplay import sum_by_key
+from zerolab.rules import rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.search.evaluator import hash_states
+
+_POLL_SECONDS = 0.2
+_TRIES = 4
+"""How often a question is asked again where its actor is lost."""
+
+
+class ActorWork(NamedTuple):
+    """What an actor searches positions with."""
+
+    game: str
+    evaluator: EvaluatorSpec
+    searches: ServiceSearches
+
+
+class ActorUsage(NamedTuple):
+    """What an answer took; see `SearchService`."""
+
+    counts: dict[str, int]
+    seconds: dict[str, float]
+
+
+class ActorPlace(NamedTuple):
+    """Where an actor is, and what it has of that node."""
+
+    node: str
+    cores: int
+    gpus: float
+
+
+def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPlace]:
+    """Deal actors to nodes in turn; those of a node share its CPUs and GPUs evenly.
+
+    Raises UserError where a node would have more actors than CPUs.
+    """
+    found = []
+    for at, node in enumerate(nodes):
+        actors = len(range(at, count, len(nodes)))
+        cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
+        if actors > cpus:
+            raise UserError(
+                f"selfplay.schedule.actors = {count}: {actors} of them would share the {cpus} CPUs"
+                f" of node {node['NodeManagerAddress']}; expected fewer"
+            )
+        if actors:
+            found += [ActorPlace(node["NodeID"], cpus // actors, gpu_share(gpus, actors))] * actors
+    return found
+
+
+class Actors:
+    """The actors on a cluster that this process has joined; they live as long as it does."""
+
+    current: Actors | None = None
+    """Those used last: starting a cluster and loading networks' libraries takes seconds."""
+
+    def __init__(self, address: str, count: int) -> None:
+        """Join the cluster at ``HOST:PORT``, or start one here for ``local``.
+
+        Raises UserError where that is impossible or a node differs from others in what answers
+        depend on.
+        """
+        if ray.is_initialized():
+            raise UserError(
+                f"selfplay.schedule.actors = {count}: this process uses Ray already; expected 0"
+            )
+        self._key = address, count
+        here = max(count, available_cores())  # where there are fewer cores, actors share them
+        self._cluster = Cluster.joined(address, here if address == LOCAL else 0)
+        with ExitStack() as stack:
+            stack.callback(self._cluster.leave)
+            if not self._cluster.is_local:
+                check_nodes(self._cluster)
+            self.places = place_actors(self._cluster.nodes(), count)
+            self.handles = [self._begun(place) for place in self.places]
+            stack.pop_all()
+
+    @classmethod
+    def at(cls, address: str, count: int) -> Actors:
+        """Return those used last if they are the ones; if not, they end."""
+        if cls.current is not None and cls.current._key != (address, count):
+            cls.current.end()
+        if cls.current is None:
+            cls.current = cls(address, count)
+        return cls.current
+
+    def end(self) -> None:
+        """End the actors, and a local cluster, too."""
+        Actors.current = None
+        for handle in self.handles:
+            with suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(handle)
+        self._cluster.leave()
+
+    def _begun(self, place: ActorPlace) -> Any:
+        actor = ray.remote(_Actor).options(
+            num_cpus=place.cores,
+            num_gpus=place.gpus,
+            max_restarts=-1,
+            max_task_retries=_TRIES,
+            scheduling_strategy=self._cluster.near_node(place.node),
+        )
+        return actor.remote()
+
+
+class RayService:
+    """Asks actors of a Ray cluster; a context. See `SearchService`.
+
+    The cluster is that at RAY_ADDRESS, a variable of the environment, else one of this machine.
+    """
+
+    def __init__(
+        self, game: str, spec: EvaluatorSpec, searches: ServiceSearches, actors: int
+    ) -> None:
+        self._work = ActorWork(game, spec, searches)
+        self._count = actors
+        self._actions = rules.actions(parse_game(game))
+        self._words = rules.words(parse_game(game))
+        self._asked = self._merged = 0
+        self._spent: list[ActorUsage] = []
+        self._sent: list[Any] = []
+
+    def __enter__(self) -> RayService:
+        """Find or start the actors; raise UserError where that is impossible."""
+        self._actors = Actors.at(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
+        self._sent = [ray.put(self._share(place)) for place in self._actors.places]
+        nothing = np.empty((0, self._words), np.uint64), np.empty(0, np.int64)
+        try:
+            self._ask([nothing] * self._count)  # all make their evaluators at once
+        except BaseException:
+            self._actors.end()
+            raise
+        return self
+
+    def _share(self, place: ActorPlace) -> ActorWork:
+        """Return what one actor searches at once and keeps, in threads on its own cores."""
+        searches = self._work.searches
+        slots, cache = -(-searches.slots // self._count), -(-searches.cache // self._count)
+        part = searches._replace(slots=slots, cache=cache, threads=place.cores)
+        return self._work._replace(searches=part)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._sent.clear()
+        if error is not None:  # searches may be under way, which nobody waits for any more
+            self._actors.end()
+
+    def ask(
+        self,
+        states: NDArray[np.uint64],
+        near: NDArray[np.int64] | None = None,
+        report: Callable[[], object] = lambda: None,
+    ) -> PositionResults:
+        """See `SearchService.ask`."""
+        first, which = distinct_states(states)
+        self._asked += len(states)
+        self._merged += len(states) - len(first)
+        different, numbers = states[first], first if near is None else near[first]
+        hashes = np.empty(len(different), np.uint64)
+        hash_states(different, hashes)
+        owners = hashes % np.uint64(self._count)
+        parts = [np.flatnonzero(owners == owner) for owner in range(self._count)]
+        answers = empty_results(len(different), self._actions)
+        found = self._ask([(different[part], numbers[part]) for part in parts], report)
+        for part, answered in zip(parts, found, strict=True):
+            answers.put(part, answered)
+        return answers.rows(which)
+
+    def _ask(
+        self,
+        questions: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]],
+        report: Callable[[], object] = lambda: None,
+    ) -> list[PositionResults]:
+        """Ask every actor its question; raise UserError where one fails."""
+        asked = [
+            actor.ask.remote(work.hex(), work, *question)
+            for actor, work, question in zip(
+                self._actors.handles, self._sent, questions, strict=True
+            )
+        ]
+        running = list(asked)
+        try:
+            while running:
+                ended, running = ray.wait(running, num_returns=len(running), timeout=_POLL_SECONDS)
+                ray.get(ended)
+                if running:
+                    report()
+            replies: list[tuple[PositionResults, ActorUsage]] = ray.get(asked)
+        except ray.exceptions.RayError as error:
+            raise UserError(
+                f"an actor of the search service has failed ({one_line(last_line(error))}); the run"
+                " can be resumed"
+            ) from None
+        self._spent += [spent for _, spent in replies]
+        return [answers for answers, _ in replies]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """See `SearchService.counts`; what an actor did that was lost is not counted."""
+        return {
+            **sum_by_key(spent.counts for spent in self._spent),
+            "asked": self._asked,
+            "merged": self._merged,
+        }
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """See `SearchService.seconds`."""
+        return sum_by_key(spent.seconds for spent in self._spent)
+
+
+class _Actor:
+    """A process of a cluster that searches positions."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._open = ExitStack()
+
+    def ask(
+        self, name: str, work: ActorWork, states: NDArray[np.uint64], near: NDArray[np.int64]
+    ) -> tuple[PositionResults, ActorUsage]:
+        """Search states with some work, whose name tells it from others."""
+        if name != self._name:
+            self._open.close()
+            service = SearchService(parse_game(work.game), work.evaluator(), work.searches)
+            self._service = self._open.enter_context(service)
+            self._name = name
+        before = ActorUsage(self._service.counts, self._service.seconds)
+        answers = self._service.ask(
+            np.array(states), near
+        )  # what Ray has brought cannot be written
+        counts, seconds = self._service.counts, self._service.seconds
+        return answers, ActorUsage(
+            {key: number - before.counts[key] for key, number in counts.items()},
+            {key: spent - before.seconds[key] for key, spent in seconds.items()},
+        )

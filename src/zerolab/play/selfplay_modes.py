@@ -1,0 +1,186 @@
+"""Self-play modes beyond episodes: continuous lanes, and games that ask a search service.
+
+Lane l of L plays the games l, l + L, l + 2 L and so on, one after the other, and in every iteration
+equally many plies. So the number of a game is unique in its run, and tells its random streams
+whatever iterations it happens to be played in; and no lane waits for another one's long game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.config import Variant
+from zerolab.play.big_tree import BigTreePlayer
+from zerolab.play.lockstep import Lockstep, LockstepGame, play_retries
+from zerolab.play.pairings import Pairing
+from zerolab.play.search_service import EvaluatorSpec, SearchService, ServiceSearches
+from zerolab.play.selfplay import (
+    SelfPlayProgress,
+    SelfPlayResult,
+    in_game_order,
+    play_batches,
+    with_outcomes,
+)
+from zerolab.play.selfplay_settings import (
+    BigTreeMode,
+    ContinuousMode,
+    RetryMode,
+    SelfPlaySettings,
+    ServiceMode,
+)
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.rules import ONGOING, Game
+from zerolab.search.evaluator import Evaluator
+from zerolab.search.search_settings import SearchSettings
+from zerolab.store.examples import Examples, Unfinished
+from zerolab.store.games import GameRecord
+
+if TYPE_CHECKING:
+    from zerolab.play.ray_service import RayService
+
+
+_ALL_ITERATIONS = 0
+"""What streams are keyed by in place of an iteration; episodes have iterations from 1."""
+
+
+def play_continuous(
+    game: Game,
+    settings: SelfPlaySettings,
+    search: SearchSettings,
+    evaluator: Evaluator,
+    seed: int,
+    former: Unfinished | None,
+    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    *,
+    name: str = "self-play",
+) -> SelfPlayResult:
+    """Play an iteration of continuous self-play; `former` is what the one before left unfinished.
+
+    Returns the games that have ended, with all of their examples, and those that go on. A game
+    depends on the seed, its number, and the networks and searches of the iterations in which it is
+    played; see `play_episodes` for the rest.
+    """
+    assert isinstance(settings.schedule, ContinuousMode)
+    lanes = settings.parallel_games
+    begun = former.games if former else [_unplayed(lane, name) for lane in range(lanes)]
+    threads = min(settings.threads, lanes)
+    waiting = [_continued(each, name, settings.schedule.plies, lanes) for each in begun]
+    played = play_batches(
+        game, settings, search, evaluator, seed, _ALL_ITERATIONS,
+        [waiting[thread::threads] for thread in range(threads)], -(-lanes // threads), name, report,
+    )  # fmt: skip
+    known = {each.number: each for each in begun}
+    games = [_with_movers(each, known.get(each.number)) for each in played.games]
+    moves = in_game_order([former.moves, played.examples]) if former else played.examples
+    finished = [each for each in games if each.result != ONGOING]
+    over = np.isin(moves.games, [each.number for each in finished])
+    examples = with_outcomes(_chosen_rows(moves, over), finished)
+    unfinished = Unfinished(_in_progress(games, lanes, name), _chosen_rows(moves, ~over))
+    return played._replace(examples=examples, games=finished, unfinished=unfinished)
+
+
+def _unplayed(number: int, name: str) -> GameRecord:
+    return GameRecord(number, name, name, (), 0)
+
+
+def _continued(game: GameRecord, name: str, plies: int, lanes: int) -> Pairing:
+    """Return a game as it goes on: what was played before is its opening."""
+    return Pairing(game.number, name, name, game.number, game.actions, plies, lanes)
+
+
+def _with_movers(game: GameRecord, begun: GameRecord | None) -> GameRecord:
+    """Return a game with who made its moves: those of `begun`, then its own players."""
+    if begun is None or not begun.actions:
+        return game
+    if begun.last_mover == game.first:
+        return game._replace(movers=begun.movers)
+    former = begun.movers or ((0, begun.first),)
+    return game._replace(movers=(*former, (len(begun.actions), game.first)))
+
+
+def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:
+    """Return the game of every lane after some have been played, by number."""
+    latest = {game.number % lanes: game for game in sorted(games)}
+    return tuple(
+        sorted(
+            game._replace(result=0)
+            if game.result == ONGOING
+            else _unplayed(game.number + lanes, name)
+            for game in latest.values()
+        )
+    )
+
+
+def _chosen_rows(moves: Examples, chosen: NDArray[np.bool_]) -> Examples:
+    columns: list[NDArray[Any]] = [column[chosen] for column in moves]
+    return Examples(*columns)
+
+
+def play_by_service(
+    game: Game,
+    settings: SelfPlaySettings,
+    search: SearchSettings,
+    evaluator: Evaluator,
+    seed: int,
+    iteration: int,
+    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    *,
+    name: str = "self-play",
+    spec: Callable[[], EvaluatorSpec] | None = None,
+) -> SelfPlayResult:
+    """Play the games of an iteration as `settings.schedule` says; see `play_episodes`.
+
+    What is played depends on the seed, the iteration, the network and the settings: neither on
+    threads nor on how many positions are searched at once, as far as the network answers equally
+    in every batch. `spec` says how actors make the evaluator, where the schedule asks for some.
+    """
+    schedule = settings.schedule
+    assert isinstance(schedule, ServiceMode)
+    searches = ServiceSearches(
+        search, seed, iteration, settings.budget, settings.parallel_games, settings.threads,
+        schedule.cache,
+    )  # fmt: skip
+    with _new_service(game, evaluator, searches, schedule.actors, spec) as service:
+        lockstep = Lockstep(game, settings, service, seed, iteration, name, report)
+        if isinstance(schedule, RetryMode):
+            played = play_retries(lockstep, schedule, settings.episodes)
+        elif isinstance(schedule, BigTreeMode):
+            player = BigTreePlayer(game, schedule, service, name, report)
+            played = player.play(settings.episodes)
+        else:
+            played = lockstep.play([LockstepGame(number) for number in range(settings.episodes)])
+        decides_all = isinstance(schedule, BigTreeMode)  # others take moves over, or play at random
+        moves = len(played.examples.plies) if decides_all else service.counts["asked"]
+        return SelfPlayResult(
+            with_outcomes(played.examples, played.games),
+            played.games,
+            service.counts,
+            service.seconds,
+            moves,
+        )
+
+
+def require_actors(schedule: Variant) -> None:
+    """Raise UserError where a schedule asks for actors and the extra for them is missing."""
+    if isinstance(schedule, ServiceMode) and schedule.actors:
+        import_module("zerolab.core.ray_cluster")
+
+
+def _new_service(
+    game: Game,
+    evaluator: Evaluator,
+    searches: ServiceSearches,
+    actors: int,
+    spec: Callable[[], EvaluatorSpec] | None,
+) -> SearchService | RayService:
+    if not actors:
+        return SearchService(game, evaluator, searches)
+    from zerolab.play.ray_service import RayService  # noqa: PLC0415  needs an extra
+
+    assert spec is not None
+    return RayService(game_name(game), spec(), searches, actors)

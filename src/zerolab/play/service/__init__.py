@@ -1,1 +1,0 @@
-"""Self-play that asks a service for the searches of its positions."""

@@ -1,0 +1,358 @@
+"""Reports on matches and tournaments: terminal, JSON, CSV and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zerolab.core.errors import printable
+from zerolab.core.files import write_text
+from zerolab.play.match import Match
+from zerolab.play.pair_results import (
+    Cycles,
+    Floats,
+    GameStatistics,
+    PairResult,
+    RatingFit,
+    cross_table,
+    find_cycles,
+    fit_of_ratings,
+    game_statistics,
+    pair_result,
+    pair_results,
+)
+from zerolab.play.tournament import Tournament
+from zerolab.ratings.bayes import Difference, Ratings, rate
+from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
+from zerolab.ratings.results import Score
+from zerolab.ratings.sprt import Verdict
+from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.interval import wilson
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_LONGEST = 30  # characters of a name
+_MOST_NUMBERED = 25  # players for whom cells are large enough for a number
+
+
+def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: str) -> Figure:
+    """Draw points per game float64[n, n] of the rows' players against those of the columns."""
+    count = len(players)
+    side = 2.5 + (0.45 if count <= _MOST_NUMBERED else 0.16) * count
+    figure = new_figure(side + 1.0, side)
+    axes = figure.subplots()
+    image = axes.imshow(table, cmap="RdBu", vmin=0.0, vmax=1.0)
+    names = [shortened(name, _LONGEST) for name in players]
+    size = 9 if count <= _MOST_NUMBERED else 6
+    axes.set_xticks(range(count), names, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(count), names, fontsize=size, parse_math=False)
+    axes.set_title(title, parse_math=False)
+    if count <= _MOST_NUMBERED:
+        for i, j in zip(*np.nonzero(~np.isnan(table)), strict=True):
+            dark = abs(table[i, j] - 0.5) > 0.35
+            colour = "white" if dark else "black"
+            points = f"{table[i, j]:.0%}"
+            axes.text(j, i, points, ha="center", va="center", fontsize=8, color=colour)
+    figure.colorbar(image, label="points per game of the row's player", shrink=0.7)
+    return figure
+
+
+_MOST_IN_TABLE = 12  # players of a cross table that fits a terminal
+_MOST_PAIRS = 30
+_MOST_CYCLES = 10
+_MOST_RESIDUALS = 5
+_VARIETY = "--openings 4, or ?temperature_plies=4 after a network, makes games differ"
+
+
+@dataclass(frozen=True)
+class MatchReport:
+    """What a match has shown, from the view of agent A; repeated games count once where it judges.
+
+    Elo is on BayesElo's scale, as everywhere; JSON has the model's own besides, as `elo_model`.
+    """
+
+    pair: PairResult
+    overview: GameStatistics
+    elo: Difference
+    elo_model: Difference
+    verdict: Verdict | None
+
+    @classmethod
+    def of(cls, match: Match, verdict: Verdict | None = None) -> MatchReport:
+        """Judge a match, and a sequential test's verdict with it."""
+        ratings = rate(match.games)
+        return cls(
+            pair_result(match.a, match.b, match.games),
+            game_statistics(match.games),
+            ratings.difference(match.a, match.b),
+            ratings.model.difference(match.a, match.b),
+            verdict,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        low, high = self.pair.interval
+        score = self.pair.score
+        return {
+            "players": [self.pair.first, self.pair.second],
+            "games": self.overview.games,
+            "distinct_games": self.overview.distinct,
+            **score._asdict(),
+            "score_rate": score.score_rate,
+            "low": low,
+            "high": high,
+            "elo": self.elo.elo,
+            "elo_low": self.elo.low,
+            "elo_high": self.elo.high,
+            "elo_model": self.elo_model.elo,
+            "elo_model_low": self.elo_model.low,
+            "elo_model_high": self.elo_model.high,
+            "los": self.elo.los,
+            "forfeits": self.overview.forfeits,
+            "sprt": self.verdict._asdict() if self.verdict else None,
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report for people."""
+        (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
+        low, high = self.pair.interval
+        lines = [
+            f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
+            f"score rate {score.score_rate:.1%}{self._of_distinct}"
+            f" (95 % interval {low:.1%} to {high:.1%})",
+            f"Elo difference {elo.elo:+.1f} (95 % interval {elo.low:+.1f} to {elo.high:+.1f});"
+            f" likelihood of superiority {elo.los:.1%}",
+            f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
+            *_forfeits(counts),
+        ]
+        return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
+
+    @property
+    def _of_distinct(self) -> str:
+        """The score rate that the interval is about, where games were repeated."""
+        repeats = self.pair.distinct.games < self.pair.score.games
+        return f", of distinct games {self.pair.distinct.score_rate:.1%}" if repeats else ""
+
+
+def _repetition(counts: GameStatistics) -> str:
+    repeats = counts.distinct < counts.games
+    return f": repeated games count once in intervals and Elo; {_VARIETY}" if repeats else ""
+
+
+def _forfeits(counts: GameStatistics) -> list[str]:
+    return [
+        f"{name} forfeited {games} {'game' if games == 1 else 'games'}"
+        for name, games in counts.forfeits.items()
+    ]
+
+
+def _describe_verdict(verdict: Verdict) -> str:
+    ends = {
+        "accept H0": "sequential test ended: the smaller difference is the likelier one",
+        "accept H1": "sequential test ended: the larger difference is the likelier one",
+        "continue": "sequential test undecided: play more games",
+    }
+    return (
+        f"{ends[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
+        f" bounds {verdict.lower:.2f} and {verdict.upper:.2f})"
+    )
+
+
+@dataclass(frozen=True)
+class TournamentReport:
+    """Everything that is derived from the games of a tournament."""
+
+    tournament: Tournament
+    ratings: Ratings
+    overview: GameStatistics
+    pairs: list[PairResult]
+    table: Floats
+    """float64[n, n]: points per game of the row's player, strongest players first."""
+    cycles: Cycles
+    fit: RatingFit
+
+    @classmethod
+    def of(cls, tournament: Tournament) -> TournamentReport:
+        """Judge the games that are stored."""
+        games = tournament.games()
+        ratings, pairs = rate(games), pair_results(games)
+        table = cross_table([each.player for each in ratings.players], pairs)
+        return cls(
+            tournament, ratings, game_statistics(games), pairs, table, find_cycles(pairs),
+            fit_of_ratings(pairs, ratings),
+        )  # fmt: skip
+
+    @property
+    def players(self) -> list[str]:
+        """The names from the strongest to the weakest."""
+        return [rating.player for rating in self.ratings.players]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON; the ratings are as `zerolab rate --json` gives them."""
+        return {
+            "folder": str(self.tournament.path),
+            **self.tournament.settings.model_dump(exclude={"players"}),
+            **ratings_json(self.ratings),
+            "games_played": self.overview.games,
+            "distinct_games": self.overview.distinct,
+            "moving_first": _moving_first(self.overview),
+            "forfeits": self.overview.forfeits,
+            "pairs": [_pair_dict(pair) for pair in self.pairs],
+            "cycles": {
+                **self.cycles._asdict(),
+                "cyclic_fraction": self.cycles.cyclic_fraction,
+                "significant": [cycle._asdict() for cycle in self.cycles.significant],
+            },
+            "fit": {
+                "chi_square": self.fit.chi_square,
+                "freedom": self.fit.freedom,
+                "p_value": self.fit.p_value,
+                "residuals": [each._asdict() for each in self.fit.residuals],
+            },
+        }
+
+    def save(self) -> None:
+        """Write tables and figures into the tournament's folder."""
+        folder = self.tournament.path
+        title = f"{self.tournament.settings.game}, {self.overview.games} games"
+        write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
+        write_text(folder / "ratings.csv", ratings_csv(self.ratings))
+        write_text(folder / "crosstable.csv", self._cross_table_csv())
+        write_text(folder / "pairs.csv", self._pairs_csv())
+        figure = draw_cross_table(self.players, self.table, title)
+        for ending in ("png", "svg"):
+            save_ratings(self.ratings, folder / f"ratings.{ending}", title)
+            save_figure(figure, folder / f"crosstable.{ending}")
+
+    def _cross_table_csv(self) -> str:
+        rows = [
+            [name, *("" if math.isnan(rate) else f"{rate:.6g}" for rate in row)]
+            for name, row in zip(self.players, self.table.tolist(), strict=True)
+        ]
+        return _csv_text([["player", *self.players], *rows])
+
+    def _pairs_csv(self) -> str:
+        rows = [_pair_dict(pair) for pair in self.pairs]
+        return _csv_text([list(rows[0]), *(list(row.values()) for row in rows)])
+
+    def show(self, console: Console) -> None:
+        """Print everything."""
+        console.print(ratings_table(self.ratings), highlight=False)
+        if len(self.players) <= _MOST_IN_TABLE:
+            console.print(self._cross_table())
+        if len(self.pairs) <= _MOST_PAIRS:
+            console.print(self._pair_table())
+        lines = [*self._describe_games(), *self._describe_cycles(), *self._describe_fit()]
+        for line in lines:
+            console.print(Text(line), highlight=False)
+
+    def _cross_table(self) -> Table:
+        table = Table(box=None, header_style="bold", title="points per game", title_justify="left")
+        table.add_column("")
+        table.add_column("player")
+        for number in range(1, len(self.players) + 1):
+            table.add_column(str(number), justify="right")
+        for number, row in enumerate(self.table.tolist(), start=1):
+            cells = ["" if math.isnan(rate) else f"{rate:.0%}" for rate in row]
+            table.add_row(str(number), Text(printable(self.players[number - 1])), *cells)
+        return table
+
+    def _pair_table(self) -> Table:
+        table = Table(box=None, header_style="bold", title="pairs", title_justify="left")
+        table.add_column("player")
+        table.add_column("opponent")
+        headings = ("won", "drawn", "lost", "score rate", "95 % interval", "distinct games")
+        for heading in headings:
+            table.add_column(heading, justify="right")
+        for pair in self.pairs:
+            low, high = pair.interval
+            rate = f"{pair.score.score_rate:.1%}"
+            numbers = [*map(str, pair.score), rate, f"{low:.1%} to {high:.1%}"]
+            distinct = f"{pair.distinct.games} of {pair.score.games}"
+            table.add_row(
+                Text(printable(pair.first)), Text(printable(pair.second)), *numbers, distinct
+            )
+        return table
+
+    def _describe_games(self) -> list[str]:
+        counts = self.overview
+        low, high = _moving_first_interval(counts)
+        return [
+            f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
+            f"moving first: {counts.moving_first.score_rate:.1%} of the points"
+            f" (95 % interval {low:.1%} to {high:.1%})",
+            *_forfeits(counts),
+        ]
+
+    def _describe_cycles(self) -> list[str]:
+        found = self.cycles
+        if not found.triples:
+            return []
+        fraction = found.cyclic_fraction
+        rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if pairs tossed coins)"
+        count = len(found.significant)
+        lines = [
+            f"cycles: {found.triples} triples of players looked at, {found.decided} without an"
+            f" even pair, {found.cyclic} of these a cycle by points{rate}",
+            f"significant cycles: {count} (three exact tests at 95 % each, equal games counted"
+            f" once; at most {found.by_chance:.2g} expected by chance among equal players)",
+        ]
+        for players, values in found.significant[:_MOST_CYCLES]:
+            chain = " beats ".join([*players, players[0]])
+            lines.append(f"  {chain} (p = {', '.join(f'{value:.2g}' for value in values)})")
+        if count > _MOST_CYCLES:
+            lines.append(f"  and {count - _MOST_CYCLES} more in ratings.json")
+        return lines
+
+    def _describe_fit(self) -> list[str]:
+        if self.fit.p_value is None:
+            return []
+        lines = [
+            f"fit of the ratings to the pairs: chi-square {self.fit.chi_square:.1f} with"
+            f" {self.fit.freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
+            " largest deviations:"
+        ]
+        for each in self.fit.residuals[:_MOST_RESIDUALS]:
+            lines.append(
+                f"  {each.first} against {each.second}: {each.points:g} points,"
+                f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"
+            )
+        return lines
+
+
+def _moving_first(counts: GameStatistics) -> dict[str, Any]:
+    low, high = _moving_first_interval(counts)
+    return _score_dict(counts.moving_first, low, high)
+
+
+def _moving_first_interval(counts: GameStatistics) -> tuple[float, float]:
+    return wilson(counts.moving_first.score_rate, counts.distinct)
+
+
+def _score_dict(score: Score, low: float, high: float) -> dict[str, Any]:
+    return {**score._asdict(), "score_rate": score.score_rate, "low": low, "high": high}
+
+
+def _pair_dict(pair: PairResult) -> dict[str, Any]:
+    names = {"first": pair.first, "second": pair.second}
+    score = _score_dict(pair.score, *pair.interval)
+    return {**names, **score, "distinct_games": pair.distinct.games}
+
+
+def _csv_text(rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

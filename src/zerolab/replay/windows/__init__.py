@@ -1,1 +1,0 @@
-"""How much the window keeps: one file for each kind."""

@@ -1,0 +1,183 @@
+"""Style, legends and files of all figures.
+
+matplotlib is imported when a figure is made, not before: most commands draw nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zerolab.core.errors import UserError, printable, quoted
+from zerolab.core.files import atomic_replace
+from zerolab.report.interval import Z95
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
+"""Distinguishable by all kinds of colour vision [Okabe2008]; the last one replaces their yellow."""
+
+_DOTS_PER_INCH = 120
+_FIXED: Mapping[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
+"""What makes files equal for equal figures: no dates."""
+_MOST_COLUMNS = 4  # of a legend
+_LETTER = 0.085  # inches, on average
+_KEY = 0.67  # inches: what is beside the words of a legend
+_COLOURS = 256  # of a PNG: a third of the bytes, and no eye sees the difference
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches; its parts are arranged without overlap."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def colour(number: int) -> str:
+    """Return the colour of the line, bar or run with that number; colours repeat after eight."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+    """Explain labelled lines, bars or patches below all axes, where the legend covers nothing."""
+    columns = _fitting([str(each.get_label()) for each in handles], figure.get_figwidth())
+    legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar sign in a name would begin a formula
+
+
+def _fitting(labels: Sequence[str], width: float) -> int:
+    """Return into how many columns a legend fits that is `width` inches wide."""
+    for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
+        rows, longer = divmod(len(labels), columns)  # the first columns may be longer by one
+        ends = [i * rows + min(i, longer) for i in range(columns + 1)]
+        longest = (max(map(len, labels[i:j])) for i, j in pairwise(ends))
+        if sum(_LETTER * letters + _KEY for letters in longest) <= width:
+            return columns
+    return 1
+
+
+def shortened(name: str, longest: int = 40) -> str:
+    """Return a name of at most `longest` characters, its end replaced by … where it is longer."""
+    name = printable(name)
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def check_ending(path: Path) -> None:
+    """Raise UserError unless a file's ending names a format that figures can have."""
+    if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
+        raise UserError(f"{quoted(str(path))}: expected an ending such as .png, .svg or .pdf")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to a file whose ending names its format, replacing the file in one step.
+
+    Equal figures give equal bytes. Raises UserError for an unknown ending or where the file cannot
+    be written.
+    """
+    check_ending(path)
+    with atomic_replace(path) as temporary:
+        temporary.write_bytes(figure_bytes(figure, path.suffix[1:].lower()))
+
+
+def figure_bytes(figure: Figure, file_format: str) -> bytes:
+    """Return what a file of a format such as ``png`` or ``svg`` holds."""
+    from matplotlib import rc_context  # noqa: PLC0415
+
+    content = io.BytesIO()
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "zerolab"}):
+        warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
+        figure.savefig(
+            content, dpi=_DOTS_PER_INCH, format=file_format, **_FIXED.get(file_format, {})
+        )
+    return _with_palette(content) if file_format == "png" else content.getvalue()
+
+
+def _with_palette(png: io.BytesIO) -> bytes:
+    from PIL import Image  # noqa: PLC0415  matplotlib's own way to PNG
+
+    content = io.BytesIO()
+    opaque = Image.open(png).convert("RGB")
+    few = opaque.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(content, "PNG", optimize=True, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
+    return content.getvalue()
+
+
+RUN: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
+"""How one run is drawn."""
+ERROR: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
+"""How the error of measuring it is drawn."""
+PUBLISHED: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
+"""How a published number is drawn."""
+BAND = 0.22
+"""Opacity of what surrounds a mean."""
+
+
+class Sample(NamedTuple):
+    """Runs that differ in nothing but their seed."""
+
+    values: Sequence[float]
+    """One per run."""
+    errors: Sequence[float] = ()
+    """The standard error of measuring each; empty where they are known exactly."""
+    published: float | None = None
+
+
+def margins(errors: Iterable[float]) -> list[float]:
+    """Return half the 95 % intervals of standard errors."""
+    return [Z95 * error for error in errors]
+
+
+def key_run(colour: str = "0.35") -> Artist:
+    """Return the legend's entry of a run."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    return Line2D([], [], linestyle="", color=colour, label="one run", **RUN)
+
+
+def key_error(what: str = "error of measuring a run, 95 %") -> Artist:
+    """Return the legend's entry of an error of measurement."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    return Line2D(
+        [], [], linestyle="", marker="|", markersize=11, color="0.35", mew=0.8, label=what
+    )
+
+
+def key_published() -> Artist:
+    """Return the legend's entry of a published number."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    return Line2D([], [], linestyle="", label="published", **PUBLISHED)
+
+
+def key_colour(colour: str, label: str) -> Artist:
+    """Return the legend's entry of a series."""
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    return Patch(color=colour, label=label)
+
+
+def finish(axes: Axes, heading: str = "") -> None:
+    """Give axes what all of them have."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    if heading:
+        axes.set_title(heading, fontsize=11, parse_math=False)
+
+
+def with_minus(text: str) -> str:
+    """Return a number with a minus sign in place of the hyphen, as the ticks of axes have."""
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,181 @@
+"""Documents as a self-contained HTML page."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from itertools import count
+
+from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
+from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
+from zerolab.report.interval import Cell, Interval, cell_text, p_text
+from zerolab.report.table import Table, csv_text
+
+_LARGEST_SVG = 400_000  # bytes; larger ones have thousands of dots, and a PNG is shown instead
+_PIXELS = 96  # of a page, per inch
+_CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
+_WIDTH, _HEIGHT = 160, 20  # of the bar of an interval, in its own units
+
+
+def page(document: Document, images: Mapping[str, Image]) -> str:
+    """Return the page; `images` has the picture of every name."""
+    style = files("zerolab.report").joinpath("style.css").read_text("utf-8")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(document.title)}</title>",
+            f"<style>\n{style}</style></head>",
+            "<body>",
+            f"<h1>{escape(document.title)}</h1>",
+            f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
+            *_contents(document.blocks),
+            "<main>",
+            *_blocks(document.blocks, images),
+            "</main>",
+            f"<footer>{escape(document.provenance.line())}</footer>",
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def _contents(blocks: Iterable[Block]) -> list[str]:
+    headings = [block.text for block in blocks if isinstance(block, Heading)]
+    if not headings:
+        return []
+    lines = [
+        f'<li><a href="#section-{number}">{escape(text)}</a></li>'
+        for number, text in enumerate(headings, 1)
+    ]
+    return ["<nav><details open><summary>Contents</summary><ol>", *lines, "</ol></details></nav>"]
+
+
+def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
+    number = count(1)
+    for block in blocks:
+        match block:
+            case Heading():
+                yield f'<h2 id="section-{next(number)}">{escape(block.text)}</h2>'
+            case Paragraph():
+                yield f"<p>{_prose(block.text)}</p>"
+            case Picture():
+                yield _picture(block, images[block.name])
+            case Table():
+                yield _data_table(block)
+            case ClaimTable():
+                yield _claim_table(block)
+
+
+def _picture(picture: Picture, image: Image) -> str:
+    kind, content = ("svg+xml", image.svg)
+    if len(content) > _LARGEST_SVG:
+        kind, content = ("png", image.png)
+    caption, width = escape(picture.caption), round(_PIXELS * picture.figure.get_figwidth())
+    return (
+        f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
+        f"<figcaption>{_prose(picture.caption)}</figcaption></figure>"
+    )
+
+
+def _prose(text: str) -> str:
+    """Return text in which no line begins with a percent sign."""
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _data(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"
+
+
+def _download(table: Table) -> str:
+    content = _data("text/csv", csv_text(table).encode())
+    return f'<a download="{escape(table.name)}.csv" href="{content}">CSV</a>'
+
+
+def _data_table(table: Table) -> str:
+    numeric, formats = table.numeric, table.formats
+    head = _row("th", map(escape, table.titles), numeric)
+    body = (
+        _row("td", (_cell(*each) for each in zip(row, formats, strict=True)), numeric)
+        for row in table.rows
+    )
+    return _table(f"{escape(table.title)} {_download(table)}", head, body)
+
+
+def _table(caption: str, head: str, body: Iterable[str], kind: str = "data") -> str:
+    rows = "\n".join(body)
+    return (
+        f'<div class="table"><table class="{kind}"><caption>{caption}</caption>\n'
+        f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
+    classes = (' class="number"' if each else "" for each in numeric)
+    inner = (f"<{tag}{kind}>{cell}</{tag}>" for cell, kind in zip(cells, classes, strict=True))
+    return f"<tr>{''.join(inner)}</tr>"
+
+
+def _cell(cell: Cell, number_format: str = "") -> str:
+    """Return a cell; numbers have a true minus sign, and intervals step back."""
+    text = escape(cell_text(cell, number_format))
+    if isinstance(cell, str):
+        return text
+    text = text.replace("-", "\N{MINUS SIGN}")
+    if not isinstance(cell, Interval):
+        return text
+    value, _, interval = text.partition("(")
+    return f'{value}<span class="interval">({interval}</span>'
+
+
+def _claim_table(claims: ClaimTable) -> str:
+    numeric = [False, False, False, True, True, False]
+    head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", ""], numeric)
+    body = (_row("td", _verdict(each), numeric) for each in claims.verdicts)
+    table = claims.as_table()
+    return _table(f"{escape(table.title)} {_download(table)}", head, body, "claims")
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    claim, shade = verdict.claim, _CLASSES.get(verdict.word, "open")
+    note = f' <span class="note">{escape(verdict.note)}</span>' if verdict.note else ""
+    return [
+        f'<span class="verdict {shade}">{verdict.word}</span>{note}',
+        f'{escape(claim.text)} <span class="source">{escape(claim.source)}</span>'
+        f'<span class="statistic">{escape(claim.statistic)}</span>',
+        f"{claim.direction} {_cell(claim.threshold, 'g')}",
+        _cell(verdict.estimate),
+        escape(p_text(verdict.adjusted)),
+        _bar(claim, verdict.estimate, shade) if verdict.estimate else "",
+    ]
+
+
+def _bar(claim: Claim, estimate: Interval, shade: str) -> str:
+    """Return a drawing of the interval; the side on which the claim holds is shaded.
+
+    The threshold is in the middle; an interval without ends runs out of the drawing.
+    """
+    ends = (estimate.value, estimate.low, estimate.high)
+    reach = max([abs(end - claim.threshold) for end in ends if math.isfinite(end)]) or 1.0
+
+    def place(number: float) -> str:
+        away = max(-2.0, min(2.0, (number - claim.threshold) / reach))  # finite for all numbers
+        return f"{_WIDTH / 2 + away * 0.45 * _WIDTH:.1f}"
+
+    middle, half = _HEIGHT // 2, _WIDTH // 2
+    side = half if claim.direction == "above" else 0
+    title = f"{cell_text(estimate)}; claimed {claim.direction} {claim.threshold:g}"
+    return (
+        f'<svg class="bar {shade}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
+        f"<title>{escape(title)}</title>"
+        f'<rect class="side" x="{side}" width="{half}" height="{_HEIGHT}"/>'
+        f'<line class="threshold" x1="{half}" x2="{half}" y2="{_HEIGHT}"/>'
+        f'<line class="range" x1="{place(estimate.low)}" x2="{place(estimate.high)}"'
+        f' y1="{middle}" y2="{middle}"/>'
+        f'<circle class="value" cx="{place(estimate.value)}" cy="{middle}" r="4"/></svg>'
+    )

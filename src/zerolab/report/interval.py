@@ -1,0 +1,112 @@
+"""Intervals around numbers, and both as text."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Interval(Protocol):
+    """A number with its 95 % interval, such as an `Estimate`; unknown ends are infinite."""
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        ...
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        ...
+
+
+class GivenInterval(NamedTuple):
+    """A number with an interval that was computed elsewhere."""
+
+    value: float
+    low: float
+    high: float
+
+
+Cell = str | int | float | Interval | None
+"""None is an empty cell."""
+
+P_VALUE = "p"
+"""The format of p-values; see `p_text`."""
+
+_NO_NUMBER = "\N{EN DASH}"
+
+
+def cell_text(cell: Cell, number_format: str = "") -> str:
+    """Return a cell for people.
+
+    `number_format` is as for `format`; a percentage, such as ``.1%``, has its sign after a space,
+    or `P_VALUE`.
+    Without one, floats have four digits, and estimates as many as their interval gives a sense to.
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int | float):
+        return p_text(cell) if number_format == P_VALUE else _number(cell, number_format)
+    number_format = number_format or _sensible(cell)
+    value = _number(cell.value, number_format)
+    if not (math.isfinite(cell.low) and math.isfinite(cell.high)):
+        return f"{value} (no interval)"
+    low, high = (_number(end, number_format).removesuffix(" %") for end in (cell.low, cell.high))
+    return f"{value} ({low} to {high})"
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value for people."""
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _number(number: float, number_format: str) -> str:
+    if not math.isfinite(number):
+        return _NO_NUMBER
+    if not number_format:
+        return str(number) if isinstance(number, int) else f"{number:.4g}"
+    text = format(number, number_format)
+    text = text[:-1] + " %" if text.endswith("%") else text
+    unsigned = text.removeprefix("-")  # of -0.04, -0.0 would be left
+    return text if any(digit in unsigned for digit in "123456789") else unsigned
+
+
+def _sensible(estimate: Interval) -> str:
+    """Return the format in which half the interval has two digits."""
+    margin = (estimate.high - estimate.low) / 2
+    if not math.isfinite(margin) or margin <= 0.0:
+        return ".4g"
+    return f".{min(6, max(0, 1 - math.floor(math.log10(margin))))}f"
+
+
+Z95 = NormalDist().inv_cdf(0.975)
+"""Standard errors on either side of an estimate in a 95 % interval: 1.96."""
+
+
+def wilson(rate: float, trials: float, z: float = Z95) -> tuple[float, float]:
+    """Return Wilson's interval of a probability, 95 % by default, from the rate in some trials.
+
+    With p the rate and n the trials, [Wilson1927]::
+
+        (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+    """
+    if not trials:
+        return 0.0, 1.0
+    centre = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
+    spread = math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    margin = z / (1 + z * z / trials) * spread
+    return max(0.0, centre - margin), min(1.0, centre + margin)

@@ -1,0 +1,231 @@
+"""Plots of runs and of their means with 95 % intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zerolab.report.figures import (
+    BAND,
+    ERROR,
+    PUBLISHED,
+    RUN,
+    Sample,
+    colour,
+    finish,
+    key_colour,
+    key_error,
+    key_published,
+    key_run,
+    legend_below,
+    margins,
+    new_figure,
+    with_minus,
+)
+from zerolab.report.interval import Interval, cell_text
+from zerolab.studies.statistics import mean_of
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_TAKEN = 0.82  # of the room of a group
+_INCHES = 0.42  # of a series in a group
+_LABEL_LETTER = 0.085  # inches
+_REACH = 1.25  # of the range of the runs: how far beyond it intervals are shown
+
+
+def draw_bars(
+    groups: Mapping[str, Mapping[str, Sample]],
+    title: str,
+    axis: str,
+    baseline: float | None = None,
+) -> Figure:
+    """Draw the groups along the x axis, in each of them a colour per series.
+
+    A dot is a run, the line their mean, the box its 95 % interval over runs, which one run does not
+    have. With a baseline, such as 0 hours, bars rise from it to the means. The axis shows all runs
+    and published numbers; an interval far beyond them, such as that of two runs, leaves it.
+    """
+    series = list(dict.fromkeys(name for group in groups.values() for name in group))
+    room = max(_INCHES * len(series) / _TAKEN, 0.5)
+    figure = new_figure(min(15.0, max(5.5, 1.2 + room * len(groups))), 4.6)
+    axes = figure.subplots()
+    width = _TAKEN / len(series)
+    beside = any(each.published is not None for group in groups.values() for each in group.values())
+    for place, group in enumerate(groups.values()):
+        for number, name in enumerate(series):
+            if name in group and group[name].values:
+                middle = place + width * (number - (len(series) - 1) / 2)
+                _draw_sample(axes, middle, width, beside, group[name], colour(number), baseline)
+    _label_groups(axes, list(groups), (figure.get_figwidth() - 1.2) / len(groups))
+    axes.set_ylabel(axis, parse_math=False)
+    is_cut = _cut_intervals(axes, groups, baseline)
+    finish(axes)
+    axes.grid(visible=False, axis="x")
+    figure.suptitle(title, parse_math=False)
+    legend_below(figure, _bar_keys(groups, series, is_cut))
+    return figure
+
+
+def _draw_sample(
+    axes: Axes,
+    middle: float,
+    width: float,
+    beside: bool,
+    sample: Sample,
+    shade: str,
+    baseline: float | None,
+) -> None:
+    """Draw runs in the middle of their room, or left of it if published numbers are `beside`."""
+    mean = mean_of(sample.values)
+    half = 0.4 * width
+    if sample.published is not None:
+        axes.plot([middle + 0.38 * width], [sample.published], zorder=4, **PUBLISHED)
+    if beside:
+        middle, half = middle - 0.12 * width, 0.32 * width
+    ends = (middle - half, middle + half)
+    if baseline is not None:
+        axes.fill_between(ends, baseline, mean.value, color=shade, alpha=BAND / 2, linewidth=0)
+    if math.isfinite(mean.low):
+        axes.fill_between(ends, mean.low, mean.high, color=shade, alpha=BAND, linewidth=0)
+    axes.plot(ends, [mean.value] * 2, color=shade, linewidth=1.8, solid_capstyle="butt")
+    count = len(sample.values)
+    places = [middle + 1.3 * half * ((i + 0.5) / count - 0.5) for i in range(count)]
+    axes.errorbar(
+        places, sample.values, yerr=margins(sample.errors) or None, linestyle="", color=shade,
+        zorder=3, **RUN, **ERROR,
+    )  # fmt: skip
+
+
+def _cut_intervals(
+    axes: Axes, groups: Mapping[str, Mapping[str, Sample]], baseline: float | None
+) -> bool:
+    """Keep the axis within reach of the runs; return whether intervals leave it."""
+    samples = [sample for group in groups.values() for sample in group.values()]
+    shown = [value for sample in samples for value in sample.values]
+    for each in samples:
+        ends = zip(each.values, margins(each.errors), strict=False)  # nothing without errors
+        shown += [value + side * margin for value, margin in ends for side in (-1, 1)]
+        shown += [] if each.published is None else [each.published]
+    shown += [] if baseline is None else [baseline]
+    reach = _REACH * (max(shown) - min(shown)) if shown else 0.0
+    low, high = axes.get_ylim()
+    if not reach or (low >= min(shown) - reach and high <= max(shown) + reach):
+        return False
+    axes.set_ylim(max(low, min(shown) - reach), min(high, max(shown) + reach))
+    return True
+
+
+def _label_groups(axes: Axes, names: list[str], room: float) -> None:
+    """Write the names below the groups, aslant where `room` inches are too few for one."""
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    aslant = max(map(len, names)) * _LABEL_LETTER > 0.95 * room
+    turn: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(names)), names, parse_math=False, **(turn if aslant else {}))
+    axes.tick_params(axis="x", length=0)
+
+
+def _bar_keys(
+    groups: Mapping[str, Mapping[str, Sample]], series: list[str], is_cut: bool
+) -> list[Artist]:
+    samples = [sample for group in groups.values() for sample in group.values()]
+    keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
+    keys = keys if len(series) > 1 else []
+    interval = f"mean of runs and its 95 % interval{' (some leave the axis)' if is_cut else ''}"
+    keys += [key_run(), key_colour("0.8", interval)]
+    keys += [key_error()] if any(sample.errors for sample in samples) else []
+    return keys + ([key_published()] if any(each.published is not None for each in samples) else [])
+
+
+_ROW, _ROW_WITH_RUNS = 0.34, 0.62  # inches
+_LETTER = 0.075
+_BELOW = (0.15, 0.37)  # rows between an estimate and the first and the last of its runs
+
+
+class Row(NamedTuple):
+    """A line of the figure."""
+
+    estimate: Interval
+    runs: Sequence[float] = ()
+    """Where the estimate is made of numbers on the same scale, these: one per run."""
+    errors: Sequence[float] = ()
+    """The standard errors of measuring them."""
+
+
+def draw_intervals(
+    rows: Mapping[str, Row],
+    title: str,
+    axis: str,
+    *,
+    threshold: float | None = None,
+    number_format: str = "",
+) -> Figure:
+    """Draw a line per name with its 95 % interval over runs; numbers stand on the right.
+
+    An estimate without an interval, such as that of one run, is a hollow square.
+    """
+    names = list(rows)
+    texts = [with_minus(cell_text(row.estimate, number_format)) for row in rows.values()]
+    letters = max(map(len, names)) + max(map(len, texts))
+    height = _ROW_WITH_RUNS if any(row.runs for row in rows.values()) else _ROW
+    figure = new_figure(5.0 + _LETTER * letters, 1.7 + height * len(rows))
+    axes = figure.subplots()
+    if threshold is not None:
+        axes.axvline(threshold, color="black", linewidth=0.8, linestyle=(0, (4, 3)))
+    for place, row in enumerate(rows.values()):
+        _draw_row(axes, place, row)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(axis, parse_math=False)
+    finish(axes)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    for place, text in enumerate(texts):
+        axes.text(
+            1.02, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5,
+            parse_math=False,
+        )  # fmt: skip
+    figure.suptitle(title, parse_math=False)
+    legend_below(figure, _interval_keys(rows, threshold))
+    return figure
+
+
+def _draw_row(axes: Axes, place: float, row: Row) -> None:
+    found = row.estimate
+    if row.runs:
+        step = (_BELOW[1] - _BELOW[0]) / len(row.runs)
+        places = [place + _BELOW[0] + step * (i + 0.5) for i in range(len(row.runs))]
+        axes.errorbar(
+            row.runs, places, xerr=margins(row.errors) or None,
+            linestyle="", color="0.55", **RUN, **ERROR,
+        )  # fmt: skip
+    known = math.isfinite(found.low) and math.isfinite(found.high)
+    if known:
+        axes.plot([found.low, found.high], [place] * 2, color=colour(0), linewidth=2.2)
+    axes.plot(
+        [found.value], [place], marker="s", markersize=6, color=colour(0),
+        mfc=colour(0) if known else "white",
+    )  # fmt: skip
+
+
+def _interval_keys(rows: Mapping[str, Row], threshold: float | None) -> list[Artist]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    every = rows.values()
+    square: dict[str, Any] = {"marker": "s", "markersize": 6, "color": colour(0)}
+    keys: list[Artist] = [
+        Line2D([], [], linewidth=2.2, label="estimate, 95 % interval over runs", **square)
+    ]
+    if any(math.isinf(row.estimate.high) for row in every):
+        keys.append(Line2D([], [], linestyle="", mfc="white", label="no interval", **square))
+    keys += [key_run("0.55")] if any(row.runs for row in every) else []
+    keys += [key_error()] if any(row.errors for row in every) else []
+    if threshold is not None:
+        keys.append(
+            Line2D([], [], color="black", linewidth=0.8, linestyle=(0, (4, 3)), label="threshold")
+        )
+    return keys

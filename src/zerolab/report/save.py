@@ -1,0 +1,92 @@
+"""Files of a report.
+
+====================  ==================================================================
+File                  What it is
+====================  ==================================================================
+``index.html``        everything on one page that needs no other file
+``README.md``         the same for GitHub
+``NAME.csv``          a table
+``NAME.png``, .svg    a figure
+``report.json``       the list of these files
+====================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import atomic_replace, make_folder, write_text
+from zerolab.report.document import Document, draw_picture
+from zerolab.report.html import page
+from zerolab.report.markdown import markdown
+from zerolab.report.table import csv_text
+from zerolab.store.checks import check_schema, damaged, read_bytes, reading, writing
+
+SCHEMA = 1
+"""Of report.json."""
+
+_MANIFEST = "report.json"
+_LARGEST = 1 << 20
+_OWN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
+_PAGES = ("index.html", "README.md")
+
+
+def save(document: Document, folder: Path) -> None:
+    """Write all files of a report into a folder, made if missing, and remove those of a former one.
+
+    Equal documents give equal bytes. Raises UserError, before anything is written, if a page of
+    another origin is in its place or the list of files is damaged; and where writing fails.
+    """
+    make_folder(folder)
+    former = _former(folder)
+    for name in _PAGES:
+        if name not in former and (folder / name).exists():
+            raise UserError(f"{quoted(folder / name)} is no report of a study: move it elsewhere")
+    contents = _contents(document)
+    # A crash from here on leaves a list that names every file there may be.
+    _list(folder, [*former, *contents])
+    for name, content in contents.items():
+        with atomic_replace(folder / name) as temporary:
+            temporary.write_bytes(content)
+    for name in former:
+        if name not in contents:
+            with writing(folder / name):
+                (folder / name).unlink(missing_ok=True)
+    _list(folder, contents)
+
+
+def _contents(document: Document) -> dict[str, bytes]:
+    """Return the bytes of every file by its name."""
+    images = {picture.name: draw_picture(picture) for picture in document.pictures}
+    return {
+        "index.html": page(document, images).encode(),
+        "README.md": markdown(document).encode(),
+        **{f"{each.name}.csv": csv_text(each).encode() for each in document.tables},
+        **{f"{name}.png": image.png for name, image in images.items()},
+        **{f"{name}.svg": image.svg for name, image in images.items()},
+    }
+
+
+def _list(folder: Path, names: Iterable[str]) -> None:
+    content = {"schema_version": SCHEMA, "files": sorted(set(names))}
+    write_text(folder / _MANIFEST, json.dumps(content, indent=1) + "\n")
+
+
+def _former(folder: Path) -> list[str]:
+    """Return the names of the files of the report that is in the folder."""
+    path = folder / _MANIFEST
+    if not path.exists():
+        return []
+    content = read_bytes(path, _LARGEST)
+    with reading(path):
+        table: Any = json.loads(content.decode())
+        schema, names = table["schema_version"], list(table["files"])
+    check_schema(path, schema, SCHEMA)
+    if not all(isinstance(name, str) and _OWN.fullmatch(name) for name in names):
+        raise damaged(path, "it lists what no report has written")
+    return names

@@ -1,0 +1,104 @@
+"""Tables of texts, numbers and intervals, and their CSV form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zerolab.report.interval import Cell, Interval
+
+if TYPE_CHECKING:
+    pass
+
+
+def csv_text(table: Table) -> str:
+    """Return the table: an estimate has three columns, an unknown number or end is left empty."""
+    records = table.records()
+    names = list(records[0]) if records else table.titles
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for record in records:
+        writer.writerow([_csv_value(record[name]) for name in names])
+    return text.getvalue()
+
+
+def _csv_value(value: str | int | float | None) -> str | int | float | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    number_format: str = ""
+    """Of numbers and estimates, as for `format`, such as ``+.0f`` or ``.1%``; or `P_VALUE`."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts, numbers, and estimates with their intervals."""
+
+    name: str
+    """Of its file, without an ending."""
+    title: str
+    columns: Sequence[str | Column]
+    """A bare title has numbers as they come. Titles differ from one another."""
+    rows: Sequence[Sequence[Cell]]
+
+    def __post_init__(self) -> None:
+        titles = self.titles
+        if len(set(titles)) < len(titles):
+            raise ValueError(f"table {self.name}: columns share a title: {titles}")
+        for row in self.rows:
+            if len(row) != len(titles):
+                raise ValueError(f"table {self.name}: {len(row)} cells for {len(titles)} columns")
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles of the columns."""
+        return [each.title if isinstance(each, Column) else each for each in self.columns]
+
+    @property
+    def formats(self) -> list[str]:
+        """The number formats of the columns."""
+        return [each.number_format if isinstance(each, Column) else "" for each in self.columns]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers or estimates and nothing else."""
+        return [
+            any(row[i] is not None for row in self.rows)
+            and not any(isinstance(row[i], str) for row in self.rows)
+            for i in range(len(self.columns))
+        ]
+
+    def records(self) -> list[dict[str, str | int | float | None]]:
+        """Return the rows with plain values by column.
+
+        A column with estimates becomes three: its title, and this with _low and _high added.
+        """
+        split = [any(isinstance(row[i], Interval) for row in self.rows) for i in self._indices]
+        return [
+            {
+                name: value
+                for title, cell, is_split in zip(self.titles, row, split, strict=True)
+                for name, value in _columns_of(title, cell, is_split).items()
+            }
+            for row in self.rows
+        ]
+
+    @property
+    def _indices(self) -> range:
+        return range(len(self.columns))
+
+
+def _columns_of(title: str, cell: Cell, split: bool) -> dict[str, str | int | float | None]:
+    if isinstance(cell, Interval):
+        return {title: cell.value, f"{title}_low": cell.low, f"{title}_high": cell.high}
+    return {title: cell, f"{title}_low": None, f"{title}_high": None} if split else {title: cell}

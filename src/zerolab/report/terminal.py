@@ -1,0 +1,69 @@
+"""Documents and tables in a terminal."""
+
+from __future__ import annotations
+
+import rich.table
+from rich.console import Console
+from rich.text import Text
+
+from zerolab.report.claims import ClaimTable, Verdict, Word
+from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
+from zerolab.report.interval import cell_text, p_text
+from zerolab.report.table import Table
+
+_STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
+_WIDEST_WORD = len("undecided at this scale")
+
+
+def show(document: Document, console: Console) -> None:
+    """Print the document; of pictures, the names of their files."""
+    _print(console, Text(document.title, "bold"))
+    _print(console, Text(f"Limits: {document.limits}"))
+    for block in document.blocks:
+        console.print()
+        _show(block, console)
+    console.print()
+    _print(console, Text(document.provenance.line(), "dim"))
+
+
+def terminal_table(table: Table) -> rich.table.Table:
+    """Return a table for a console of rich."""
+    shown = rich.table.Table(
+        box=None, header_style="bold", title=Text(table.title, "italic"), title_justify="left"
+    )
+    for title, numeric in zip(table.titles, table.numeric, strict=True):
+        shown.add_column(Text(title), justify="right" if numeric else "left")
+    for row in table.rows:
+        shown.add_row(*(Text(cell_text(*each)) for each in zip(row, table.formats, strict=True)))
+    return shown
+
+
+def _show(block: Block, console: Console) -> None:
+    match block:
+        case Heading():
+            _print(console, Text(block.text, "bold underline"))
+        case Paragraph():
+            _print(console, Text(block.text))
+        case Picture():
+            _print(console, Text(f"Figure {block.name}.png: {block.caption}"))
+        case Table():
+            console.print(terminal_table(block), highlight=False)
+        case ClaimTable():
+            for verdict in block.verdicts:
+                _show_verdict(verdict, console)
+
+
+def _show_verdict(verdict: Verdict, console: Console) -> None:
+    claim = verdict.claim
+    word = Text(verdict.word.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
+    _print(console, word + Text(f"  {claim.text} {claim.source}"))
+    if verdict.estimate is None:
+        found = verdict.note
+    else:
+        found = f"{cell_text(verdict.estimate)}, adjusted p {p_text(verdict.adjusted)}"
+    line = f"{claim.statistic}: {found}; claimed {claim.direction} {claim.threshold:g}"
+    _print(console, Text(" " * (_WIDEST_WORD + 2) + line))
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, highlight=False)

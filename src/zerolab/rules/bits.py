@@ -1,0 +1,207 @@
+"""Bit operations that numba lacks: SIMD over four words, and the n-th set bit.
+
+Lanes are a tuple of four uint64. In compiled code each operation is one on an LLVM vector, which
+every processor can execute; in plain Python it is done word by word. Compute with lanes in
+straight-line code: LLVM splits those that a branch or a loop chooses into four words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import inlined
+
+_LANES = types.UniTuple(types.uint64, 4)
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_WORD, 4)
+_PLACES = [ir.Constant(ir.IntType(32), i) for i in range(4)]
+
+
+def _vector(builder: Any, lanes: Any) -> Any:
+    """Emit a tuple as a vector; LLVM removes conversions from and to tuples in between."""
+    vector = ir.Constant(_VECTOR, ir.Undefined)
+    for i, place in enumerate(_PLACES):
+        vector = builder.insert_element(vector, builder.extract_value(lanes, i), place)
+    return vector
+
+
+def _tuple(builder: Any, vector: Any) -> Any:
+    lanes = ir.Constant(ir.ArrayType(_WORD, 4), ir.Undefined)
+    for i, place in enumerate(_PLACES):
+        lanes = builder.insert_value(lanes, builder.extract_element(vector, place), i)
+    return lanes
+
+
+def _compile_as(function: Callable[..., Any], instruction: str) -> None:
+    """Replace a function of two lanes by one LLVM instruction in compiled code."""
+
+    @intrinsic
+    def emitted(_context, one, two):
+        def generate(_context, builder, _signature, arguments):
+            vectors = (_vector(builder, each) for each in arguments)
+            return _tuple(builder, getattr(builder, instruction)(*vectors))
+
+        return (_LANES(_LANES, _LANES), generate) if one == two == _LANES else None
+
+    def implementation(one, two):
+        return emitted(one, two)
+
+    overload(function, jit_options={"forceinline": True})(lambda one, two: implementation)
+
+
+def shift_left(one, two):
+    """Return lanes shifted to higher bits, each by its own number of bits, under 64."""
+    return tuple(word << step for word, step in zip(one, two, strict=True))
+
+
+def shift_right(one, two):
+    """Return lanes shifted to lower bits, each by its own number of bits, under 64."""
+    return tuple(word >> step for word, step in zip(one, two, strict=True))
+
+
+def bit_and(one, two):
+    """Return the bits set in both, lane by lane."""
+    return tuple(word & other for word, other in zip(one, two, strict=True))
+
+
+def bit_or(one, two):
+    """Return the bits set in one or the other, lane by lane."""
+    return tuple(word | other for word, other in zip(one, two, strict=True))
+
+
+@inlined
+def broadcast(word):
+    """Return the same word in every lane."""
+    return word, word, word, word
+
+
+@inlined
+def load(words):
+    """Return uint64[4] as lanes."""
+    return words[0], words[1], words[2], words[3]
+
+
+def any_bit(lanes):
+    """Return the bits set in any lane, as one word."""
+    return lanes[0] | lanes[1] | lanes[2] | lanes[3]
+
+
+@intrinsic
+def _any_bit(_context, lanes):
+    def generate(_context, builder, _signature, arguments):
+        kind = ir.FunctionType(_WORD, [_VECTOR])
+        reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.or.v4i64")
+        return builder.call(reduce, [_vector(builder, arguments[0])])
+
+    return (types.uint64(_LANES), generate) if lanes == _LANES else None
+
+
+_compile_as(shift_left, "shl")
+_compile_as(shift_right, "lshr")
+_compile_as(bit_and, "and_")
+_compile_as(bit_or, "or_")
+
+
+@overload(any_bit, jit_options={"forceinline": True})
+def _(lanes):
+    def implementation(lanes):
+        return _any_bit(lanes)
+
+    return implementation
+
+
+_M1 = np.uint64(0x5555555555555555)
+_M2 = np.uint64(0x3333333333333333)
+_M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
+_LOW_BITS = np.uint64(0x0101010101010101)
+_HIGH_BITS = np.uint64(0x8080808080808080)
+_ONE = np.uint64(1)
+_BYTE = np.uint64(0xFF)
+_SLOW_DEPOSIT = ("znver1", "znver2")
+"""Processors whose `pdep` takes one step per bit."""
+
+
+def _bits_of_bytes() -> NDArray[np.uint64]:
+    """Return uint64[256, 8]: the n-th set bit of each byte, as far as it has one."""
+    found = np.zeros((256, 8), np.uint64)
+    for byte in range(256):
+        bits = [1 << i for i in range(8) if byte >> i & 1]
+        found[byte, : len(bits)] = bits
+    return found
+
+
+_BITS_OF_BYTES = _bits_of_bytes()
+
+
+@inlined
+def counts_up_to_bytes(word):
+    """Return in each byte the number of set bits of the word up to and including that byte."""
+    word = word - ((word >> _ONE) & _M1)
+    word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
+    return ((word + (word >> np.uint64(4))) & _M4) * _LOW_BITS
+
+
+@inlined
+def nth_bit_anywhere(word, n):
+    """Return the set bit above exactly `n` set bits, on any processor.
+
+    All bytes are compared at once: the bit is in the first one up to which more than `n` are set
+    [Vigna2008, Alg. 2].
+    """
+    n = np.uint64(n)
+    counts = counts_up_to_bytes(word)
+    passed = (((n * _LOW_BITS) | _HIGH_BITS) - counts) & _HIGH_BITS
+    place = ((passed >> np.uint64(7)) * _LOW_BITS >> np.uint64(56)) << np.uint64(3)
+    n -= ((counts << np.uint64(8)) >> place) & _BYTE
+    return _BITS_OF_BYTES[(word >> place) & _BYTE, n] << place
+
+
+@intrinsic
+def _deposit(_context, bits, places):
+    """Emit the instruction that moves bit i to the i-th set bit of `places`."""
+
+    def generate(_context, builder, _signature, arguments):
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word, word])
+        name = "llvm.x86.bmi.pdep.64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def nth_bit(word, n):
+    """Return the set bit above exactly `n` set bits as a word; there must be one."""
+    return nth_bit_anywhere(word, n)
+
+
+@overload(nth_bit, jit_options={"forceinline": True})
+def _(word, n):
+    def deposit(word, n):
+        return _deposit(_ONE << np.uint64(n), word)
+
+    def anywhere(word, n):
+        return nth_bit_anywhere(word, n)
+
+    return deposit if _has_fast_deposit() else anywhere
+
+
+def _has_fast_deposit() -> bool:
+    """Return whether numba compiles for a processor with a fast `pdep`.
+
+    Its cache on disk keeps machine code of different processors apart.
+    """
+    triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
+    return (
+        triple.startswith("x86_64")
+        and "+bmi2" in features.split(",")
+        and processor not in _SLOW_DEPOSIT
+    )

@@ -1,0 +1,328 @@
+"""The rules from Python: functions for states and batches that call the compiled interface.
+
+Inside kernels, the functions of `rules.rules`, `rules.encoding` and `rules.hints` are called
+directly. Plain Python must not call them with states, since a word that leaves compiled code
+becomes an unbounded Python integer. It calls the functions here: ``legal`` returns what
+`interface.legal` writes, for one state, uint64[words]; ``write_legal`` writes it into an array of
+the caller's; and functions named ``..._batch`` take many states, uint64[N, words].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.core.compiled import inlined, kernel
+from zerolab.core.errors import UserError
+from zerolab.core.memory import copy_row
+from zerolab.core.processes import run_in_threads
+from zerolab.rules import encoding, hints, rules
+from zerolab.rules.rules import (
+    MAX_PLIES,
+    ONGOING,
+    Game,
+    Mask,
+    State,
+    mean_playout,
+    threads_for_playouts,
+)
+
+
+def start(game: Game) -> State:
+    """Return the first position, uint64[words]."""
+    state = np.empty(rules.words(game), np.uint64)
+    write_start(game, state)
+    return state
+
+
+@kernel
+def write_start(game, out):
+    """Write the first position into `out`, uint64[words]."""
+    rules.start(game, out)
+
+
+def legal(game: Game, state: State) -> Mask:
+    """Return which actions are legal in an ongoing state, bool[actions]."""
+    mask = np.empty(rules.actions(game), np.bool_)
+    write_legal(game, state, mask)
+    return mask
+
+
+@kernel
+def write_legal(game, state, mask):
+    """Write into `mask`, bool[actions], which actions are legal in an ongoing state."""
+    rules.legal(game, state, mask)
+
+
+def apply(game: Game, state: State, action: int) -> State:
+    """Return the state after a legal action, seen by the next mover."""
+    out = np.empty_like(state)
+    write_apply(game, state, action, out)
+    return out
+
+
+@kernel
+def write_apply(game, state, action, out):
+    """Write the state after a legal action into `out`, uint64[words]; it may be `state`."""
+    rules.apply(game, state, action, out)
+
+
+def outcome(game: Game, state: State) -> int:
+    """Return ONGOING, or WIN, DRAW or LOSS for the mover."""
+    return int(_outcome(game, state))
+
+
+@kernel
+def _outcome(game, state):
+    return rules.outcome(game, state)
+
+
+def encode(game: Game, state: State) -> NDArray[np.float32]:
+    """Return what a network sees of a state, float32[planes, rows, columns]."""
+    return encode_batch(game, state[None])[0]
+
+
+def transform(game: Game, state: State, symmetry: int) -> State:
+    """Return the image of a state under a symmetry."""
+    out = np.empty_like(state)
+    write_transform(game, state, symmetry, out)
+    return out
+
+
+@kernel
+def write_transform(game, state, symmetry, out):
+    """Write the image of a state under a symmetry into `out`, another uint64[words]."""
+    encoding.transform(game, state, symmetry, out)
+
+
+def symmetry_tables(game: Game) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return where the S symmetries move cells, int32[S, cells], and actions, int32[S, actions]."""
+    symmetries = range(encoding.symmetries(game))
+    cells, actions = range(game[0] * game[1]), range(rules.actions(game))
+    moved_cells = [[encoding.transform_cell(game, s, cell) for cell in cells] for s in symmetries]
+    moved_actions = [
+        [encoding.transform_action(game, s, action) for action in actions] for s in symmetries
+    ]
+    return np.array(moved_cells, np.int32), np.array(moved_actions, np.int32)
+
+
+def empties(game: Game, state: State) -> int:
+    """Return how many pieces can still be placed at most."""
+    return int(_empties(game, state))
+
+
+@kernel
+def _empties(game, state):
+    return hints.empties(game, state)
+
+
+def longest(game: Game) -> int:
+    """Return a bound on how many plies a game can last (see `hints.longest`)."""
+    return int(_longest(game))
+
+
+@kernel
+def _longest(game):
+    return hints.longest(game)
+
+
+def score(game: Game, state: State) -> int:
+    """Return the mover's final score in a finished state (see `hints.score`)."""
+    return int(_score(game, state))
+
+
+@kernel
+def _score(game, state):
+    return hints.score(game, state)
+
+
+def score_bounds(game: Game, state: State) -> tuple[int, int]:
+    """Return a lower and an upper bound of the final score of an ongoing state."""
+    low, high = _score_bounds(game, state)
+    return int(low), int(high)
+
+
+@kernel
+def _score_bounds(game, state):
+    return hints.score_bounds(game, state)
+
+
+def solver_moves(game: Game, state: State) -> list[int]:
+    """Return the actions that a solver must try in an ongoing state, promising ones first."""
+    out = np.empty(rules.actions(game), np.int16)
+    return [int(action) for action in out[: _solver_moves(game, state, out)]]
+
+
+@kernel
+def _solver_moves(game, state, out):
+    return hints.solver_moves(game, state, out)
+
+
+def move_ordering_score(game: Game, state: State) -> int:
+    """Return how good a state looks for the player who has just moved."""
+    return int(_move_ordering_score(game, state))
+
+
+@kernel
+def _move_ordering_score(game, state):
+    return hints.move_ordering_score(game, state)
+
+
+def apply_batch(
+    game: Game, states: NDArray[np.uint64], slots: NDArray[np.int64], actions: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """Apply actions int64[n] to the rows `slots`, int64[n], of uint64[N, words], in place.
+
+    Returns ONGOING or the outcome for the next mover, int8[n].
+    """
+    outcomes = np.empty(len(slots), np.int8)
+    _apply_batch(game, states, slots, actions, outcomes)
+    return outcomes
+
+
+@kernel
+def _apply_batch(game, states, slots, actions, outcomes):
+    for i in range(slots.shape[0]):
+        state = states[slots[i]]
+        rules.apply(game, state, actions[i], state)
+        outcomes[i] = rules.outcome(game, state)
+
+
+def encode_batch(
+    game: Game, states: NDArray[np.uint64], padded: int | None = None
+) -> NDArray[np.float32]:
+    """Return what a network sees of uint64[N, words] states: float32[N, planes, rows, columns].
+
+    With `padded`, the batch is padded with empty planes to that length.
+    """
+    cells = game[0] * game[1]
+    out = np.zeros((padded or len(states), encoding.planes(game), cells), np.float32)
+    write_encode_batch(game, states, out)
+    return out.reshape(len(out), -1, game[0], game[1])
+
+
+@kernel
+def write_encode_batch(game, states, out):
+    """Write the planes of uint64[N, words] states into `out`, float32[N, planes, cells]."""
+    for i in range(states.shape[0]):
+        encoding.encode(game, states[i], out[i])
+
+
+def playout_batch(
+    game: Game,
+    states: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    count: int = 1,
+    threads: int = 1,
+) -> NDArray[np.float32]:
+    """Return the mean outcome of `count` random playouts from each of uint64[N, words] states.
+
+    The result is float32[N], for the mover of each state. Playout j of state i uses the stream
+    `fold(keys[i], j)`, `keys` being uint64[N], so neither the batch nor `threads` matters. Raises
+    ValueError unless there is one key per state, UserError for other numbers below 1.
+    """
+    if states.shape != (len(keys), rules.words(game)):
+        raise ValueError(f"{len(keys)} keys for states of the shape {states.shape}")
+    for name, number in (("count", count), ("threads", threads)):
+        if number < 1:
+            raise UserError(f"{name} = {number}: expected at least 1")
+    means = np.empty(len(states), np.float32)
+
+    def play(begin: int, end: int) -> None:
+        _playout_batch(game, states[begin:end], keys[begin:end], count, means[begin:end])
+
+    run_in_threads(play, len(states), threads_for_playouts(len(states) * count, threads))
+    return means
+
+
+@kernel
+def _playout_batch(game, states, keys, count, means):
+    out = np.empty(states.shape[1], np.uint64)
+    moves = np.empty(1 + MAX_PLIES, np.int32)
+    for i in range(states.shape[0]):
+        means[i] = mean_playout(game, states[i], count, keys[i], out, moves)
+
+
+def smallest_images(
+    game: Game, states: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the smallest image of each state uint64[n, words], and the symmetry int64[n] to it.
+
+    Images are compared word by word. Two states have the same one exactly if a symmetry takes one
+    to the other.
+    """
+    images, symmetries = np.empty_like(states), np.empty(len(states), np.int64)
+    _smallest(game, states, images, symmetries, np.empty(states.shape[1], np.uint64))
+    return images, symmetries
+
+
+@kernel
+def _smallest(game: Any, states: Any, images: Any, symmetries: Any, image: Any) -> None:
+    for i in range(states.shape[0]):
+        copy_row(states[i], images[i])
+        symmetries[i] = 0
+        for symmetry in range(1, encoding.symmetries(game)):
+            encoding.transform(game, states[i], symmetry, image)
+            if _precedes(image, images[i]):
+                copy_row(image, images[i])
+                symmetries[i] = symmetry
+
+
+@inlined
+def _precedes(one: Any, other: Any) -> bool:
+    for word in range(one.shape[0]):
+        if one[word] != other[word]:
+            return bool(one[word] < other[word])
+    return False
+
+
+class Count(NamedTuple):
+    """The number of sequences of exactly `depth` plies, and of those that end the game there."""
+
+    depth: int
+    leaves: int
+    ended: int
+
+
+@kernel
+def _count(game, depth, states, masks):
+    """Walk all sequences depth first; row d of `states` and `masks` belongs to ply d."""
+    leaves = 0
+    ended = 0
+    action = np.zeros(depth + 1, np.int64)
+    ply = 0
+    rules.legal(game, states[0], masks[0])
+    while ply >= 0:
+        if action[ply] == masks.shape[1]:
+            ply -= 1
+            continue
+        chosen = action[ply]
+        action[ply] += 1
+        if not masks[ply, chosen]:
+            continue
+        rules.apply(game, states[ply], chosen, states[ply + 1])
+        over = rules.outcome(game, states[ply + 1]) != ONGOING
+        if ply + 1 == depth:
+            leaves += 1
+            ended += over
+        elif not over:
+            ply += 1
+            rules.legal(game, states[ply], masks[ply])
+            action[ply] = 0
+    return leaves, ended
+
+
+def perft(game: Game, depth: int) -> Iterator[Count]:
+    """Yield the counts for 1..depth plies; a pass is a ply.
+
+    Finished games are not continued: Othello 8x8 has 24,571,056 sequences of 10 plies, without the
+    228 games that end at ply 9, which some published tables add.
+    """
+    states = np.empty((depth + 1, rules.words(game)), np.uint64)
+    masks = np.empty((depth + 1, rules.actions(game)), np.bool_)
+    for plies in range(1, depth + 1):
+        rules.start(game, states[0])
+        yield Count(plies, *(int(n) for n in _count(game, plies, states, masks)))

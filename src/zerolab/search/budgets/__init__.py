@@ -1,1 +1,0 @@
-"""How many simulations a move gets; one file per budget."""

@@ -1,0 +1,70 @@
+"""Leaf evaluators: the network's value, random playouts, or a mixture."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from zerolab.rules.rules import mean_playout
+from zerolab.search.methods import LeafEvaluator, register_leaf_evaluator
+
+
+class Mixed(NamedTuple):
+    """v = (1 - w) * v_network + w * v_playout: WRo and WRoRa of [Wang2020b].
+
+    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start of I' iterations, which
+    sets it. playouts: per leaf, averaged. [Wang2020b]: 1.
+    """
+
+    weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+
+
+@register_leaf_evaluator("mixed", Mixed)
+class MixedRule:
+    """With weight 0 bit for bit the evaluator's value, with weight 1 the playouts'."""
+
+    @staticmethod
+    def playouts(rule):
+        return rule.playouts
+
+    @staticmethod
+    def leaf_value(rule, game, state, estimate, key, scratch, moves):
+        played = mean_playout(game, state, rule.playouts, key, scratch, moves)
+        return (1.0 - rule.weight) * estimate + rule.weight * played
+
+
+class NetworkValue(NamedTuple):
+    """v = v_network."""
+
+
+@register_leaf_evaluator("network", NetworkValue)
+class NetworkValueRule(LeafEvaluator):
+    """See `NetworkValue`."""
+
+    @staticmethod
+    def leaf_value(rule, game, state, estimate, key, scratch, moves):
+        return estimate
+
+
+class RandomPlayout(NamedTuple):
+    """v = mean outcome of random playouts; priors stay the evaluator's [Wang2020b].
+
+    playouts: per leaf, averaged. [Wang2020b]: 1.
+    """
+
+    playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+
+
+@register_leaf_evaluator("playout", RandomPlayout)
+class RandomPlayoutRule:
+    """See `RandomPlayout`."""
+
+    @staticmethod
+    def playouts(rule):
+        return rule.playouts
+
+    @staticmethod
+    def leaf_value(rule, game, state, estimate, key, scratch, moves):
+        return mean_playout(game, state, rule.playouts, key, scratch, moves)

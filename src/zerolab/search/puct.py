@@ -1,0 +1,136 @@
+"""PUCT [Rosin2011] in the form of [Silver2018], and first-play urgency."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from zerolab.search.methods import (
+    FirstPlay,
+    Selection,
+    first_play,
+    fpu_value,
+    register_fpu,
+    register_selection,
+)
+from zerolab.search.values import action_value, draw_worth, node_value
+
+
+class Puct(NamedTuple):
+    """U(s, a) = Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
+
+    N(s) counts the node's own evaluation, so that the prior takes effect at the first visit.
+
+    c: exploration constant. [Wang2019], [Wang2020a], [Wang2020b]: 1.0 ([Wang2020a] sweeps 0.5 to
+    2). [Clausen2021]: 3.09, published as 1.545 for Q in [0, 1]; evolved within [0.5, 8].
+    """
+
+    c: Annotated[float, Field(ge=0)] = 1.0
+
+
+@register_selection("puct", Puct)
+class PuctRule(Selection):
+    """See `Puct`."""
+
+    @staticmethod
+    def prepare(rule, fpu, tree, b, node):
+        exploration = np.float32(rule.c * math.sqrt(tree.visits[b, node]))
+        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
+
+    @staticmethod
+    def score(rule, tree, b, child, shared):
+        exploration, fpu, shared_value = shared
+        visits = tree.visits[b, child]
+        unvisited = first_play(fpu, tree, b, child, shared_value)
+        value = action_value(tree.utility, tree, b, child) if visits > 0 else unvisited
+        return value + exploration * tree.prior[b, child] / np.float32(1 + visits)
+
+
+class Zero(NamedTuple):
+    """Q(s, a) = 0: an unvisited child is neither good nor bad.
+
+    [Wang2019], [Wang2020a], [Wang2020b]: this rule.
+    """
+
+
+@register_fpu("zero", Zero)
+class ZeroRule(FirstPlay):
+    """See `Zero`."""
+
+    @staticmethod
+    def fpu_value(rule, tree, b, node):
+        return np.float32(0.0)
+
+
+class Parent(NamedTuple):
+    """Q(s, a) = V(s) - reduction: an unvisited child is a little worse than its parent's mean.
+
+    [Wu2019] reduces by 0.2 times the square root of the prior mass already visited.
+    """
+
+    reduction: Annotated[float, Field(ge=0, le=2)] = 0.2
+
+
+@register_fpu("parent", Parent)
+class ParentRule(FirstPlay):
+    """See `Parent`."""
+
+    @staticmethod
+    def fpu_value(rule, tree, b, node):
+        return node_value(tree.utility, tree, b, node) - np.float32(rule.reduction)
+
+
+class Fixed(NamedTuple):
+    """Q(s, a) = value for every unvisited child.
+
+    value: Q of unvisited children, from -1 (lost) to 1 (won). [Clausen2021]: 0.8545 on a scale
+    [0, 1], which is 2 * 0.8545 - 1 = 0.709 here.
+    """
+
+    value: Annotated[float, Field(ge=-1, le=1)] = 0.0
+
+
+@register_fpu("fixed", Fixed)
+class FixedRule(FirstPlay):
+    """See `Fixed`."""
+
+    @staticmethod
+    def fpu_value(rule, tree, b, node):
+        return np.float32(rule.value)
+
+
+class ActionValues(NamedTuple):
+    """Q(s, a) is what the network expects of the action: its third head [Clausen2021].
+
+    Needs a network with the head ``action_values``. A draw is as likely as it is at the parent.
+    """
+
+
+@register_fpu("action_values", ActionValues)
+class ActionValuesRule(FirstPlay):
+    """Children are born with the network's value for their mover as their mean."""
+
+    @staticmethod
+    def wanted(rule):
+        return ("action_values",)
+
+    @staticmethod
+    def fpu_value(rule, tree, b, node):
+        return draw_worth(tree.utility, tree, b, node)
+
+    @staticmethod
+    def first_play(rule, tree, b, child, shared):
+        return shared - tree.value[b, child]
+
+    @staticmethod
+    def seed(rule, tree, b, node, action_values, row):
+        first = tree.first_child[b, node]
+        for child in range(first, first + tree.children[b, node]):
+            tree.value[b, child] = -action_values[row, tree.action[b, child]]
+
+    @staticmethod
+    def forget_value(rule, tree, b, child):
+        pass

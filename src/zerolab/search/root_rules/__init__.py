@@ -1,1 +1,0 @@
-"""One file per root rule; every module here is imported and registers itself."""

@@ -1,0 +1,257 @@
+"""The parts of a simulation: descent to a leaf, expansion, and backup."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerolab.core import streams
+from zerolab.core.compiled import inlined
+from zerolab.core.memory import non_negative, prefetch
+from zerolab.rules import boards, rules
+from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
+from zerolab.search.mcts_solver import forget, is_open, propagate, unless_lost
+from zerolab.search.methods import (
+    first_node,
+    leaf_value,
+    prepare,
+    prepare_root,
+    score,
+    takes_tie,
+    update,
+)
+from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
+from zerolab.search.values import seen_from_parent, signal_of
+from zerolab.search.virtual_loss import arrive, to_begin
+
+EXPECTED_CHILDREN = 8
+"""Of a node that has not been seen; only guesses what to load."""
+
+_TIES = 1 << 40
+"""The part of a playout stream that breaks ties; simulations, which have the others, are fewer."""
+
+
+@inlined
+def _best_child(methods, tree, b, node, tie_key):
+    """Return the child with the highest score; `tie_key` is a random stream of the simulation."""
+    shared = prepare(methods.selection, methods.fpu, tree, b, node)
+    first = tree.first_child[b, node]
+    best = first
+    highest = unless_lost(
+        tree.proofs, tree, b, first, score(methods.selection, tree, b, first, shared)
+    )
+    ties = 1
+    for child in range(first + 1, first + tree.children[b, node]):
+        own = unless_lost(
+            tree.proofs, tree, b, child, score(methods.selection, tree, b, child, shared)
+        )
+        if own > highest:
+            highest = own
+            best = child
+            ties = 1
+        elif own == highest:
+            ties += 1
+            if takes_tie(methods.tie_break, tie_key, node, child, ties):
+                best = child
+    return best
+
+
+@inlined
+def _materialise(game, tree, b, node):
+    """Compute the state and the outcome of a node that no simulation has reached before."""
+    parent = tree.states[b, tree.parent[b, node]]
+    state = tree.states[b, node]
+    rules.apply(game, parent, tree.action[b, node], state)
+    tree.outcome[b, node] = rules.outcome(game, state)
+
+
+@inlined
+def _prepare_root_if_due(methods, tree, search, step, b):
+    if search.root_due[b] and tree.first_child[b, 0] != 0:
+        prepare_root(methods.root, tree, search, step, b)
+        search.root_due[b] = False
+
+
+@inlined
+def _tie_key(methods, search, b):
+    """Return the stream that breaks ties in the simulation that begins."""
+    key = streams.fold(search.playout_key[b], _TIES)
+    return streams.fold(key, to_begin(methods.wave, search, b))
+
+
+@inlined
+def gather(tree, search, begin, end, workspace):
+    """Collect the trees from `begin` to `end` - 1 that have a simulation to run.
+
+    Returns their number, and whether some tree ran out of nodes.
+    """
+    actions = workspace.mask.shape[0]
+    nodes = 1 + min(actions, EXPECTED_CHILDREN)
+    count = 0
+    full = False
+    for b in range(begin, end):
+        if search.active[b] and search.remaining[b] > 0:
+            if has_room(tree, b, actions):
+                prefetch_nodes(tree, b, 0, nodes)
+                workspace.trees[count] = b
+                count += 1
+            else:
+                full = True
+    return count, full
+
+
+@inlined
+def descend(methods, tree, search, workspace, step, begin, end):
+    """Follow the best children, in trees `begin` to `end` - 1 of a group, to unexpanded nodes.
+
+    All trees go down by one level in turn, and meanwhile the nodes that each needs next are
+    loaded.
+    """
+    live = 0
+    for i in range(begin, end):
+        b = workspace.trees[i]
+        _prepare_root_if_due(methods, tree, search, step, b)
+        node = first_node(methods.root, methods, tree, search, b)
+        workspace.leaves[i] = node
+        if tree.first_child[b, node] != 0 and is_open(tree.proofs, tree, b, node):
+            workspace.live[live] = i
+            live += 1
+    while live > 0:
+        still = 0
+        for at in range(live):
+            i = workspace.live[at]
+            b = workspace.trees[i]
+            key = _tie_key(methods, search, b)
+            node = _best_child(methods, tree, b, workspace.leaves[i], key)
+            workspace.leaves[i] = node
+            first = tree.first_child[b, node]
+            if first != 0 and is_open(tree.proofs, tree, b, node):
+                prefetch_nodes(tree, b, first, tree.children[b, node])
+                workspace.live[still] = i
+                still += 1
+            else:
+                prefetch(tree.states, (b, node), 0)
+                prefetch(tree.states, (b, tree.parent[b, node]), 0)
+        live = still
+
+
+@inlined
+def materialise_leaves(game, tree, cache, workspace, step, begin, end):
+    """Compute the states of leaves that are new, in trees `begin` to `end` - 1 of a group.
+
+    Where states are hashed, what the cache knows of them is loaded meanwhile.
+    """
+    for i in range(begin, end):
+        b = workspace.trees[i]
+        node = workspace.leaves[i]
+        if tree.outcome[b, node] == UNSEEN:
+            _materialise(game, tree, b, node)
+        if step.deduplicate or step.cached:
+            key = hash_state(tree.states[b, node])
+            workspace.hashes[i] = key
+            prefetch_tags(cache, key)
+    if step.deduplicate or step.cached:
+        for i in range(begin, end):
+            prefetch_entry(cache, workspace.hashes[i])
+
+
+_GATHER = np.uint64(0x0102040810204080)
+"""Multiplied by it, the lowest bits of eight bytes meet in the highest byte."""
+
+
+@inlined
+def _bits(words, start):
+    """Return 64 bytes from byte `start` of uint64[n] on, each 0 or 1, as bits."""
+    bits = np.uint64(0)
+    first = start // 8
+    for i in range(min(8, words.shape[0] - first)):
+        gathered = (words[first + i] * _GATHER) >> np.uint64(56)
+        bits |= gathered << np.uint64(8 * i)
+    return bits
+
+
+@inlined
+def _expand(tree, b, node, priors, workspace):
+    """Give a node the children in `workspace.mask`, their priors renormalised, or equal if zero."""
+    first = non_negative(tree.used[b])
+    count = non_negative(0)
+    total = np.float32(0.0)
+    if workspace.words.shape[0] == 1:
+        for action in range(workspace.mask.shape[0]):
+            if workspace.mask[action]:
+                tree.action[b, first + count] = action
+                tree.prior[b, first + count] = priors[action]
+                total += priors[action]
+                count += 1
+    else:
+        for start in range(0, workspace.mask.shape[0], 64):
+            legal = _bits(workspace.words, start)
+            while legal:
+                action = start + boards.lowest_bit(legal)
+                legal &= legal - boards.ONE
+                tree.action[b, first + count] = action
+                tree.prior[b, first + count] = priors[action]
+                total += priors[action]
+                count += 1
+    usable = total > np.float32(0.0) and np.isfinite(total)
+    for each in range(first, first + count):
+        child = non_negative(each)
+        prior = tree.prior[b, child] / total if usable else np.float32(1.0 / count)
+        tree.prior[b, child] = prior
+        tree.parent[b, child] = node
+        tree.first_child[b, child] = 0
+        tree.outcome[b, child] = UNSEEN
+        tree.visits[b, child] = 0
+        tree.value[b, child] = np.float32(0.0)
+        forget(tree.proofs, tree, b, child)
+        for k in range(tree.statistics.shape[2]):
+            tree.statistics[b, child, k] = np.float32(0.0)
+    tree.first_child[b, node] = first
+    tree.children[b, node] = count
+    tree.used[b] = first + count
+
+
+@inlined
+def backup(methods, tree, search, b, leaf, signal, moves, waited):
+    """Add one signal to the means on the path to the root, as each node's mover sees it.
+
+    Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
+    """
+    node = leaf
+    child = -1
+    arriving = signal
+    while node >= 0:
+        arriving = propagate(tree.proofs, tree, search.counts, b, node, child, arriving)
+        arrive(methods.wave, tree, b, node, arriving, waited)
+        arriving = seen_from_parent(tree.utility, arriving)
+        child = node
+        node = tree.parent[b, node]
+    update(methods.selection, tree, b, leaf, signal, moves)
+    if leaf == 0:
+        return 0
+    search.remaining[b] = search.remaining[b] - 1 if is_open(tree.proofs, tree, b, 0) else 0
+    return 1
+
+
+@inlined
+def expand_and_backup_leaf(
+    game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, waited
+):
+    """Expand an evaluated node and back up the value that the leaf evaluator gives it.
+
+    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf
+    evaluator is asked even there, and its answer dropped: a branch around it makes every simulation
+    of all trees up to two thirds slower (docs/decisions/0010). Returns what `backup` does.
+    """
+    priors, estimate, draw = evaluation
+    moves = workspace.moves
+    state = tree.states[b, node]
+    rules.legal(game, state, workspace.mask)
+    _expand(tree, b, node, priors, workspace)
+    moves[0] = 0
+    key = streams.fold(search.playout_key[b], search.remaining[b])
+    value = leaf_value(leaf_evaluator, game, state, estimate, key, workspace.state, moves)
+    if node == 0:
+        moves[0] = 0
+        value = estimate
+    signal = signal_of(tree.utility, value, draw)
+    return backup(methods, tree, search, b, node, signal, moves, waited)

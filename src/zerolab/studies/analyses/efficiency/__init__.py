@@ -1,1 +1,0 @@
-"""The analyses of the study connect4-efficiency [Clausen2021]."""

@@ -1,0 +1,377 @@
+"""Work on a study: scheduling, progress, results and report.
+
+Everything that is finished is found on disk, so going on is the same as beginning. A task that
+fails is put down, with its last lines, and the others go on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.report.document import Document
+from zerolab.store.run_folder import is_run
+from zerolab.studies.cost_model import Pace, run_bytes
+from zerolab.studies.design import Design
+from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
+from zerolab.studies.results import Results, load_results
+from zerolab.studies.study import Scale, Study
+from zerolab.studies.study_folder import Failures, StudyFolder
+from zerolab.studies.tasks import (
+    CompileTask,
+    ComputeTask,
+    Outcome,
+    PositionsTask,
+    SliceTask,
+    Task,
+    TrainTask,
+    last_lines,
+)
+from zerolab.studies.workers import Workers
+
+_LOOK_SECONDS = 1.0
+
+
+class StudyProgress(NamedTuple):
+    """How far a study, or a part of it, has come."""
+
+    runs: int
+    finished_runs: int
+    games: int
+    """Games of all tournaments."""
+    finished_games: int
+    computations: int
+    """What else is computed."""
+    finished_computations: int
+    active: list[str]
+    """What workers do: the titles of tasks, runs with their iteration; then runs waited for."""
+    failed: int
+    seconds: float
+    """About how many seconds of work, on one core, there are in all."""
+    done_seconds: float
+    """How many of them are done."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether anything is left to do."""
+        done = self.finished_runs, self.finished_games, self.finished_computations
+        return done != (self.runs, self.games, self.computations)
+
+
+class Scheduler:
+    """Does what is left of a design; the caller holds the study's lock."""
+
+    def __init__(self, folder: StudyFolder, design: Design) -> None:
+        self._folder = folder
+        self._design = design
+        self._active: dict[str, tuple[Task, float]] = {}
+        """Tasks under way by title, with the time when they began."""
+        self._stack = ExitStack()
+        self._runs = RunQueue(folder, design)
+        self._tournaments = [
+            TournamentQueue(folder, each, self._stack) for each in design.tournaments
+        ]
+        self._untrained = {
+            run.key for each in design.tournaments for run in each.entrants.values()
+            if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
+        }  # fmt: skip
+        """Players whose runs are in parts that are not worked on."""
+        self._computations = ComputationQueue(folder, design)
+        self._games_pace = Pace()
+        self._iterations: dict[str, str] = {}
+        """Of runs under way by title, when it was last looked."""
+        self._look_due = 0.0
+        self._former = folder.failures()
+        """Those of former calls."""
+        self._failures: Failures = {**self._runs.failures, **self._computations.failures}
+        """Of this call."""
+        for each in self._tournaments:
+            self._failures |= each.failures
+
+    def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
+        """Do everything that is left; return what has failed."""
+        self.forget_failures()
+        with self._stack:
+            while True:
+                self._runs.look_elsewhere()
+                while len(self._active) < workers.count and (task := self._next()):
+                    self._active[task.title] = task, time.monotonic()
+                    workers.submit(task)
+                if self._active:
+                    for outcome in workers.finished(_LOOK_SECONDS):
+                        self._finish(outcome)
+                elif self._runs.awaited:
+                    time.sleep(_LOOK_SECONDS)
+                else:
+                    return self._failures
+                watch(self.view())
+
+    def _next(self) -> Task | None:
+        """Return a task that can be begun now, if there is one: of the earliest part that has any.
+
+        A part's runs may wait for solved positions, and its tournaments for its runs; meanwhile
+        workers go on with the next part.
+        """
+        for part in self._design.parts:
+            task = self._computations.next(part) or self._next_run(part) or self._next_slice(part)
+            if task is not None:
+                return task
+        return None
+
+    def _next_run(self, part: str) -> TrainTask | CompileTask | None:
+        task = self._runs.next([part])
+        for title in self._runs.failures.keys() - self._failures.keys():
+            self._fail(title, self._runs.failures[title])
+        return task
+
+    def _next_slice(self, part: str) -> SliceTask | None:
+        for each in self._tournaments:
+            if each.planned.part == part and self._can_begin(each):
+                try:
+                    task = each.next()
+                except Exception as error:  # the other tournaments are to go on
+                    self._fail(each.title, last_lines(error))
+                    continue
+                if task is not None:
+                    return task
+        return None
+
+    def _can_begin(self, each: TournamentQueue) -> bool:
+        """Return whether all players of a tournament are trained, and it has not failed."""
+        keys = {run.key for run in each.planned.entrants.values()}
+        is_trained = keys.isdisjoint(self._untrained) and all(
+            self._runs.is_trained(key) for key in keys & self._runs.keys_of()
+        )
+        return is_trained and each.title not in self._failures
+
+    def _finish(self, outcome: Outcome) -> None:
+        task, began = self._active.pop(outcome.task.title)
+        if isinstance(task, CompileTask):
+            self._runs.compiled(task)
+        if outcome.is_elsewhere and isinstance(task, TrainTask):
+            self._runs.trained_elsewhere(task.key)
+        elif outcome.failure is not None:
+            self._fail(task.title, outcome.failure)
+        else:
+            try:
+                self._keep(task, outcome, time.monotonic() - began)
+            except UserError as error:
+                self._fail(task.title, last_lines(error))
+
+    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+        """Store the result of a task."""
+        if isinstance(task, TrainTask):
+            self._runs.finished(task.key)
+        elif isinstance(task, ComputeTask | PositionsTask):
+            self._computations.finished(task, outcome.result)
+        elif isinstance(task, SliceTask):
+            played = next(each for each in self._tournaments if each.planned.key == task.tournament)
+            self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)
+            played.record(outcome.result)
+
+    def _fail(self, title: str, lines: list[str]) -> None:
+        self._failures[title] = lines
+        self._save_failures()
+
+    def forget_failures(self) -> None:
+        """Forget the failures of former calls, but for those of parts that are not worked on."""
+        parts = self._design.parts
+        self._former = {
+            title: lines for title, lines in self._former.items() if _part_of(title) not in parts
+        }
+        self._save_failures()
+
+    def _save_failures(self) -> None:
+        self._folder.save_failures({**self._former, **self._failures})
+
+    def failures(self, part: str | None = None) -> Failures:
+        """Return what has failed and not succeeded since: of a part, or of all worked on."""
+        parts = self._design.parts if part is None else [part]
+        listed = {**self._former, **self._failures}
+        return {title: lines for title, lines in listed.items() if _part_of(title) in parts}
+
+    def view(self, part: str | None = None) -> StudyProgress:
+        """Return how far the study, or a part of it, has come."""
+        self._look()
+        keys = self._runs.keys_of(part)
+        played = [each for each in self._tournaments if part in (None, each.planned.part)]
+        computations, uncomputed = self._computations.count(part)
+        total, left = self._runs.seconds(keys)
+        factor = self._games_pace.factor
+        total += factor * sum(each.seconds for each in played)
+        left += factor * sum(each.seconds_left for each in played)
+        computing, computing_left = self._computations.seconds(part)
+        return StudyProgress(
+            runs=len(keys),
+            finished_runs=sum(self._runs.is_trained(key) for key in keys),
+            games=sum(each.games for each in played),
+            finished_games=sum(each.games - each.games_left for each in played),
+            computations=computations,
+            finished_computations=computations - uncomputed,
+            active=list(self._describe_active(part)),
+            failed=len(self.failures(part)),
+            seconds=total + computing,
+            done_seconds=total + computing - left - computing_left,
+        )
+
+    def _describe_active(self, part: str | None) -> Iterator[str]:
+        """Say what workers do, and which runs are waited for."""
+        for title in self._active:
+            if part in (None, _part_of(title)):
+                iteration = self._iterations.get(title)
+                yield f"{title} ({iteration})" if iteration else title
+        for title in self._runs.awaited:
+            if part in (None, _part_of(title)):
+                yield f"waiting for {title} (another process)"
+
+    def _look(self) -> None:
+        """Look how far the runs under way have come, unless that was done a moment ago.
+
+        With many runs, the outcomes of others would come in faster than all can be looked at.
+        """
+        if time.monotonic() >= self._look_due:
+            self._iterations = {
+                title: self._runs.look(task.key)
+                for title, (task, _) in self._active.items()
+                if isinstance(task, TrainTask)
+            }
+            self._look_due = time.monotonic() + _LOOK_SECONDS
+
+
+def _part_of(title: str) -> str:
+    """Return the part that a task belongs to."""
+    return title.partition(":")[0]
+
+
+_SPARE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class StudyWork:
+    """A study at a scale in a folder, or some parts of it."""
+
+    study: Study
+    scale: Scale
+    folder: StudyFolder
+    design: Design
+    """All of it: folders know the whole."""
+    only: Sequence[str] = ()
+    """The parts to work on; all if empty."""
+
+    @classmethod
+    def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> StudyWork:
+        """Plan a study; raise UserError for an unknown part."""
+        design = study.design(scale)
+        design.only(only)
+        return cls(study, scale, StudyFolder(root, study.name, scale), design, only)
+
+    @property
+    def chosen(self) -> Design:
+        """The parts to work on."""
+        return self.design.only(self.only)
+
+    def view(self) -> StudyProgress:
+        """Return how far the study has come, whoever works on it."""
+        return self.scheduler().view()
+
+    def scheduler(self) -> Scheduler:
+        """Return the scheduler; raise UserError if the folder is another study's, a run or a file.
+
+        A study in a run would leave its own runs among the run's files.
+        """
+        if self.folder.root.exists() and not self.folder.root.is_dir():
+            raise UserError(f"{quoted(self.folder.root)} is no folder: choose another --folder")
+        if self.folder.root.is_dir() and is_run(self.folder.root):
+            raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
+        if self.folder.exists:
+            self.folder.require(self.design)
+        return Scheduler(self.folder, self.chosen)
+
+    def bytes_left(self) -> float:
+        """Return about how many bytes the rest will take."""
+        return sum(
+            run_bytes(run.settings)
+            for run in self.chosen.distinct_runs.values()
+            if not self.folder.is_readable_and_finished(run)
+        )
+
+    def require_room(self) -> None:
+        """Raise UserError where the disk has less room than the rest will take."""
+        needed = self.bytes_left() + _SPARE_BYTES
+        place = next(each for each in (self.folder.root, *self.folder.root.absolute().parents)
+                     if each.exists())  # fmt: skip
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise UserError(
+                f"{quoted(self.folder.path)} will take about {_gib(needed)}, and the disk has"
+                f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
+            )
+
+    def begin(self) -> None:
+        """Make the study's folder if it is missing; raise UserError where `work` would at once."""
+        with self.folder.locked(self.design):
+            pass
+
+    def forget_failures(self) -> None:
+        """Forget the failures of former calls where nothing is left; see `begin` for errors."""
+        if self.folder.failures():
+            with self.folder.locked(self.design):
+                self.scheduler().forget_failures()
+
+    def results(self) -> Results:
+        """Return everything that is finished; raise UserError where nothing has been begun."""
+        if not self.folder.exists:
+            raise UserError(
+                f"{quoted(self.folder.path)} holds no study: expected one that has been begun, as"
+                f" by zerolab study {self.study.name} --scale {self.scale}"
+            )
+        self.folder.require(self.design)
+        return load_results(self.folder, self.design, self.scale)
+
+    def document(self) -> Document:
+        """Return the report on everything that is finished; parts that are not say so."""
+        return self.study.document(self.results())
+
+    def waiting(self) -> list[str]:
+        """Return the tournaments that cannot begin: players are in parts that are not chosen."""
+        chosen = self.chosen
+        return [
+            each.key
+            for each in chosen.tournaments
+            if not all(
+                run.key in chosen.distinct_runs or self.folder.is_readable_and_finished(run)
+                for run in each.entrants.values()
+            )
+        ]
+
+    def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
+        """Do all that is left, and return what has failed.
+
+        Raises UserError if another process is at work on the study, or the folder is another one's.
+        """
+        with self.folder.locked(self.design), workers:
+            return Scheduler(self.folder, self.chosen).work(workers, watch)
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def as_dict(study_work: StudyWork) -> dict[str, Any]:
+    """Return how far a study has come, for programs."""
+    scheduler = study_work.scheduler()
+    parts = study_work.chosen.parts
+    return {
+        "study": study_work.study.name,
+        "scale": study_work.scale,
+        "folder": str(study_work.folder.path),
+        **scheduler.view()._asdict(),
+        "parts": [{"part": part, **scheduler.view(part)._asdict()} for part in parts],
+        "failures": scheduler.failures(),
+    }

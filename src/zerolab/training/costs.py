@@ -1,0 +1,187 @@
+"""Costs of a run after each iteration, from its metrics and settings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from zerolab.core.errors import UserError
+from zerolab.networks.head import HeadOutput
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import saved_settings
+from zerolab.training.move_times import MoveTimes, move_kind
+from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
+from zerolab.training.reporting import best_after, read_records
+from zerolab.training.settings import TrainSettings
+from zerolab.training.warm_start import warm_start_search
+
+_MILLISECONDS = 3_600_000.0  # in an hour
+_READ: tuple[HeadOutput, ...] = ("priors", "values")
+
+
+class IterationCost(NamedTuple):
+    """What a run has cost from its beginning to the end of an iteration.
+
+    Games of gates, measurements of accuracy and final evaluations are in `seconds` alone.
+    """
+
+    iteration: int
+    games: int = 0
+    """Games of self-play that were finished."""
+    moves: int = 0
+    """Moves that searches have decided in self-play, random plies of plain self-play included."""
+    simulations: int = 0
+    """Simulations of their searches."""
+    evaluated: int = 0
+    """Positions that the network evaluated; `deduplicated`, `cached` and `terminal` simulations
+    took no evaluation of their own (see `SelfPlayRecord`)."""
+    deduplicated: int = 0
+    cached: int = 0
+    terminal: int = 0
+    samples: int = 0
+    """Examples learnt from, each as often as it was seen."""
+    selfplay_flops: int = 0
+    """Floating-point operations of the network in self-play (see `networks.flops`)."""
+    learn_flops: int = 0
+    """Those of learning."""
+    seconds: Mapping[str, float] = {}
+    """Wall clock by stage, as recorded on whatever machine it was."""
+    reference_hours: float | None = None
+    """Hours in which the reference machine plays these moves, learning not counted: milliseconds of
+    a move times moves [Clausen2021]. A move that had fewer simulations than those measured, such
+    as a random ply, counts for its share. None without a reference."""
+    accuracy: AccuracyRecord | None = None
+    """What was measured on solved positions in this iteration, if anything was."""
+
+    @property
+    def avoided(self) -> int:
+        """Evaluations that equal positions and the cache saved."""
+        return self.deduplicated + self.cached
+
+    @property
+    def strong(self) -> float | None:
+        """Strong accuracy of the search in this iteration, None where not measured."""
+        return None if self.accuracy is None else self.accuracy.search_strong
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON; of accuracy, what is known of the search's strong moves."""
+        fields = {**self._asdict(), "seconds": dict(self.seconds)}
+        measured = fields.pop("accuracy")
+        ends = ("search_strong", "search_strong_low", "search_strong_high", "network_strong")
+        return fields | ({name: getattr(measured, name) for name in ends} if measured else {})
+
+
+def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[IterationCost]:
+    """Return what a run has cost after each iteration, in order; the last one may be under way.
+
+    Raises UserError for a run without a finished stage, for one that is damaged, and for a
+    reference on which a network of the run was not measured.
+    """
+    settings, records = saved_settings(run), read_records(run)
+    if not records:
+        raise UserError(f"{run.path} has no finished stage yet: nothing has been spent")
+    try:
+        return list(_costs(settings, records, reference))
+    except _NotMeasuredError as error:
+        raise UserError(
+            f"the reference knows no moves of {error}: expected zerolab cost --measure"
+            f" {shlex.quote(str(run.path))} on that machine"
+        ) from None
+
+
+def cost_to_reach(
+    costs: Iterable[IterationCost], levels: Iterable[float]
+) -> dict[float, IterationCost | None]:
+    """Return, for each level in [0, 1], what it cost to reach that strong accuracy with search.
+
+    That is the first iteration in which at least so much was measured; None where there is none.
+    """
+    measured = [each for each in costs if each.strong is not None]
+    return {
+        level: next((each for each in measured if (each.strong or 0.0) >= level), None)
+        for level in levels
+    }
+
+
+class _NotMeasuredError(Exception):
+    """A reference has no measurement of a kind of moves."""
+
+
+def _costs(
+    settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None
+) -> Iterator[IterationCost]:
+    start = None if reference is None else 0.0
+    cost = IterationCost(0, seconds={}, reference_hours=start)
+    for iteration, group in groupby(records, attrgetter("iteration")):
+        cost = cost._replace(iteration=iteration, accuracy=None)
+        for record in group:
+            spent = cost.seconds.get(record.stage, 0.0) + record.wall_seconds
+            cost = cost._replace(seconds={**cost.seconds, record.stage: spent})
+            match record:
+                case SelfPlayRecord():
+                    player = best_after(records, iteration - 1)
+                    cost = _with_self_play(cost, settings, record, player, reference)
+                case LearnRecord():
+                    cost = _with_learning(cost, settings, record)
+                case AccuracyRecord():
+                    cost = cost._replace(accuracy=record)
+                case _:
+                    pass
+        yield cost
+
+
+def _with_self_play(
+    cost: IterationCost,
+    settings: TrainSettings,
+    record: SelfPlayRecord,
+    player: int,
+    reference: MoveTimes | None,
+) -> IterationCost:
+    """Add the games that the network of iteration `player` has played."""
+    counts = "games", "simulations", "evaluated", "deduplicated", "cached", "terminal"
+    moves = record.positions if record.plies is None else record.plies
+    hours = cost.reference_hours
+    if reference is not None and hours is not None:
+        hours += record.simulations * _hours_per_simulation(settings, player, reference)
+    return cost._replace(
+        **{name: getattr(cost, name) + getattr(record, name) for name in counts},
+        moves=cost.moves + moves,
+        selfplay_flops=cost.selfplay_flops + record.evaluated * _flops(settings, record, player),
+        reference_hours=hours,
+    )
+
+
+def _with_learning(
+    cost: IterationCost, settings: TrainSettings, record: LearnRecord
+) -> IterationCost:
+    from zerolab.networks.flops import sample_flops
+
+    network, is_frozen = settings.network_of(record.iteration), settings.learn.frozen == "trunk"
+    each = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
+    return cost._replace(
+        samples=cost.samples + record.samples,
+        learn_flops=cost.learn_flops + record.samples * each,
+    )
+
+
+def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
+    """Return the operations of an evaluation in self-play by the network of an iteration."""
+    from zerolab.networks.flops import evaluation_flops
+
+    weight = record.warm_start_weight or 0.0
+    search = warm_start_search(settings.search, settings.warm_start, weight)
+    more: tuple[HeadOutput, ...] = tuple(sorted(search.wanted))
+    network, game = settings.network_of(player), parse_game(settings.game)
+    return evaluation_flops(network, game, (*_READ, *more))
+
+
+def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveTimes) -> float:
+    kind = move_kind(settings, player)
+    measured = reference.of(kind)
+    if measured is None:
+        raise _NotMeasuredError(str(kind))
+    return measured.milliseconds_per_simulation / _MILLISECONDS

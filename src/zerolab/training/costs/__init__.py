@@ -1,1 +1,0 @@
-"""What runs cost: moves, evaluations, operations, clock, and hours on a reference machine."""

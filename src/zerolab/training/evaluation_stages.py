@@ -1,0 +1,319 @@
+"""Stages that measure the best network: accuracy, validation and the final evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.agents.agent import Agent, ProgramPlayer
+from zerolab.agents.options import NetworkOptions, parse_options, require_answers, split_options
+from zerolab.agents.specs import parse_agents, runs_program
+from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.evaluation.accuracy import (
+    AccuracyReport,
+    accuracy_report,
+    grade_moves,
+    network_choices,
+    player_choices,
+)
+from zerolab.evaluation.estimates import Estimate, proportion_estimate
+from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.networks.inference import torch_threads
+from zerolab.oracles.oracle import NotSolvedError
+from zerolab.play.match import Match
+from zerolab.play.pair_results import pair_result
+from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator, ExtraOutput, evaluate
+from zerolab.training.context import FINAL_STAGE, Stage, TrainingContext
+from zerolab.training.facts import outcomes
+from zerolab.training.records import (
+    AccuracyRecord,
+    BaselineRecord,
+    Record,
+    SupervisedRecord,
+    UnplayedRecord,
+)
+from zerolab.training.reporting import best_after, read_records
+from zerolab.training.settings import AccuracySettings, TrainSettings
+
+_BATCH = 1024
+_LEAST = 1e-30  # of a probability whose logarithm is taken
+
+
+class Prediction(NamedTuple):
+    """What a network says about n positions."""
+
+    actions: NDArray[np.int64]
+    """[n] the legal action of the highest prior"""
+    results: NDArray[np.int8]
+    """[n] the most probable outcome for the mover: -1, 0 or 1"""
+    values: NDArray[np.float32]
+    """[n] the expected outcome for the mover"""
+    policy_errors: NDArray[np.float64]
+    """[n] cross-entropy of the priors with the policy that is uniform over the best moves"""
+
+
+def predict(evaluator: Evaluator, positions: Positions, knows_draws: bool) -> Prediction:
+    """Ask a network; `knows_draws` says whether a head of it gives the probability of a draw.
+
+    Without such a head the most probable outcome is that next to the expected one.
+    """
+    wanted: tuple[ExtraOutput, ...] = ("draws",) if knows_draws else ()
+    parts = []
+    with torch_threads(1):  # as in games: on several cores last bits may differ
+        for begin in range(0, len(positions), _BATCH):
+            rows = slice(begin, begin + _BATCH)
+            priors, values, draws, _ = evaluate(evaluator, positions.states[rows], wanted)
+            results = np.rint(values) if draws is None else _most_probable(values, draws)
+            best = positions.values[rows] == positions.best[rows, None]
+            logs = np.where(best, np.log(np.maximum(priors, _LEAST)), 0.0).sum(axis=1)
+            actions = np.where(positions.legal[rows], priors, -1.0).argmax(axis=1)
+            parts.append((actions, results.astype(np.int8), values, -logs / best.sum(axis=1)))
+    return Prediction(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> NDArray[np.float64]:
+    decided = 1 - draws
+    chances = np.stack([(decided - values) / 2, draws, (decided + values) / 2])
+    return np.asarray(chances.argmax(axis=0) - 1.0)
+
+
+class SupervisedStage(Stage):
+    """Makes the network just learnt the best one, and measures it on positions for validation."""
+
+    name = "supervised"
+
+    def run(self, context: TrainingContext) -> Sequence[Record]:
+        """See `Stage.run`."""
+        context.update(best=context.progress.iteration)
+        solved = context.solved_split
+        assert solved is not None  # otherwise there is no such stage
+        return [measure_part(context, "validation", solved.validation)]
+
+
+def measure_part(context: TrainingContext, name: str, positions: Positions) -> SupervisedRecord:
+    """Measure the best network on a part of the solved positions."""
+    seconds = context.begin(name, len(positions), "positions")
+    heads = context.settings.network.heads
+    knows_draws = any("draws" in head.answers for head in heads)
+    said = predict(context.evaluator(context.progress.best), positions, knows_draws)
+    grades = grade_moves(positions, said.actions)
+    labels, exact = outcomes(positions, context.defects), np.sign(positions.best)
+    right = proportion_estimate(said.results == labels, positions.games)
+    measured = {
+        "strong": proportion_estimate(grades.strong, positions.games),
+        "weak": proportion_estimate(grades.weak, positions.games),
+        "label": right,
+        "result": proportion_estimate(said.results == exact, positions.games),
+    }
+    fields = {
+        "iteration": context.iteration,
+        "wall_seconds": seconds(),
+        "part": name,
+        "positions": len(positions),
+        "policy_error": float(said.policy_errors.mean()),
+        "value_error": float(np.square(said.values - exact).mean()),
+    }
+    for measure, estimate in measured.items():
+        fields |= _interval_fields(measure, estimate)
+    return SupervisedRecord.model_validate(fields)
+
+
+def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
+    assert estimate is not None  # there are positions
+    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+class AccuracyStage(Stage):
+    """Measures the best network, in every few iterations.
+
+    The same random numbers are drawn each time, so that measurements differ by the network alone.
+    """
+
+    name = "accuracy"
+
+    def is_due(self, context: TrainingContext) -> bool:
+        """See `Stage.is_due`: in every `accuracy.every`-th iteration."""
+        return (
+            context.solved is not None and context.iteration % context.settings.accuracy.every == 0
+        )
+
+    def run(self, context: TrainingContext) -> Sequence[Record]:
+        """See `Stage.run`."""
+        positions, best = context.solved, context.progress.best
+        assert positions is not None  # otherwise it would not be due
+        seconds = context.begin("accuracy", len(positions), "positions")
+        choices = network_choices(context.evaluator(best), positions)
+        alone = accuracy_report("network", positions, choices)
+        choices = player_choices(
+            context.network_agent(best),
+            positions,
+            context.settings.seed,
+            context.reporter.progress,
+        )
+        search = accuracy_report("search", positions, choices)
+        fields = {
+            "iteration": context.iteration,
+            "wall_seconds": seconds(),
+            "network": best,
+            "positions": len(positions),
+            **_accuracy_fields(alone),
+            **_accuracy_fields(search),
+        }
+        return [AccuracyRecord.model_validate(fields)]
+
+
+def solved_positions(
+    settings: AccuracySettings, game: Game, locate: Callable[[str], Path] = Path
+) -> Positions | None:
+    """Return the positions to measure on, None where nothing is to be measured.
+
+    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
+    that cannot be used.
+    """
+    if not settings.every:
+        return None
+    positions, _ = read_positions(locate(settings.positions), game)
+    if not len(positions):
+        raise UserError(f"{settings.positions} has no positions: nothing can be measured")
+    return positions
+
+
+def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
+    fields: dict[str, float] = {}
+    for measure in ("strong", "weak"):
+        estimate = getattr(report.all, measure)
+        key = f"{report.name}_{measure}"
+        fields |= {key: estimate.mean, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
+    error = report.value and report.value.squared_error
+    return fields | ({f"{report.name}_value_error": error.mean} if error else {})
+
+
+_MOST_DIGITS = 10
+
+
+class Baseline(NamedTuple):
+    """An opponent of the final evaluation."""
+
+    agent: Agent
+    asked: str | None = None
+    """Its name in the settings, where its network has another number."""
+
+
+def run_baselines(context: TrainingContext) -> list[Baseline]:
+    """Return the opponents of a run's final evaluation, each once if two specs name it.
+
+    ``@12`` is the best network after iteration 12: it is kept, whatever became of candidate 12 and
+    though the run may have ended before.
+    """
+    found: dict[str, Baseline] = {}
+    for spec in context.settings.final_evaluation.baselines:
+        baseline = _baseline(context, spec)
+        found.setdefault(baseline.agent.name, baseline)
+    return list(found.values())
+
+
+def _baseline(context: TrainingContext, spec: str) -> Baseline:
+    if not spec.startswith("@"):
+        return Baseline(parse_agents([spec], context.game)[0])
+    iteration, options = _own_network(spec, context.settings)
+    best = best_after(read_records(context.run), iteration)
+    agent = context.network_agent(best, options)
+    return Baseline(agent, None if best == iteration else spec)
+
+
+def check_baselines(settings: TrainSettings, game: Game) -> None:
+    """Raise UserError unless every baseline of the final evaluation can be an opponent.
+
+    A program is run to see that it plays the game.
+    """
+    if not settings.final_evaluation.games:
+        return
+    for spec in settings.final_evaluation.baselines:
+        if spec.startswith("@"):
+            _own_network(spec, settings)
+        else:
+            agent = parse_agents([spec], game)[0]
+            if runs_program(spec):
+                _try_program(agent)
+
+
+def _try_program(agent: Agent) -> None:
+    player = agent.new_player()
+    try:
+        player.start(1)
+    finally:
+        if isinstance(player, ProgramPlayer):
+            player.close()
+
+
+def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
+    """Return the iteration and the options that ``@12`` or ``@12?simulations=400`` names."""
+    head, text = split_options(spec[1:])
+    if not (head.isdecimal() and len(head) < _MOST_DIGITS):
+        raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
+    if int(head) > settings.iterations:
+        raise UserError(
+            f"{quoted(spec)} is beyond the {settings.iterations} iterations of the run: expected"
+            f" @{settings.iterations} at most"
+        )
+    options = parse_options(NetworkOptions, text, settings.search)
+    if options.simulations:
+        require_answers(options, settings.network)
+    return int(head), options
+
+
+class FinalEvaluationStage(Stage):
+    """Plays every baseline from paired random openings, so that games differ fairly.
+
+    Where solved positions were learnt from, those for the test are measured first.
+    """
+
+    name = FINAL_STAGE
+
+    def run(self, context: TrainingContext) -> Sequence[Record]:
+        """See `Stage.run`."""
+        solved = context.solved_split
+        tested = [measure_part(context, "test", solved.test)] if solved else []
+        opponents = run_baselines(context) if context.settings.final_evaluation.games else []
+        return [*tested, *(_against(context, opponent) for opponent in opponents)]
+
+
+def _against(context: TrainingContext, baseline: Baseline) -> Record:
+    name, best = baseline.agent.name, context.progress.best
+    seconds = context.begin(f"against {name}", context.settings.final_evaluation.games, "games")
+    try:
+        match = _play_baseline(context, baseline)
+    except NotSolvedError as error:  # however often it is tried
+        return UnplayedRecord(
+            iteration=context.iteration,
+            wall_seconds=seconds(),
+            network=best,
+            opponent=name,
+            reason=one_line(error),
+        )
+    pair = pair_result(match.a, match.b, match.games)
+    low, high = pair.interval
+    return BaselineRecord(
+        iteration=context.iteration,
+        wall_seconds=seconds(),
+        network=best,
+        opponent=name,
+        asked=baseline.asked,
+        **match.score._asdict(),
+        distinct_games=pair.distinct.games,
+        score_rate=match.score.score_rate,
+        low=low,
+        high=high,
+    )
+
+
+def _play_baseline(context: TrainingContext, baseline: Baseline) -> Match:
+    settings, opponent = context.settings.final_evaluation, baseline.agent
+    player = context.network_agent(context.progress.best)
+    stage = f"{FinalEvaluationStage.name} {opponent.name}"
+    return context.play_match(player, opponent, settings.games, stage, openings=settings.openings)

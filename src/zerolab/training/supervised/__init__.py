@@ -1,1 +1,0 @@
-"""Learning from solved positions instead of games of one's own [Clausen2021]."""

@@ -1,1 +1,0 @@
-"""Starting a run from a network of another: which weights are taken, and what they must fit."""

@@ -1,1 +1,0 @@
-"""Enhanced search in the first iterations of self-play [Wang2020b]."""

@@ -1,0 +1,122 @@
+"""Exact values of moves, within a time limit.
+
+A process of its own solves: some oracles hold the interpreter lock, and a position that nobody
+waits for any more is given up by ending the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from functools import lru_cache
+
+import numpy as np
+from pebble import ProcessExpired, ProcessPool
+
+from zerolab.core.errors import UserError
+from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
+from zerolab.rules import python
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.position import Position
+from zerolab.web.clients import Client, UnderWay
+from zerolab.web.errors import BusyError
+
+MOST_SECONDS = 60.0
+_MEMORY = 64  # MiB of each solver's table
+_MOST_KNOWN = 5000  # positions whose values are remembered
+_MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE = 40, 16, 8
+_GRACE = 30.0  # seconds for a solver to be compiled, and to notice that its time is over
+
+Values = dict[str, int]
+"""Exact scores of legal moves by name, for the player to move; see `oracles.oracle.Oracle`."""
+
+
+class Solvers:
+    """Solves positions, one at a time, and remembers the latest of them."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
+        self._lock = threading.Lock()
+        self._pool: ProcessPool | None = None
+        self._waiting = UnderWay("solutions", _MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE)
+
+    async def solve(self, client: Client, position: Position, seconds: float) -> Values:
+        """Return the value of every legal move, for a client.
+
+        Raises NotSolvedError where the time does not suffice, UserError for a finished game, and
+        BusyError where too many are waiting.
+        """
+        if position.outcome is not None:
+            raise UserError("the game is over: expected a position with legal moves")
+        key = game_name(position.game), position.state.tobytes()
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        with self._waiting.one(client):
+            values = await self._solve(position, min(seconds, MOST_SECONDS))
+        self._known[key] = values
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return values
+
+    def close(self) -> None:
+        """End the process that solves."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.stop()  # type: ignore[no-untyped-call]
+                self._pool.join(timeout=5)
+                self._pool = None
+
+    async def _solve(self, position: Position, seconds: float) -> Values:
+        arguments = game_name(position.game), position.state.tobytes(), seconds
+        pool = await asyncio.to_thread(self._running)
+        future = pool.schedule(_values, args=arguments, timeout=seconds + _GRACE)
+        try:
+            values = await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
+        except ProcessExpired:
+            raise BusyError("the solver has ended too early: try again") from None
+        return {
+            position.name(action): values[action]
+            for action in position.legal_actions
+            if values[action] != ILLEGAL
+        }
+
+    def _running(self) -> ProcessPool:
+        """Return the pool, started, which takes a while."""
+        with self._lock:
+            if self._pool is None:
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPool(max_workers=1, context=context)
+            bool(self._pool.active)  # asking starts it
+            return self._pool
+
+
+def _values(game: str, state: bytes, seconds: float) -> list[int]:
+    """Return the values of all actions; called in the process that solves."""
+    oracle = oracle_within(game, seconds)
+    values: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
+    return values
+
+
+def oracle_within(game: str, seconds: float) -> Oracle:
+    """Return the oracle of a game, with a limit for each position from now on."""
+    oracle = _oracle(game)
+    if isinstance(oracle, Solver):
+        oracle.budget = SolverBudget(seconds=seconds)
+    return oracle
+
+
+@lru_cache(maxsize=2)
+def _oracle(game: str) -> Oracle:
+    """Return the oracle of a game, compiled; its table is kept for later positions."""
+    chosen = parse_game(game)
+    oracle = oracle_for(chosen, SolverBudget(nodes=1), memory=_MEMORY)
+    with suppress(NotSolvedError):
+        oracle.action_values(python.start(chosen)[None])
+    return oracle
