@@ -1,11 +1,11 @@
-"""Digests of what zerolab computes, to see that a change of the code leaves it as it was.
+"""Digests of results, to check that a change of the code leaves results as they were.
 
-python tools/golden.py before.json                  # with the code as it was
-python tools/golden.py after.json                   # with the changed code
-python tools/golden.py after.json --against before.json
+python tools/golden.py before.json                        # with the code before
+python tools/golden.py after.json --against before.json   # with the code after
 
-Runs, tournaments and studies of a few seconds are computed with the `zerolab` of the running Python. A digest leaves
-out times, memory and the names of keys, since names may change: it covers games, weights, metrics and tables.
+Runs, a tournament and studies that take seconds are computed by the `zerolab` of the running
+Python. Digests cover games, weights, metrics and tables. They leave out times, memory and the
+names of keys, which may change while results do not.
 """
 
 from __future__ import annotations
@@ -20,39 +20,78 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors.numpy import load_file
 
 _COMMAND = (sys.executable, "-m", "zerolab")
 
-_MINI = ("iterations=2", "selfplay.parallel_games=16", "selfplay.schedule.plies=8", "network.filters=8",
-         "network.blocks=2", "search.simulations=16", "gate.games=4", "final_evaluation.games=4")  # fmt: skip
-_PUBLISHED = ("iterations=2", "selfplay.parallel_games=8", "selfplay.schedule.plies=10", "network.filters=8",
-              "network.blocks=1", "network.squeeze_excite=4", "network.head_filters=4", "learn.schedule.anneal_iterations=2", "learn.window.begin=1", "learn.window.end=2",
-              "search.simulations=16", "final_evaluation.games=2")  # fmt: skip
+_MINI = (
+    "iterations=2",
+    "selfplay.parallel_games=16",
+    "selfplay.schedule.plies=8",
+    "network.filters=8",
+    "network.blocks=2",
+    "search.simulations=16",
+    "gate.games=4",
+    "final_evaluation.games=4",
+)
+_EXTENDED = (
+    "iterations=2",
+    "selfplay.parallel_games=8",
+    "selfplay.schedule.plies=10",
+    "network.filters=8",
+    "network.blocks=1",
+    "network.squeeze_excite=4",
+    "network.head_filters=4",
+    "learn.schedule.anneal_iterations=2",
+    "learn.window.begin=1",
+    "learn.window.end=2",
+    "search.simulations=16",
+    "final_evaluation.games=2",
+)
 
 RUNS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "gobang": ("gobang:3x3:3", "smoke", ()),
     "othello": ("othello:6x6", "smoke", ("warm_start.variant=wrora",)),
     "rave": ("connect_four:5x5", "smoke", ("warm_start.variant=rave",)),
     "gumbel": ("connect_four:5x5", "smoke", ("search.root.name=gumbel", "learn.symmetries=all")),
-    "caps": ("gobang:5x5:4", "smoke", ("selfplay.budget.name=caps", "selfplay.budget.simulations=4")),
+    "caps": (
+        "gobang:5x5:4",
+        "smoke",
+        ("selfplay.budget.name=caps", "selfplay.budget.simulations=4"),
+    ),
     "service": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=service",)),
     "retry": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=retry",)),
-    "big_tree": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=big_tree", "selfplay.late_policy_target=visits")),
+    "big_tree": (
+        "connect_four:5x5",
+        "smoke",
+        ("selfplay.schedule.name=big_tree", "selfplay.late_policy_target=visits"),
+    ),
     "mini": ("connect_four:6x7", "mini", _MINI),
-    "extended": ("connect_four:6x7", "connect4-extended", _PUBLISHED),
+    "extended": ("connect_four:6x7", "connect4-extended", _EXTENDED),
 }
 """Game, preset and assignments of each run."""
 
-AGENTS = ("random", "mcts:25", "rave:25", "rhea:20")
+TOURNAMENT = (
+    "tournament", "random", "mcts:25", "rave:25", "rhea:20", "--game", "connect_four:5x5",
+    "--games", "4", "--openings", "2", "--json",
+)  # fmt: skip
 
-STUDIES = ("warm-start", "loss-functions", "hyperparameter-sweep", "hyperparameter-correlation",
-           "connect4-efficiency", "transfer", "defects", "table-5.1")  # fmt: skip
+STUDIES = (
+    "warm-start",
+    "loss-functions",
+    "hyperparameter-sweep",
+    "hyperparameter-correlation",
+    "connect4-efficiency",
+    "transfer",
+    "defects",
+    "table-5.1",
+)
 
+_TABLES_OF_TIMES = ("front-shares", "hours", "runs", "time-of-a-move")
 _TIMES = re.compile(r"second|wall|hour|memory|time|schema|speed|version|core|machine|device")
 
 
@@ -83,15 +122,15 @@ def leaves(value: Any, key: str = "") -> Iterator[str]:
 
 def weights(path: Path) -> str:
     """Digest the arrays of a file of weights, whatever their names."""
-    arrays = load_file(path)
-    return digest(sorted(digest((each.shape, np.ascontiguousarray(each).tobytes())) for each in arrays.values()))
+    arrays = load_file(path).values()
+    return digest(sorted(digest((each.shape, each.tobytes())) for each in arrays))
 
 
 def run_digests(folder: Path) -> dict[str, str]:
     """Digest a run's games, weights and metrics."""
-    with sqlite3.connect(folder / "games.sqlite") as games:
-        rows = games.execute("SELECT iteration, number, actions, result FROM games ORDER BY iteration, stage, number")
-        found = {"games": digest(sorted(rows.fetchall()))}
+    with closing(sqlite3.connect(folder / "games.sqlite")) as database:
+        games = database.execute("SELECT iteration, number, actions, result FROM games")
+        found = {"games": digest(sorted(games))}
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
         found[path.stem] = weights(path)
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
@@ -100,16 +139,22 @@ def run_digests(folder: Path) -> dict[str, str]:
 
 
 def table_digests(folder: Path) -> dict[str, str]:
-    """Digest the tables of a report, columns of times and words left out."""
+    """Digest the numbers in the tables of reports, without times."""
     found = {}
     for path in sorted(folder.rglob("*.csv")):
+        if path.stem in _TABLES_OF_TIMES:
+            continue
         with path.open(encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file))
         kept = [
-            [cell for title, cell in zip(header, row, strict=False) if not _TIMES.search(title) and _is_number(cell)]
+            [
+                cell
+                for title, cell in zip(header, row, strict=False)
+                if _is_number(cell) and not _TIMES.search(title)
+            ]
             for row in rows
         ]
-        found[path.name] = digest(kept)
+        found[f"{path.relative_to(folder).parts[0]}/{path.name}"] = digest(kept)
     return found
 
 
@@ -129,13 +174,12 @@ def compute() -> Iterator[tuple[str, dict[str, str]]]:
             sets = [word for each in assignments for word in ("--set", each)]
             run("train", game, "--preset", preset, "--run", str(folder / case), *sets)
             yield f"run {case}", run_digests(folder / case)
-        tournament = run("tournament", *AGENTS, "--game", "connect_four:5x5", "--games", "4", "--openings", "2",
-                         "--folder", str(folder / "tournament"), "--json")  # fmt: skip
+        tournament = run(*TOURNAMENT, "--folder", str(folder / "tournament"))
         yield "tournament", {"json": digest(sorted(leaves(json.loads(tournament))))}
         for study in STUDIES:
             run("study", study, "--scale", "smoke", "--folder", str(folder / "studies"))
-            (report,) = [each for each in (folder / "studies" / study).rglob("report") if each.is_dir()][:1] or [folder]
-            yield f"study {study}", table_digests(report)
+            print(f"study {study}", flush=True)
+        yield "studies", table_digests(folder / "studies")
     yield "settings", {"json": digest(sorted(leaves(json.loads(run("settings", "--json")))))}
 
 
@@ -149,20 +193,21 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def main() -> int:
-    """Compute and write the digests; with --against, list what differs and exit with 1 if anything does."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="where digests are written; read if it exists and --against is given")
+    """Write the digests; with --against, list what differs and exit with 1 if anything does."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, help="file for the digests")
     parser.add_argument("--against", type=Path, help="digests to compare with")
     options = parser.parse_args()
-    if not (options.against and options.file.exists()):
-        found = {}
-        for case, digests in compute():
-            print(case, flush=True)
-            found[case] = digests
-        options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    found = {}
+    for case, digests in compute():
+        print(case, flush=True)
+        found[case] = digests
+    options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     if options.against is None:
         return 0
-    lines = list(differences(json.loads(options.against.read_text()), json.loads(options.file.read_text())))
+    lines = list(differences(json.loads(options.against.read_text("utf-8")), found))
     print("\n".join(lines) or "no differences")
     return int(bool(lines))
 
