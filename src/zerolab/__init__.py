@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "zerolab.api.positions": ("Analysis", "MoveAnalysis", "analyse", "solve"),
+    "zerolab.agents.analysis": ("Analysis", "MoveAnalysis"),
     "zerolab.api.costs": (
         "CostReference",
         "IterationCost",
@@ -88,7 +88,6 @@ _NAMES = {
         "read_reference",
         "run_costs",
     ),
-    "zerolab.api.positions": ("list_games", "read_positions"),
     "zerolab.api.matches": (
         "Match",
         "Ratings",
@@ -97,14 +96,21 @@ _NAMES = {
         "play_tournament",
         "rate",
     ),
-    "zerolab.api.positions": ("Network", "load_network"),
-    "zerolab.api.runs": ("Record", "Run", "open_run", "train"),
-    "zerolab.api.runs": ("export_network",),
+    "zerolab.api.positions": (
+        "Network",
+        "analyse",
+        "list_games",
+        "load_network",
+        "read_positions",
+        "solve",
+    ),
+    "zerolab.api.runs": ("Run", "export_network", "open_run", "train"),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
+    "zerolab.training.records": ("Record",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

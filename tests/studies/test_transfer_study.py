@@ -302,7 +302,8 @@ def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
     assert {one, other} <= set(found.boards)
     assert not any(board == another for board, another in found.boards)  # there is one seed
-    assert any(each.name == "cka-fine-tuned" for each in similarity.similarity_blocks(compared, found)
+    assert any(each.name == "cka-fine-tuned" for each in
+               similarity.similarity_blocks(compared, found)
                if isinstance(each, Picture))  # fmt: skip
 
 

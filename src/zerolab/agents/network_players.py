@@ -28,8 +28,8 @@ _MOST_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf cost
 class SearchPlayer:
     """Plays the most visited action of a search; ties are broken at random.
 
-    Moves of the first `temperature_plies` plies are drawn in proportion to the visits instead, which
-    makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
+    Moves of the first `temperature_plies` plies are drawn in proportion to the visits instead,
+    which makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
     `threads` may share the playouts of a batch of leaves; `budget` says how many simulations a move
     gets.
     """

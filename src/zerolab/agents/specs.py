@@ -2,8 +2,8 @@
 
 ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
 ``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
-``runs/demo?simulations=400&selection.c=2`` changes the search, ``?temperature_plies=4`` draws the first
-moves in proportion to the visits, and ``?simulations=0`` lets the network's policy play alone.
+``runs/demo?simulations=400&selection.c=2`` changes the search, ``?temperature_plies=4`` draws the
+first moves in proportion to the visits, and ``?simulations=0`` lets the policy play alone.
 ``agent.zerolab`` is an agent in a file, with the same options. ``random #2`` is an agent like
 ``random`` that takes part beside it.
 """

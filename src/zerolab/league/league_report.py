@@ -1,4 +1,4 @@
-"""Reports on a league: best individuals, spread of parameters, figure, best settings as a preset."""
+"""Reports on a league: best individuals, spread of parameters, figure and preset."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def widened_residual(
 ) -> WeightArrays:
     """Return the weights of a residual network as wide as `fresh` that computes what `former` does.
 
-    Both are weights of networks with the trunk of `networks.architectures`, by name; all but filters has
-    to be equal.
+    Both are weights of networks with the trunk of `networks.architectures`, by name; all but
+    filters has to be equal.
     """
     wide = _Widening(fresh, former, random)
     first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM

@@ -77,8 +77,8 @@ class BigTreeMode(ServiceMode):
     that went through the position behind an action, whichever way they came. A draw counts 0, which
     is 0.5 on the paper's scale.
 
-    Moves are explored rather than recommended, so they are no policy targets: `late_policy_target` has
-    to be "visits" or "values". `selfplay.temperature_plies` does not change what is played.
+    Moves are explored rather than recommended, so they are no policy targets: `late_policy_target`
+    has to be "visits" or "values". `selfplay.temperature_plies` does not change what is played.
     """
 
     name: Literal["big_tree"] = "big_tree"  # type: ignore[assignment]
@@ -193,7 +193,7 @@ class SelfPlaySettings(Settings):
             )
         if isinstance(schedule, BigTreeMode) and self.late_policy_target == "move":
             raise ValueError(
-                'late_policy_target = "move": moves of schedule = "big_tree" explore and are not to be'
-                ' learnt; expected late_policy_target = "visits" or "values"'
+                'late_policy_target = "move": moves of schedule = "big_tree" explore and are not to'
+                ' be learnt; expected late_policy_target = "visits" or "values"'
             )
         return self

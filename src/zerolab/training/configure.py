@@ -339,20 +339,28 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
     ),
     WithoutEffect(("learn.learning_rate",), _has_a_rate_of_its_own, "a run without it"),
     WithoutEffect(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
-    WithoutEffect(("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"),
+    WithoutEffect(
+        ("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"
+    ),
     WithoutEffect(
         ("final_evaluation.openings", "final_evaluation.baselines"),
         _when("final_evaluation.games", 0),
         "final_evaluation.games above 0",
     ),
-    WithoutEffect(("league.clock",), _does_not_evolve("threshold"), "threshold among league.parameters"),
+    WithoutEffect(
+        ("league.clock",), _does_not_evolve("threshold"), "threshold among league.parameters"
+    ),
     WithoutEffect(("league.optimum",), _does_not_evolve("check"), "check among league.parameters"),
     *(
         WithoutEffect((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
         for name in HEADS
     ),
     *(
-        WithoutEffect((f"league.ranges.{name}",), _does_not_evolve(name), f"{name} among league.parameters")
+        WithoutEffect(
+            (f"league.ranges.{name}",),
+            _does_not_evolve(name),
+            f"{name} among league.parameters",
+        )
         for name in _PARAMETERS
     ),
 )  # fmt: skip

@@ -148,8 +148,8 @@ def find_feature_source(
     stored = read_network(path)
     if stored.game != settings.game:
         raise UserError(
-            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {stored.game}: expected a network of"
-            f" {settings.game}"
+            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {stored.game}: expected a"
+            f" network of {settings.game}"
         )
     require_digest(path, stored, head.digest)
     try:

@@ -146,7 +146,8 @@ class TuningPlan:
         space = {each.key: each.text for each in self.space.items if each.domain is not None}
         return {
             "game": settings.game, "objective": settings.objective, "and_time": settings.and_time,
-            "seed": settings.seed, **match, "space": space, "settings": explicit_settings(self.base),
+            "seed": settings.seed, **match, "space": space,
+            "settings": explicit_settings(self.base),
         }  # fmt: skip
 
     @property

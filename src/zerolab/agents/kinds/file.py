@@ -207,7 +207,8 @@ def read_file(head: str) -> tuple[Path, SharedAgent]:
     found = _HEAD.fullmatch(head)
     if found is None:
         raise UserError(
-            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and digits of its digest after @"
+            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and digits"
+            " of its digest after @"
             f" if any, as in agent{AGENT_SUFFIX}@3f2a9c1d"
         )
     path = Path(found["path"])

@@ -1,4 +1,4 @@
-"""``FOLDER[@ITERATION][?OPTIONS]``: a network of a run, and networks as agents wherever they are stored."""
+"""``FOLDER[@ITERATION][?OPTIONS]``: networks of runs as agents."""
 
 from __future__ import annotations
 

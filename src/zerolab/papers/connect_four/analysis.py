@@ -1,4 +1,4 @@
-"""Report on efficiency on Connect Four: accuracy against cost, as in the figures of [Clausen2021]."""
+"""Report on efficiency on Connect Four: accuracy against cost [Clausen2021]."""
 
 from __future__ import annotations
 

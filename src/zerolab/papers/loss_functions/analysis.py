@@ -60,7 +60,8 @@ def loss_report(results: Results) -> Document:
         *_grid(results),
     ]
     return Document(
-        "Four loss functions on three games of two sizes", scale_caveats(results.scale, seeds, what),
+        "Four loss functions on three games of two sizes",
+        scale_caveats(results.scale, seeds, what),
         blocks, provenance(results),
     )  # fmt: skip
 

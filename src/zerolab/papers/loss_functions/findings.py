@@ -25,6 +25,7 @@ a loss played with the network of the last one [WangCode]; see the study ``defec
 
 
 def part_title(part: str) -> str:
+    """Return the title of a part such as ``othello-6``."""
     game, size = part.rsplit("-", 1)
     return f"{GAME_TITLES[game]} {size}"
 

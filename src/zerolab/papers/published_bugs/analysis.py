@@ -73,7 +73,8 @@ def bug_report(results: Results) -> Document:
     ]
     return Document(
         "Defects of published code, switched on and off",
-        scale_caveats(results.scale, len(results.levels("seed")), what), blocks, provenance(results),
+        scale_caveats(results.scale, len(results.levels("seed")), what), blocks,
+        provenance(results),
     )  # fmt: skip
 
 

@@ -75,7 +75,8 @@ def warm_start_report(results: Results) -> Document:
     ]
     return Document(
         "Warm starts of self-play on three games",
-        scale_caveats(results.scale, len(results.levels("seed")), what), blocks, provenance(results),
+        scale_caveats(results.scale, len(results.levels("seed")), what), blocks,
+        provenance(results),
     )  # fmt: skip
 
 

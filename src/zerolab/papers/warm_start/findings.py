@@ -23,7 +23,8 @@ _FIGURE = "[Wang2020b, Fig. 5.2]"
 GAIN_CLAIMS = {
     (game, variant): Claim(
         f"{variant}-{game.replace('_', '-')}",
-        f"{VARIANT_TITLES[variant]} gives stronger players of {GAME_TITLES[game]} than the baseline.",
+        f"{VARIANT_TITLES[variant]} gives stronger players of {GAME_TITLES[game]}"
+        " than the baseline.",
         _FIGURE,
         f"mean tournament Elo of runs with {VARIANT_TITLES[variant]} less that of the baseline",
         0.0,

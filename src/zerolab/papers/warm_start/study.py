@@ -1,4 +1,4 @@
-"""Warm starts of self-play [Wang2020b, section 5.5], and players without a network [Wang2021b, Table 5.1]."""
+"""Warm starts [Wang2020b, section 5.5]; players without a network [Wang2021b, Table 5.1]."""
 
 from __future__ import annotations
 
