@@ -31,7 +31,7 @@ _COMMAND = (sys.executable, "-m", "zerolab")
 _MINI = (
     "iterations=2",
     "selfplay.parallel_games=16",
-    "selfplay.schedule.plies=8",
+    "selfplay.mode.plies=8",
     "network.filters=8",
     "network.blocks=2",
     "search.simulations=16",
@@ -41,7 +41,7 @@ _MINI = (
 _EXTENDED = (
     "iterations=2",
     "selfplay.parallel_games=8",
-    "selfplay.schedule.plies=10",
+    "selfplay.mode.plies=10",
     "network.filters=8",
     "network.blocks=1",
     "network.squeeze_excite=4",
@@ -63,12 +63,12 @@ RUNS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         "smoke",
         ("selfplay.budget.name=caps", "selfplay.budget.simulations=4"),
     ),
-    "service": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=service",)),
-    "retry": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=retry",)),
+    "service": ("connect_four:5x5", "smoke", ("selfplay.mode.name=service",)),
+    "retry": ("connect_four:5x5", "smoke", ("selfplay.mode.name=retry",)),
     "big_tree": (
         "connect_four:5x5",
         "smoke",
-        ("selfplay.schedule.name=big_tree", "selfplay.late_policy_target=visits"),
+        ("selfplay.mode.name=big_tree", "selfplay.late_policy_target=visits"),
     ),
     "mini": ("connect_four:6x7", "mini", _MINI),
     "extended": ("connect_four:6x7", "connect4-extended", _EXTENDED),

@@ -68,7 +68,7 @@ _STUDY = "--scale smoke --folder studies"
 _BRED = "--set active=6 --set parents=2 --set generation=10 --set search.simulations=8"
 _EVERYTHING = """--set accuracy.positions=p.parquet --set accuracy.every=1 --set learn.average=0.5
  --set learn.symmetries=none
- --set selfplay.schedule=continuous --set selfplay.schedule.plies=6
+ --set selfplay.mode=continuous --set selfplay.mode.plies=6
  --set selfplay.parallel_games=4 --set start.source=source --set start.transfer=trunk
  --set network.heads=['policy','value',{name='features',source='source',weight=1}]"""
 _RESNET = "--set network={name='resnet',blocks=1,filters=8} --set iterations=1"
@@ -112,11 +112,11 @@ VICTIMS = {
         Victim("everything", "whole", _words(f"{_TRAIN} --run whole {_EVERYTHING}"),
                _of_run("whole"), ("dataset", "source"), weight=3),
         Victim("continuous", "lanes", _words(
-            f"{_TRAIN} --run lanes --set selfplay.schedule=continuous"
-            " --set selfplay.schedule.plies=10 --set selfplay.parallel_games=4"
+            f"{_TRAIN} --run lanes --set selfplay.mode=continuous"
+            " --set selfplay.mode.plies=10 --set selfplay.parallel_games=4"
         ), _of_run("lanes"), ("dataset",)),
         Victim("service", "served", _words(
-            f"{_TRAIN} --run served --set selfplay.schedule=service --set selfplay.parallel_games=4"
+            f"{_TRAIN} --run served --set selfplay.mode=service --set selfplay.parallel_games=4"
         ), _of_run("served"), ("dataset",)),
         Victim("league-run", "mates", _words(f"{_TRAIN} --run mates {_LEAGUE}"), _of_run("mates"),
                ("dataset",)),

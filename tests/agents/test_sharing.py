@@ -294,7 +294,7 @@ def test_a_newer_one_asks_for_an_update(content):
 
 
 def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
-    monkeypatch.setattr(agent_files, "MAX_BYTES", len(content) - 1)
+    monkeypatch.setattr(agent_files, "MAX_AGENT_BYTES", len(content) - 1)
     assert f"it has {len(content):,} bytes: expected an agent of at most" in refusal(content)
     with pytest.raises(UserError, match=r"the agent has 25,\d+ bytes: expected at most"):
         agent_file(RunFolder.open(Path("runs/demo")), 1)

@@ -14,7 +14,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 
 TINY = (
-    "selfplay.schedule=episodes", "selfplay.episodes=4", "search.simulations=4",
+    "selfplay.mode=episodic", "selfplay.episodes=4", "search.simulations=4",
     "network.blocks=1", "network.filters=8", "learn.batch_size=8",
 )  # fmt: skip
 

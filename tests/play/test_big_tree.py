@@ -25,10 +25,10 @@ C, FIRST_PLAY = 3.0, -1.0
 
 def play(games=60, at_once=1, **changes):
     """Return the games and the tree."""
-    schedule = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
+    mode = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
     searches = ServiceSearches(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
     with SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches) as service:
-        player = BigTreePlayer(GAME, schedule, service, "a", lambda _: None)
+        player = BigTreePlayer(GAME, mode, service, "a", lambda _: None)
         played = player.play(games)
         assert service.counts["asked"] == service.counts["searched"]
     return played, player.tree
@@ -130,8 +130,8 @@ def test_games_depend_neither_on_threads_nor_on_slots():
 
 def test_a_greater_c_finds_more_positions():
     def distinct(c):
-        schedule = {"name": "big_tree", "c": c, "games_at_once": 4}
-        settings = SelfPlaySettings(episodes=60, schedule=schedule, late_policy_target="visits")
+        mode = {"name": "big_tree", "c": c, "games_at_once": 4}
+        settings = SelfPlaySettings(episodes=60, mode=mode, late_policy_target="visits")
         evaluator = HashEvaluator(rules.actions(GAME))
         found = play_by_service(GAME, settings, SEARCH, evaluator, 3, 2)
         return len(np.unique(found.examples.states, axis=0))
@@ -141,4 +141,4 @@ def test_a_greater_c_finds_more_positions():
 
 def test_moves_that_explore_are_not_to_be_learnt():
     with pytest.raises(ValueError, match="late_policy_target"):
-        SelfPlaySettings(schedule="big_tree")
+        SelfPlaySettings(mode="big_tree")

@@ -26,10 +26,10 @@ def stretches(*plies, evaluators=None, names=None, search=None, **settings):
     unfinished, played = None, []
     for number, each in enumerate(plies):
         evaluator = (evaluators or {}).get(number) or HashEvaluator(rules.actions(GAME))
-        schedule = {"name": "continuous", "plies": each}
+        mode = {"name": "continuous", "plies": each}
         played.append(
             play_continuous(
-                GAME, SelfPlaySettings(parallel_games=LANES, schedule=schedule, **settings),
+                GAME, SelfPlaySettings(parallel_games=LANES, mode=mode, **settings),
                 SearchSettings.model_validate(chosen), evaluator, 3, unfinished,
                 name=names[number] if names else "a",
             )

@@ -22,9 +22,9 @@ OPENINGS = 5  # of 35 games, each gone back into by 2, and these by 4
 
 
 def play(**settings):
-    schedule = {"name": "retry", "opening_plies": OPENING, "branches": 2, "rounds": 2}
-    schedule |= settings.pop("schedule", {})
-    chosen = SelfPlaySettings(schedule=schedule, **{"episodes": 35, "threads": 2, **settings})
+    mode = {"name": "retry", "opening_plies": OPENING, "branches": 2, "rounds": 2}
+    mode |= settings.pop("mode", {})
+    chosen = SelfPlaySettings(mode=mode, **{"episodes": 35, "threads": 2, **settings})
     return play_by_service(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 2)
 
 
@@ -126,7 +126,7 @@ def test_every_searched_decision_is_learnt_from_once(played):
 
 
 def test_retries_depend_neither_on_threads_nor_on_the_cache(played):
-    other = play(threads=1, parallel_games=3, schedule={"cache": 4})
+    other = play(threads=1, parallel_games=3, mode={"cache": 4})
     assert other.games == played.games
     for one, two in zip(played.examples, other.examples, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -134,6 +134,6 @@ def test_retries_depend_neither_on_threads_nor_on_the_cache(played):
 
 def test_openings_that_would_end_a_game_are_cut():
     """A board of 16 cells is full after 16 plies."""
-    found = play(schedule={"opening_plies": 16}, episodes=20)
+    found = play(mode={"opening_plies": 16}, episodes=20)
     assert len(found.games) == 20
     assert found.examples.full.any()

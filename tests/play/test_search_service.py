@@ -111,16 +111,14 @@ def test_what_is_asked_elsewhere_of_another_iteration_has_other_noise():
         assert (one.ask(states).visits != other.ask(states).visits).any()
 
 
-def play(search=NOISY, schedule="service", **settings):
-    chosen = SelfPlaySettings(
-        schedule=schedule, **{"episodes": 12, "random_opening_plies": 3, **settings}
-    )
-    run = play_episodes if schedule == "episodes" else play_by_service
+def play(search=NOISY, mode="service", **settings):
+    chosen = SelfPlaySettings(mode=mode, **{"episodes": 12, "random_opening_plies": 3, **settings})
+    run = play_episodes if mode == "episodic" else play_by_service
     return run(GAME, chosen, search, HashEvaluator(rules.actions(GAME)), 3, 2)
 
 
 def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
-    plain, served = (play(QUIET, schedule, threads=2) for schedule in ("episodes", "service"))
+    plain, served = (play(QUIET, mode, threads=2) for mode in ("episodic", "service"))
     assert plain.games == served.games
     one, other = plain.examples, served.examples
     assert (one.full == other.full).all()
@@ -135,7 +133,7 @@ def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
 def test_games_depend_neither_on_threads_nor_on_what_is_remembered(budget):
     one = play(budget=budget, threads=1)
     few = {"name": "service", "cache": 2}
-    other = play(budget=budget, threads=3, parallel_games=4, schedule=few)
+    other = play(budget=budget, threads=3, parallel_games=4, mode=few)
     assert one.games == other.games
     assert_equal(one.examples, other.examples)
     # Equal positions of this game have equal plies, so that they are asked for together.
@@ -156,6 +154,6 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
         asked.ask(positions())
 
 
-def test_a_schedule_says_which_games_do_not_begin_with_its_random_plies():
+def test_modes_say_which_games_do_not_begin_with_its_random_plies():
     with pytest.raises(ValueError, match="random_opening_plies = 3"):
-        SelfPlaySettings(schedule="retry", random_opening_plies=3)
+        SelfPlaySettings(mode="retry", random_opening_plies=3)

@@ -176,7 +176,7 @@ def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
         )
         for name in (EXTENDED, "no-short-iterations")
     )
-    ratio = long.selfplay.schedule.plies / short.selfplay.schedule.plies
+    ratio = long.selfplay.mode.plies / short.selfplay.mode.plies
     assert ratio == pytest.approx(5 / 3, rel=1e-3)
     ends = [
         (each.learn.window.begin, each.learn.window.end, each.learn.schedule.anneal_iterations)

@@ -144,5 +144,5 @@ def test_leagues_and_trees_differ_in_what_they_are_named_for(scale):
     assert fitness == ["results", "novelty", "novelty_of_winner"]
     assert leagues[0] == leagues[1] == leagues[2]
     trees = [runs[name].model_dump() for name in TREES if name.startswith("big-tree")]
-    assert [each["selfplay"]["schedule"].pop("c") for each in trees] == [10, 3, 30]
+    assert [each["selfplay"]["mode"].pop("c") for each in trees] == [10, 3, 30]
     assert trees[0] == trees[1] == trees[2]

@@ -23,7 +23,7 @@ CONTINUOUS = [
     "iterations=3",
     "search.simulations=40",
     "selfplay.parallel_games=6",
-    'selfplay.schedule={name = "continuous", plies = 8}',
+    'selfplay.mode={name = "continuous", plies = 8}',
     'selfplay.budget={name = "caps", simulations = 10}',
     "selfplay.threads=2",
     "final_evaluation.games=0",
@@ -105,7 +105,7 @@ def test_growing_a_finished_run_goes_on_with_its_games(tmp_path, undisturbed):
 
 def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
     folder = tmp_path / "run"
-    few = 'selfplay.schedule={name = "continuous", plies = 3}'
+    few = 'selfplay.mode={name = "continuous", plies = 3}'
     assert main(arguments(folder, few)) == 0
     stages = [(record.iteration, record.stage) for record in read_records(RunFolder.open(folder))]
     assert stages[:2] == [(1, "selfplay"), (2, "selfplay")]
@@ -132,15 +132,15 @@ def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoi
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (['selfplay.schedule={name = "continuous", plies = 0}'], "plies = 0: expected at least 1"),
-        (["selfplay.schedule=continous"], 'nearest is "continuous"|did you mean|perhaps'),
+        (['selfplay.mode={name = "continuous", plies = 0}'], "plies = 0: expected at least 1"),
+        (["selfplay.mode=continous"], 'nearest is "continuous"|did you mean|perhaps'),
         (["selfplay.budget=cap"], "caps"),
         (
             ["selfplay.budget=caps", "search.simulations=20"],
             "selfplay.budget.simulations = 20 is not below search.simulations = 20",
         ),
         (['selfplay.budget={name = "settle", least = 90, most = 60}'], "least = 90 is more than"),
-        (["selfplay.schedule=continuous", "selfplay.schedule.every=2"], "selfplay.schedule.every"),
+        (["selfplay.mode=continuous", "selfplay.mode.every=2"], "selfplay.mode.every"),
     ],
 )
 def test_wrong_input_is_one_clear_line(tmp_path, capfd, settings, message):

@@ -207,7 +207,7 @@ def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, tra
 def test_continuous_self_play_and_windows_without_merging(here):
     """Games outlive iterations; examples come, with their features, when a game is over."""
     more = [
-        "selfplay.schedule={name='continuous', plies=8}",
+        "selfplay.mode={name='continuous', plies=8}",
         "selfplay.parallel_games=6",
         "learn.merging=none",
         "learn.epochs=1",

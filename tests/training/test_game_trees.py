@@ -14,28 +14,28 @@ from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
 
 
-def arguments(folder, schedule):
+def arguments(folder, mode):
     given = [
         "iterations=2",
         "search.simulations=40",
         "selfplay.episodes=24",
         "selfplay.late_policy_target=visits",
-        f"selfplay.schedule={schedule}",
+        f"selfplay.mode={mode}",
         "final_evaluation.games=0",
     ]
     return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in given)]
 
 
 def test_a_run_with_a_big_tree_that_is_killed_ends_with_the_same_bytes(tmp_path):
-    schedule = '{name = "big_tree", games_at_once = 4}'
+    mode = '{name = "big_tree", games_at_once = 4}'
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
-    assert main(arguments(undisturbed, schedule)) == 0
-    process = started(arguments(folder, schedule), tmp_path / "output")
+    assert main(arguments(undisturbed, mode)) == 0
+    process = started(arguments(folder, mode), tmp_path / "output")
     assert wait_for_stage(folder, "2 selfplay", process)
     time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert main(arguments(folder, schedule)) == 0
+    assert main(arguments(folder, mode)) == 0
     assert contents(folder) == contents(undisturbed)
 
 

@@ -64,11 +64,11 @@ MISTAKES = [
     ),
     (
         ["--preset", "mini", "--set", "selfplay.episodes=100"],
-        'selfplay.episodes has no effect with selfplay.schedule = "continuous": expected'
-        " selfplay.schedule.plies",
+        'selfplay.episodes has no effect with selfplay.mode = "continuous": expected'
+        " selfplay.mode.plies",
     ),
     (
-        ["--set", "selfplay={episodes=3, schedule='continuous'}"],
+        ["--set", "selfplay={episodes=3, mode='continuous'}"],
         "selfplay.episodes has no effect",
     ),
     (
@@ -179,7 +179,7 @@ def test_settings_that_may_be_without_effect_are_settings():
 def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
-    actors = ["--set", "selfplay.schedule=service", "--set", "selfplay.schedule.actors=2"]
+    actors = ["--set", "selfplay.mode=service", "--set", "selfplay.mode.actors=2"]
     assert train("--preset", "smoke", *actors, "--run", str(tmp_path / "run")) == 2
     assert "pip install 'zerolab[cluster]'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

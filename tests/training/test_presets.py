@@ -62,8 +62,8 @@ def shrunk(name, more=()):
         assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
-    if settings.selfplay.schedule.name == "continuous":
-        assignments.append("selfplay.schedule.plies=45")  # no game of 42 cells outlives them
+    if settings.selfplay.mode.name == "continuous":
+        assignments.append("selfplay.mode.plies=45")  # no game of 42 cells outlives them
     return resolve_settings(None, name, [*assignments, *more])
 
 
@@ -174,7 +174,7 @@ def test_what_extended_adds_to_the_baseline_of_clausen():
 def test_an_iteration_of_clausen_has_as_many_positions():
     for name, positions in (("connect4-baseline", 300_000), ("connect4-extended", 180_000)):
         play = resolve_settings(None, name).selfplay
-        assert play.parallel_games * play.schedule.plies == pytest.approx(positions, rel=1e-3)
+        assert play.parallel_games * play.mode.plies == pytest.approx(positions, rel=1e-3)
 
 
 @pytest.mark.parametrize("before", [[], ["network=resnet"], ["network.name=resnet"]])

@@ -136,7 +136,7 @@ class ContinuousSelfPlay(SelfPlay):
     ) -> None:
         super().__init__(name, network, 1, search, positions=True)
         self._settings = SelfPlaySettings(
-            schedule=ContinuousMode(plies=plies), parallel_games=lanes, threads=available_cores()
+            mode=ContinuousMode(plies=plies), parallel_games=lanes, threads=available_cores()
         )
         self._unfinished: Unfinished | None = None
 
@@ -232,7 +232,7 @@ class ServedSelfPlay(PlainSelfPlay):
 
     def __init__(self, random_opening_plies: int) -> None:
         super().__init__(random_opening_plies)
-        self._settings = self._settings.model_copy(update={"schedule": ServiceMode()})
+        self._settings = self._settings.model_copy(update={"mode": ServiceMode()})
 
     def _play(self) -> SelfPlayResult:
         episodes = play_by_service(

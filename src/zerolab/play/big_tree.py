@@ -137,13 +137,13 @@ class BigTreePlayer:
     def __init__(
         self,
         game: Game,
-        schedule: BigTreeMode,
+        mode: BigTreeMode,
         service: PositionSearcher,
         name: str,
         report: Callable[[SelfPlayProgress], None],
     ) -> None:
-        self.tree = TranspositionTree(game, schedule.c, schedule.first_play)
-        self._at_once = schedule.games_at_once
+        self.tree = TranspositionTree(game, mode.c, mode.first_play)
+        self._at_once = mode.games_at_once
         self._service = service
         self._name = name
         self._report = report

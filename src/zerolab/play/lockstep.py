@@ -196,26 +196,26 @@ class Branch(NamedTuple):
         return (*self.game.actions[: self.ply], self.action)
 
 
-def play_retries(lockstep: Lockstep, schedule: RetryMode, games: int) -> LockstepResult:
+def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepResult:
     """Play so many games: openings, rounds of retries, and openings again while games are left.
 
     A game's number is its place in the order in which the games are begun.
     """
-    finder = BranchFinder(schedule.branches)
-    family = sum(schedule.branches**back for back in range(schedule.rounds + 1))
+    finder = BranchFinder(mode.branches)
+    family = sum(mode.branches**back for back in range(mode.rounds + 1))
     parts: list[LockstepResult] = []
     begun = 0
     while begun < games:
         numbers = range(begun, begun + -(-(games - begun) // family))
         latest = lockstep.play(
             [
-                LockstepGame(number, lockstep.opening(number, schedule.opening_plies))
+                LockstepGame(number, lockstep.opening(number, mode.opening_plies))
                 for number in numbers
             ]
         )
         parts.append(latest)
         begun = numbers.stop
-        for _ in range(schedule.rounds):
+        for _ in range(mode.rounds):
             branches = finder.branches(latest, games - begun)
             if not branches:
                 break

@@ -71,7 +71,7 @@ def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPl
         cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
         if actors > cpus:
             raise UserError(
-                f"selfplay.schedule.actors = {count}: {actors} of them would share the {cpus} CPUs"
+                f"selfplay.mode.actors = {count}: {actors} of them would share the {cpus} CPUs"
                 f" of node {node['NodeManagerAddress']}; expected fewer"
             )
         if actors:
@@ -93,7 +93,7 @@ class Actors:
         """
         if ray.is_initialized():
             raise UserError(
-                f"selfplay.schedule.actors = {count}: this process uses Ray already; expected 0"
+                f"selfplay.mode.actors = {count}: this process uses Ray already; expected 0"
             )
         self._key = address, count
         here = max(count, available_cores())  # where there are fewer cores, actors share them

@@ -65,11 +65,11 @@ def play_continuous(
     depends on the seed, its number, and the networks and searches of the iterations in which it is
     played; see `play_episodes` for the rest.
     """
-    assert isinstance(settings.schedule, ContinuousMode)
+    assert isinstance(settings.mode, ContinuousMode)
     lanes = settings.parallel_games
     begun = former.games if former else [_unplayed(lane, name) for lane in range(lanes)]
     threads = min(settings.threads, lanes)
-    waiting = [_continued(each, name, settings.schedule.plies, lanes) for each in begun]
+    waiting = [_continued(each, name, settings.mode.plies, lanes) for each in begun]
     played = play_batches(
         game, settings, search, evaluator, seed, _ALL_ITERATIONS,
         [waiting[thread::threads] for thread in range(threads)], -(-lanes // threads), name, report,
@@ -133,28 +133,28 @@ def play_by_service(
     name: str = "self-play",
     spec: Callable[[], EvaluatorSpec] | None = None,
 ) -> SelfPlayResult:
-    """Play the games of an iteration as `settings.schedule` says; see `play_episodes`.
+    """Play the games of an iteration as `settings.mode` says; see `play_episodes`.
 
     What is played depends on the seed, the iteration, the network and the settings: neither on
     threads nor on how many positions are searched at once, as far as the network answers equally
-    in every batch. `spec` says how actors make the evaluator, where the schedule asks for some.
+    in every batch. `spec` says how actors make the evaluator, where the mode asks for some.
     """
-    schedule = settings.schedule
-    assert isinstance(schedule, ServiceMode)
+    mode = settings.mode
+    assert isinstance(mode, ServiceMode)
     searches = ServiceSearches(
         search, seed, iteration, settings.budget, settings.parallel_games, settings.threads,
-        schedule.cache,
+        mode.cache,
     )  # fmt: skip
-    with _new_service(game, evaluator, searches, schedule.actors, spec) as service:
+    with _new_service(game, evaluator, searches, mode.actors, spec) as service:
         lockstep = Lockstep(game, settings, service, seed, iteration, name, report)
-        if isinstance(schedule, RetryMode):
-            played = play_retries(lockstep, schedule, settings.episodes)
-        elif isinstance(schedule, BigTreeMode):
-            player = BigTreePlayer(game, schedule, service, name, report)
+        if isinstance(mode, RetryMode):
+            played = play_retries(lockstep, mode, settings.episodes)
+        elif isinstance(mode, BigTreeMode):
+            player = BigTreePlayer(game, mode, service, name, report)
             played = player.play(settings.episodes)
         else:
             played = lockstep.play([LockstepGame(number) for number in range(settings.episodes)])
-        decides_all = isinstance(schedule, BigTreeMode)  # others take moves over, or play at random
+        decides_all = isinstance(mode, BigTreeMode)  # others take moves over, or play at random
         moves = len(played.examples.plies) if decides_all else service.counts["asked"]
         return SelfPlayResult(
             with_outcomes(played.examples, played.games),
@@ -165,9 +165,9 @@ def play_by_service(
         )
 
 
-def require_actors(schedule: Variant) -> None:
-    """Raise UserError where a schedule asks for actors and the extra for them is missing."""
-    if isinstance(schedule, ServiceMode) and schedule.actors:
+def require_actors(mode: Variant) -> None:
+    """Raise UserError where a mode asks for actors and the extra for them is missing."""
+    if isinstance(mode, ServiceMode) and mode.actors:
         import_module("zerolab.core.ray_cluster")
 
 

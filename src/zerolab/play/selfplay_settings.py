@@ -106,7 +106,7 @@ _MOST_THREADS = 64
 class EpisodicMode(Variant):
     """`selfplay.episodes` games per iteration, each of them played to its end by one network."""
 
-    name: Literal["episodes"] = "episodes"
+    name: Literal["episodic"] = "episodic"
 
 
 class ContinuousMode(Variant):
@@ -126,7 +126,7 @@ class ContinuousMode(Variant):
 
 
 _MODES: dict[str, type[Variant]] = {
-    "episodes": EpisodicMode,
+    "episodic": EpisodicMode,
     "continuous": ContinuousMode,
     "service": ServiceMode,
     "retry": RetryMode,
@@ -141,7 +141,7 @@ class SelfPlaySettings(Settings):
     """E: games per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 50 ([Wang2020a] sweeps 10 to
     100)."""
 
-    schedule: variant_among(_MODES) = Field(default_factory=EpisodicMode)  # type: ignore[valid-type]
+    mode: variant_among(_MODES) = Field(default_factory=EpisodicMode)  # type: ignore[valid-type]
     """Which games an iteration plays. [Wang2019], [Wang2020a], [Wang2020b]: episodes."""
 
     budget: variant_among(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
@@ -171,7 +171,7 @@ class SelfPlaySettings(Settings):
     parallel_games: int = Field(default=512, ge=1)
     """Games in progress at once, in all threads together. Does not change which episodes are played
     where the network answers a position equally in every batch: in bfloat16, but not in float32
-    (docs/decisions/0002). With a continuous schedule it is the number of lanes; with a service, of
+    (docs/decisions/0002). In continuous mode it is the number of lanes; with a service, of
     positions searched at once."""
 
     threads: int = Field(
@@ -184,16 +184,16 @@ class SelfPlaySettings(Settings):
     process may use, at most 64."""
 
     @model_validator(mode="after")
-    def _schedule_fits(self) -> SelfPlaySettings:
-        schedule = self.schedule
-        if isinstance(schedule, RetryMode | BigTreeMode) and self.random_opening_plies:
+    def _mode_fits(self) -> SelfPlaySettings:
+        mode = self.mode
+        if isinstance(mode, RetryMode | BigTreeMode) and self.random_opening_plies:
             raise ValueError(
-                f"random_opening_plies = {self.random_opening_plies}: games of schedule = "
-                f'"{schedule.name}" begin in their own way; expected 0'
+                f"random_opening_plies = {self.random_opening_plies}: games of mode = "
+                f'"{mode.name}" begin in their own way; expected 0'
             )
-        if isinstance(schedule, BigTreeMode) and self.late_policy_target == "move":
+        if isinstance(mode, BigTreeMode) and self.late_policy_target == "move":
             raise ValueError(
-                'late_policy_target = "move": moves of schedule = "big_tree" explore and are not to'
-                ' be learnt; expected late_policy_target = "visits" or "values"'
+                'late_policy_target = "move": moves of mode = "big_tree" explore and are no targets;'
+                ' expected late_policy_target = "visits" or "values"'
             )
         return self

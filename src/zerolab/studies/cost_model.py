@@ -67,8 +67,8 @@ def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
 def _fresh_positions(settings: TrainSettings) -> float:
     """Return about how many positions an iteration plays."""
     play = settings.selfplay
-    if isinstance(play.schedule, ContinuousMode):
-        return play.parallel_games * play.schedule.plies
+    if isinstance(play.mode, ContinuousMode):
+        return play.parallel_games * play.mode.plies
     return play.episodes * mean_plies(settings.game)
 
 

@@ -311,8 +311,8 @@ _PARAMETERS = ("c", "fpu", "draw_value", "threshold", "check")
 WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
     WithoutEffect(
         ("selfplay.episodes",),
-        _when("selfplay.schedule", "continuous"),
-        "selfplay.schedule.plies, times selfplay.parallel_games, or selfplay.schedule=episodes",
+        _when("selfplay.mode", "continuous"),
+        "selfplay.mode.plies, times selfplay.parallel_games, or selfplay.mode=episodic",
     ),
     WithoutEffect(
         ("selfplay.policy_target",),

@@ -318,7 +318,7 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
     """Raise UserError or ValueError where a run cannot be a league."""
     play = settings.selfplay
     for key, found, expected in (
-        ("selfplay.schedule", play.schedule.name, "episodes"),
+        ("selfplay.mode", play.mode.name, "episodic"),
         ("selfplay.budget", play.budget.name, "fixed"),
         ("selfplay.random_opening_plies", play.random_opening_plies, 0),
         ("warm_start.variant", settings.warm_start.variant, "baseline"),

@@ -48,9 +48,8 @@ class SelfPlayStage(Stage):
 
 def _work(settings: SelfPlaySettings) -> tuple[int, str]:
     """Return how much is to be played, and in what that is counted."""
-    schedule = settings.schedule
-    if isinstance(schedule, ContinuousMode):
-        return schedule.plies * settings.parallel_games, "plies"
+    if isinstance(settings.mode, ContinuousMode):
+        return settings.mode.plies * settings.parallel_games, "plies"
     return settings.episodes, "games"
 
 
@@ -71,12 +70,12 @@ def _play_alone(context: TrainingContext) -> SelfPlayResult:
     weight = warm_start_weight(settings.warm_start, progress)
     search = warm_start_search(settings.search, settings.warm_start, weight)
     evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
-    if not isinstance(settings.selfplay.schedule, ContinuousMode):
+    if not isinstance(settings.selfplay.mode, ContinuousMode):
         given = (
             context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
             _reporting(context),
         )  # fmt: skip
-        if isinstance(settings.selfplay.schedule, ServiceMode):
+        if isinstance(settings.selfplay.mode, ServiceMode):
             return play_by_service(*given, name=name, spec=lambda: _network_spec(context))
         return play_episodes(*given, name=name)
     former = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
@@ -101,7 +100,7 @@ def _record_fields(
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(episodes.examples.plies)
     play = settings.selfplay
-    served = isinstance(play.schedule, ServiceMode)
+    served = isinstance(play.mode, ServiceMode)
     is_alone = settings.league is None and not served
     varied = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
     return {
@@ -125,7 +124,7 @@ def _record_fields(
 
 def _reporting(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
     began = perf_counter()
-    counts_plies = isinstance(context.settings.selfplay.schedule, ContinuousMode)
+    counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
 
     def report(progress: SelfPlayProgress) -> None:
         rate = progress.plies / max(perf_counter() - began, 1e-9)

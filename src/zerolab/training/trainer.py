@@ -201,7 +201,7 @@ def check_inputs(settings: TrainSettings) -> None:
         check_heads(settings.network, split.training)
     find_feature_source(settings)
     find_start(settings)
-    require_actors(settings.selfplay.schedule)
+    require_actors(settings.selfplay.mode)
     _check_openings(settings, game)
     check_baselines(settings, game)
 

@@ -161,7 +161,7 @@ _PUBLISHED = Lengths(
     baseline={
         "learn.window": {"name": "positions", "size": 2_000_000},
         "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
-        "selfplay.schedule": {"name": "continuous", "plies": 1172},
+        "selfplay.mode": {"name": "continuous", "plies": 1172},
     },
     extended={
         "learn.window": {
@@ -304,13 +304,13 @@ def _lengths(scale: Scale) -> Lengths:
     return Lengths(
         baseline={
             "iterations": length.iterations,
-            "selfplay.schedule": {"name": "continuous", "plies": length.plies},
+            "selfplay.mode": {"name": "continuous", "plies": length.plies},
             "learn.window": {"name": "positions", "size": 20 * unit // 3},
             "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
         },
         extended={
             "iterations": 5 * length.iterations // 3,
-            "selfplay.schedule": {"name": "continuous", "plies": 3 * length.plies // 5},
+            "selfplay.mode": {"name": "continuous", "plies": 3 * length.plies // 5},
             "learn.window": {"name": "slow", **window},
             "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
         },

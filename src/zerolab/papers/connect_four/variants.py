@@ -51,7 +51,7 @@ def _longer_iterations(lengths: Lengths) -> Changes:
 
     Its window and its cycle change by iterations, and so after as many positions as before.
     """
-    own = ("iterations", "selfplay.schedule")
+    own = ("iterations", "selfplay.mode")
     window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
     ends = {key: _fewer(window[key]) for key in ("begin", "end")}
     return {
@@ -80,10 +80,10 @@ VARIANTS: Mapping[str, Variant] = {
     EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
     "service": Variant(
         "service",
-        changes=lambda _: {"selfplay.schedule": "service"},
+        changes=lambda _: {"selfplay.mode": "service"},
         published=Published({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
     ),
-    "retry": Variant("retry", changes=lambda _: {"selfplay.schedule": "retry"}),
+    "retry": Variant("retry", changes=lambda _: {"selfplay.mode": "retry"}),
     "big-tree": Variant("big tree, c = 10", changes=lambda _: _big_tree(10.0)),
     "big-tree-3": Variant("big tree, c = 3", changes=lambda _: _big_tree(3.0)),
     "big-tree-30": Variant("big tree, c = 30", changes=lambda _: _big_tree(30.0)),
@@ -141,12 +141,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 def _big_tree(c: float) -> Changes:
-    return {"selfplay.schedule": {"name": "big_tree", "c": c}}
+    return {"selfplay.mode": {"name": "big_tree", "c": c}}
 
 
 def _league(fitness: str) -> Changes:
     return {
-        "selfplay.schedule": "episodes",
+        "selfplay.mode": "episodic",
         "league.fitness": fitness,
         "league.parameters": ["c", "fpu", "draw_value", "threshold"],
     }
