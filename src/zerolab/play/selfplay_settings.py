@@ -193,7 +193,7 @@ class SelfPlaySettings(Settings):
             )
         if isinstance(mode, BigTreeMode) and self.late_policy_target == "move":
             raise ValueError(
-                'late_policy_target = "move": moves of mode = "big_tree" explore and are no targets;'
-                ' expected late_policy_target = "visits" or "values"'
+                'late_policy_target = "move": moves of mode = "big_tree" explore, so they are'
+                ' no targets; expected late_policy_target = "visits" or "values"'
             )
         return self
