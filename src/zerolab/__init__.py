@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING, Any
 from zerolab.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zerolab.agents.analysis import Analysis, MoveAnalysis
-    from zerolab.api.costs import (
-        CostReference,
-        IterationCost,
-        cost_to_reach,
-        read_reference,
-        run_costs,
-    )
     from zerolab.api.matches import (
         Match,
         Ratings,
@@ -32,6 +24,8 @@ if TYPE_CHECKING:
         rate,
     )
     from zerolab.api.positions import (
+        Analysis,
+        MoveAnalysis,
         Network,
         analyse,
         list_games,
@@ -39,13 +33,23 @@ if TYPE_CHECKING:
         read_positions,
         solve,
     )
-    from zerolab.api.runs import Run, export_network, open_run, train
+    from zerolab.api.runs import (
+        CostReference,
+        IterationCost,
+        Record,
+        Run,
+        cost_to_reach,
+        export_network,
+        open_run,
+        read_reference,
+        run_costs,
+        train,
+    )
     from zerolab.core.errors import UserError
     from zerolab.evaluation.positions import Positions
     from zerolab.oracles.oracle import NotSolvedError
     from zerolab.rules.catalogue import parse_game
     from zerolab.rules.position import Position
-    from zerolab.training.records import Record
 
 __all__ = [
     "Analysis",
@@ -80,38 +84,23 @@ __all__ = [
 ]
 
 _NAMES = {
-    "zerolab.agents.analysis": ("Analysis", "MoveAnalysis"),
-    "zerolab.api.costs": (
-        "CostReference",
-        "IterationCost",
-        "cost_to_reach",
-        "read_reference",
-        "run_costs",
-    ),
     "zerolab.api.matches": (
-        "Match",
-        "Ratings",
-        "TournamentReport",
-        "play_match",
-        "play_tournament",
-        "rate",
+        "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
     ),
     "zerolab.api.positions": (
-        "Network",
-        "analyse",
-        "list_games",
-        "load_network",
-        "read_positions",
-        "solve",
+        "Analysis", "MoveAnalysis", "Network", "analyse", "list_games", "load_network",
+        "read_positions", "solve",
     ),
-    "zerolab.api.runs": ("Run", "export_network", "open_run", "train"),
+    "zerolab.api.runs": (
+        "CostReference", "IterationCost", "Record", "Run", "cost_to_reach", "export_network",
+        "open_run", "read_reference", "run_costs", "train",
+    ),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
-    "zerolab.training.records": ("Record",),
-}
+}  # fmt: skip
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 # Threads that wait for each other in torch spin first. On a machine that does other things too,

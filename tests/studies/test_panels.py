@@ -9,10 +9,10 @@ import warnings
 import numpy as np
 import pytest
 
-from zerolab.report.figures import Sample, figure_bytes
+from zerolab.report.figures import figure_bytes
 from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
 from zerolab.report.xy_plots import Curve, Heat, Point, draw_curves, draw_heat, draw_scatter
-from zerolab.studies.statistics import StudentEstimate, mean_of
+from zerolab.studies.statistics import StudentEstimate, mean_of, sample_of_runs
 
 GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")
 LOSSES = ("policy", "value", "sum & product")
@@ -21,10 +21,12 @@ LOSSES = ("policy", "value", "sum & product")
 def bars():
     rng = np.random.default_rng(0)
     groups = {
-        game: {loss: Sample(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES}
+        game: {
+            loss: sample_of_runs(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES
+        }
         for game in GAMES
     }
-    groups["one run"] = {"policy": Sample([100.0]), "value": Sample([])}
+    groups["one run"] = {"policy": sample_of_runs([100.0]), "value": sample_of_runs([])}
     return draw_bars(groups, "Elo of $8 runs$", "Elo")
 
 
@@ -128,17 +130,19 @@ def test_bars_tell_runs_from_errors_of_measurement():
     runs = [line for line in axes.lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in runs) == 9 * 8 + 1
     assert sum(line.get_marker() == "D" for line in axes.lines) == 9
-    plain = draw_bars({"a": {"": Sample([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0)
+    plain = draw_bars({"a": {"": sample_of_runs([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0)
     assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
 
 
 def test_an_interval_far_beyond_the_runs_does_not_squeeze_them():
-    pair = Sample([100.0, 180.0])  # the interval is 80 / 2 times 12.7 to both sides
-    figure = draw_bars({"a": {"": pair}, "b": {"": Sample([140.0, 150.0], [10.0, 10.0])}}, "", "")
+    pair = sample_of_runs([100.0, 180.0])  # the interval is 80 / 2 times 12.7 to both sides
+    figure = draw_bars(
+        {"a": {"": pair}, "b": {"": sample_of_runs([140.0, 150.0], [10.0, 10.0])}}, "", ""
+    )
     low, high = figure.axes[0].get_ylim()
     assert 0 <= low < 100 and 180 < high < 300
     assert any("leave the axis" in text for text in legend(figure))
-    three = draw_bars({"a": {"": Sample([100.0, 110.0, 120.0])}}, "", "")
+    three = draw_bars({"a": {"": sample_of_runs([100.0, 110.0, 120.0])}}, "", "")
     low, high = three.axes[0].get_ylim()
     assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
     assert not any("leave the axis" in text for text in legend(three))

@@ -1,4 +1,4 @@
-"""Checks of arguments, so that each mistake is one line and none reaches the code below."""
+"""Checks of the arguments of public functions: each mistake is a UserError of one line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def whole_number(name: str, value: object, least: int) -> int:
 
 
 def require_function(name: str, value: object) -> None:
-    """Raise UserError unless the value can be called."""
+    """Raise UserError unless the value is callable."""
     require(name, value, Callable, "a function")
 
 
@@ -44,12 +44,12 @@ def require_position(value: object) -> None:
 
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
-    """Return the agents that specs name, all of one game; raise UserError for any mistake."""
+    """Return the agents of specs, all of one game; raise UserError for any mistake."""
     return parse_agents(specs_of(specs), game_of(game), game_example=GAME_EXAMPLE)
 
 
 def specs_of(values: Iterable[object]) -> list[str]:
-    """Return values that are all specs; raise UserError for one that is not text."""
+    """Return the values if all are texts; raise UserError otherwise."""
     listed = list(values)
     for value in listed:
         require("agent", value, str, _AGENT)
@@ -57,5 +57,5 @@ def specs_of(values: Iterable[object]) -> list[str]:
 
 
 def game_of(name: str | None) -> Game | None:
-    """Return the game of a name, None for none; raise UserError for a wrong one."""
+    """Return the game with a name, or None for None; raise UserError for a wrong name."""
     return None if name is None else parse_game(name)

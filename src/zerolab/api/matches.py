@@ -1,4 +1,4 @@
-"""Games between agents, and ratings."""
+"""Matches, tournaments and ratings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def play_match(
 ) -> Match:
     """Play a match between two agents, half of the games with each colour, on all cores.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is needed where neither
+    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is needed if neither
     agent is a run. `progress` is called with the number of finished games. Raises UserError for
     wrong specs, an odd number of games, and openings longer than games.
     """
@@ -68,10 +68,10 @@ def play_tournament(
     folder: Path | str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> TournamentReport:
-    """Let every agent play every other, `games` games per pair; return ratings and tables.
+    """Play a round robin of `games` games per pair; return ratings and tables.
 
-    With a `folder` the games are kept there, a stopped tournament is resumed, and agents may be
-    added: those of the folder take part again without being named. Raises UserError for wrong
+    With a `folder`, the games are kept there, a stopped tournament is resumed, and agents may be
+    added: the agents of the folder take part without being named again. Raises UserError for wrong
     specs, fewer than two agents, and a folder that holds something else.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
@@ -99,10 +99,10 @@ def rate(
 ) -> Ratings:
     """Rate players by Bayesian Elo [BayesElo] from games, such as those of matches.
 
-    A game may also be (first player, second player, result), the result being 1, 0 or -1 for the
-    first player. Repeated games count once where their moves are known. `advantage` and `draw_elo`
-    are fitted unless given. Raises UserError for wrong games, without games, and where groups of
-    players never met.
+    A game may also be a tuple (first player, second player, result) with the result 1, 0 or -1 for
+    the first player. Repeated games count once if their moves are known. `advantage` and `draw_elo`
+    are fitted unless given. Raises UserError for wrong games, no games, and groups of players that
+    never met.
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
@@ -113,14 +113,14 @@ def rate(
 
 
 def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> TournamentSettings:
-    """Check the settings that matches and tournaments share; raise UserError for any mistake."""
+    """Return the settings that matches and tournaments share; raise UserError for any mistake."""
     data = {"game": game_name(agents[0].game), "games": games, "openings": openings, "seed": seed}
     players = {agent.name: agent.identity for agent in agents}
     return validate(TournamentSettings, {**data, "players": players})
 
 
 def _as_rated(game: object) -> RatedGame:
-    """Return a game with fields; raise UserError for what is not a finished game."""
+    """Return a game as an object with fields; raise UserError for anything but a finished game."""
     if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
         game = GameResult(*game)
     names = [getattr(game, each, None) for each in ("first", "second")]

@@ -1,9 +1,10 @@
-"""Positions looked at by agents, exact solvers and networks."""
+"""Analyses, exact values and network evaluations of positions, and files of solved positions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,6 @@ from zerolab.agents.analysis import analyse as analyse_with
 from zerolab.agents.specs import own_game, parse_agent
 from zerolab.api.arguments import require_path, require_position, whole_number
 from zerolab.core.errors import UserError, quoted, require
-from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.positions import read_positions as read_positions_and_metadata
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
@@ -23,11 +22,17 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 
-__all__ = ["Analysis", "MoveAnalysis", "analyse", "solve"]
+if TYPE_CHECKING:
+    from zerolab.evaluation.positions import Positions
+
+__all__ = [
+    "Analysis", "MoveAnalysis", "Network", "analyse", "list_games", "load_network",
+    "read_positions", "solve",
+]  # fmt: skip
 
 
 def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysis:
-    """Let an agent, such as ``"mcts:1000"`` or ``"runs/demo"``, search a position.
+    """Analyse a position with an agent, such as ``"mcts:1000"`` or ``"runs/demo"``.
 
     Raises UserError for a wrong argument, a finished game, and an agent of another game.
     """
@@ -42,7 +47,7 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
 
     Values are disc differences in Othello; elsewhere they are positive for a win, 0 for a draw,
     negative for a loss, and larger for a faster win or a slower loss. Raises NotSolvedError, a
-    UserError, where `nodes` positions do not suffice, and UserError for a finished game.
+    UserError, if `nodes` positions do not suffice, and UserError for a finished game.
     """
     require_position(position)
     if position.outcome is not None:
@@ -54,20 +59,22 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
 
 
 def list_games() -> list[str]:
-    """Return the names of all games, those of installed plug-ins included."""
+    """Return the names of all games, including those of installed plug-ins."""
     return sorted(registered_games())
 
 
 def read_positions(path: Path | str, game: str | None = None) -> Positions:
-    """Return the solved positions in a file that `zerolab dataset` has written.
+    """Return the solved positions in a file written by `zerolab dataset`.
 
     They are arrays: states uint64[n, words], exact values int32[n, actions] of all moves, and the
-    moves that led to each. Every position is replayed and checked. Raises UserError for a file that
-    is missing, damaged, newer, or of another game than `game`.
+    moves that led to each position. Every position is replayed and checked. Raises UserError for a
+    file that is missing, damaged, newer, or of another game than `game`.
     """
+    from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
+
     require_path("path", path)
     chosen = None if game is None else parse_game(game)
-    positions, _ = read_positions_and_metadata(Path(path), chosen)
+    positions, _ = read(Path(path), chosen)
     return positions
 
 
@@ -87,9 +94,9 @@ class Network:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return priors float32[N, actions] and values float32[N] of N positions.
 
-        Priors are the network's policy over all actions, illegal ones included. Values lie in
-        [-1, 1] and are the outcome that the player to move expects. Raises UserError for a
-        position of another game.
+        Priors are the network's policy over all actions, including illegal ones. Values in [-1, 1]
+        are the expected outcome for the player to move. Raises UserError for a position of another
+        game.
         """
         require("positions", positions, Sequence, "a list of positions")
         for position in positions:
@@ -105,7 +112,7 @@ class Network:
     def evaluate_states(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Do as `evaluate`, for states uint64[N, words] such as those of `read_positions`.
+        """Evaluate states uint64[N, words], such as those of `read_positions`, like `evaluate`.
 
         Raises UserError for anything but such an array.
         """
@@ -123,9 +130,9 @@ class Network:
 
 
 def load_network(spec: str) -> Network:
-    """Return the network of ``runs/demo`` (its best one), ``runs/demo@12`` or ``agent.zerolab``.
+    """Return the network of ``runs/demo`` (the best one), ``runs/demo@12`` or ``agent.zerolab``.
 
-    Raises UserError where there is no such run, network or file, or it is damaged.
+    Raises UserError if the run, network or file is missing or damaged.
     """
     missing = UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
     if not isinstance(spec, str) or own_game(spec) is None:

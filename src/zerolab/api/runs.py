@@ -1,45 +1,37 @@
-"""Training runs: start, resume, read, export."""
+"""Training runs: training and resuming, metrics, networks, export and costs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
-from zerolab.core.errors import require
+from zerolab.core.errors import UserError, quoted, require
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training import costs, move_times
 from zerolab.training.configure import (
     amend_settings,
     as_assignments,
     require_effects,
     resolve_settings,
 )
+from zerolab.training.costs import IterationCost
+from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record
 from zerolab.training.trainer import Trainer, check_inputs
 
-
-def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
-    """Write the network of ``runs/demo`` or ``runs/demo@12`` into one file; return its path.
-
-    ``FILE.zerolab`` is an agent that can be named wherever agents are; ``FILE.onnx`` is a model for
-    other programs, whose outputs have been compared with the network's (docs/sharing.md). A file
-    that is there with other content stays, unless `overwrite` is set. Raises UserError, having
-    written nothing, for every mistake.
-    """
-    require("run", run, str, 'a run, such as "runs/demo@12"')
-    require_path("file", file)
-    return exporting.export(run, Path(file), overwrite=overwrite).path
-
-
-__all__ = ["Record", "Run", "open_run", "train"]
+__all__ = [
+    "CostReference", "IterationCost", "Record", "Run", "cost_to_reach", "export_network",
+    "open_run", "read_reference", "run_costs", "train",
+]  # fmt: skip
 
 
 class Run:
-    """A run on disk; every call reads what it holds at that moment."""
+    """A run on disk, read afresh by every call."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -50,16 +42,16 @@ class Run:
         return RunFolder.open(self.path).config
 
     def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
-        """Return the lines of metrics, those of one stage if named (docs/metrics.md)."""
+        """Return the lines of metrics.jsonl, or those of one stage (docs/metrics.md)."""
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
     def networks(self) -> list[int]:
-        """Return the iterations whose networks are kept; 0 is the untrained one."""
+        """Return the iterations whose networks are kept; 0 is the untrained network."""
         return RunFolder.open(self.path).networks()
 
     def network(self, iteration: int | None = None) -> Network:
-        """Return the network of an iteration, by default the best one."""
+        """Return the network of an iteration; by default, the best one."""
         folder = self.path.as_posix()
         return load_network(folder if iteration is None else f"{folder}@{iteration}")
 
@@ -68,7 +60,7 @@ class Run:
 
 
 def open_run(path: Path | str) -> Run:
-    """Return the run in a folder; raise UserError where there is none or it is damaged."""
+    """Return the run in a folder; raise UserError if it is missing or damaged."""
     require_path("path", path)
     RunFolder.open(Path(path))
     return Run(path)
@@ -83,15 +75,15 @@ def train(
     on_stage: Callable[[Record], None] = lambda _: None,
     allow_programs: bool = False,
 ) -> Run:
-    """Train an agent in a folder, or resume the run that the folder holds; return the run.
+    """Train an agent in a folder, or resume the run in it; return the run.
 
     `settings` changes settings of the preset (a name or a .toml file), as nested tables or with
     dotted keys: ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
-    record of every finished stage once it is saved (docs/metrics.md); an exception that it raises,
-    KeyboardInterrupt included, stops training there, and the next call resumes. Programs that are
-    named by a file, the run resumed or the preset's, and not by `settings` are run only where
-    `allow_programs` says so. Raises UserError for such programs, for wrong settings, for other
-    settings than the run's (only iterations may grow), and where another process trains the run.
+    record of every stage once the stage is saved (docs/metrics.md). An exception from it,
+    KeyboardInterrupt included, stops training, and the next call resumes. Programs named by the
+    resumed run or by the preset's file, but not by `settings`, run only with `allow_programs`.
+    Raises UserError for such programs, for wrong settings, for settings that differ from those of
+    the resumed run (only iterations may grow), and if another process trains the run.
     """
     require("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
@@ -113,3 +105,48 @@ def train(
     with opened.locked():
         Trainer(opened, chosen, on_record=on_stage).train()
     return Run(folder)
+
+
+def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
+    """Write the network of ``runs/demo`` or ``runs/demo@12`` to one file; return its path.
+
+    ``FILE.zerolab`` can be named wherever an agent can. ``FILE.onnx`` is a model for other
+    programs, whose outputs have been compared with the network's (docs/sharing.md). An existing
+    file with other content is kept unless `overwrite` is set. Raises UserError, having written
+    nothing, for every mistake.
+    """
+    require("run", run, str, 'a run, such as "runs/demo@12"')
+    require_path("file", file)
+    return exporting.export(run, Path(file), overwrite=overwrite).path
+
+
+def read_reference(path: Path | str) -> CostReference:
+    """Return the reference machine in a file written by `zerolab cost --measure`."""
+    require_path("path", path)
+    return move_times.read_reference(Path(path))
+
+
+def run_costs(path: Path | str, reference: CostReference | None = None) -> list[IterationCost]:
+    """Return the cumulative costs of a run after each of its iterations.
+
+    With a reference machine, they include its hours. Raises UserError if there is no run, no
+    iteration is finished, or a network of the run was not measured on that machine.
+    """
+    require_path("path", path)
+    require("reference", reference, CostReference | None, "what read_reference returns")
+    return costs.run_costs(RunFolder.open(Path(path)), reference)
+
+
+def cost_to_reach(
+    iterations: Sequence[IterationCost], levels: Iterable[float]
+) -> dict[float, IterationCost | None]:
+    """Return the cost of reaching each level, in [0, 1], of strong accuracy with search.
+
+    `iterations` is the result of `run_costs`. The cost of a level is that of the first iteration
+    in which at least this accuracy was measured, and None if there is none.
+    """
+    wanted = list(levels)
+    for level in wanted:
+        if not (isinstance(level, int | float) and 0 <= level <= 1):
+            raise UserError(f"level = {quoted(level)}: expected a share from 0 to 1, such as 0.9")
+    return costs.cost_to_reach(iterations, wanted)

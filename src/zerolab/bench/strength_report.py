@@ -19,7 +19,7 @@ from zerolab.evaluation.estimates import Estimate
 from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import Progress
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure
-from zerolab.report.interval import Cell, GivenInterval, wilson
+from zerolab.report.interval import Cell, Interval, wilson
 from zerolab.report.table import Column, Table
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
@@ -178,8 +178,8 @@ def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
     )  # fmt: skip
 
 
-def _cell(share: Share) -> GivenInterval:
-    return GivenInterval(share.mean, share.low, share.high)
+def _cell(share: Share) -> Interval:
+    return Interval(share.mean, share.low, share.high)
 
 
 def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:

@@ -119,6 +119,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file if there is one; raise UserError where that is impossible."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, _reason(error)) from error
+
+
 def check_target(path: Path) -> None:
     """Raise UserError if a file cannot be written there, before the work that leads to it."""
     check_path(path)

@@ -21,6 +21,7 @@ from zerolab.studies.statistics import (
     bootstrap,
     difference_of_means,
     mean_of,
+    sample_of_runs,
     spread,
 )
 from zerolab.training.records import GateRecord
@@ -48,7 +49,7 @@ def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Samp
 def rated_sample(ratings: Sequence[Rating]) -> Sample:
     """Return the Elo of some players with the errors of measuring them."""
     errors = [standard_error(rating) for rating in ratings]
-    return Sample([rating.elo for rating in ratings], errors)
+    return sample_of_runs([rating.elo for rating in ratings], errors)
 
 
 def random_sample(tournament: PlayedTournament) -> Sample:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from zerolab.report.interval import Cell
+from zerolab.report.interval import Cell, IntervalLike
 from zerolab.report.table import Table
-from zerolab.studies.statistics import Estimate
-
-if TYPE_CHECKING:
-    pass
-
 
 Direction = Literal["above", "below"]
 
@@ -42,7 +37,7 @@ class Verdict:
     """What became of a claim."""
 
     claim: Claim
-    estimate: Estimate | None
+    estimate: IntervalLike | None
     p: float | None
     """Two-sided, that the true statistic is the threshold; None without data."""
     adjusted: float | None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError, printable, quoted
 from zerolab.core.files import atomic_replace
-from zerolab.report.interval import Z95
+from zerolab.report.interval import Z95, IntervalLike
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -132,6 +132,8 @@ class Sample(NamedTuple):
     errors: Sequence[float] = ()
     """The standard error of measuring each; empty where they are known exactly."""
     published: float | None = None
+    mean: IntervalLike | None = None
+    """Of the values, with its 95 % interval over runs; None without values."""
 
 
 def margins(errors: Iterable[float]) -> list[float]:

@@ -11,7 +11,7 @@ from itertools import count
 
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
-from zerolab.report.interval import Cell, Interval, cell_text, p_text
+from zerolab.report.interval import Cell, IntervalLike, cell_text, p_text
 from zerolab.report.table import Table, csv_text
 
 _LARGEST_SVG = 400_000  # bytes; larger ones have thousands of dots, and a PNG is shown instead
@@ -127,7 +127,7 @@ def _cell(cell: Cell, number_format: str = "") -> str:
     if isinstance(cell, str):
         return text
     text = text.replace("-", "\N{MINUS SIGN}")
-    if not isinstance(cell, Interval):
+    if not isinstance(cell, IntervalLike):
         return text
     value, _, interval = text.partition("(")
     return f'{value}<span class="interval">({interval}</span>'
@@ -155,7 +155,7 @@ def _verdict(verdict: Verdict) -> list[str]:
     ]
 
 
-def _bar(claim: Claim, estimate: Interval, shade: str) -> str:
+def _bar(claim: Claim, estimate: IntervalLike, shade: str) -> str:
     """Return a drawing of the interval; the side on which the claim holds is shaded.
 
     The threshold is in the middle; an interval without ends runs out of the drawing.

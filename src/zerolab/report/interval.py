@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 @runtime_checkable
-class Interval(Protocol):
-    """A number with its 95 % interval, such as an `Estimate`; unknown ends are infinite."""
+class IntervalLike(Protocol):
+    """Anything with a value and the ends of its 95 % interval, such as an estimate."""
 
     @property
     def value(self) -> float:
@@ -27,15 +27,15 @@ class Interval(Protocol):
         ...
 
 
-class GivenInterval(NamedTuple):
-    """A number with an interval that was computed elsewhere."""
+class Interval(NamedTuple):
+    """A number with its 95 % interval; unknown ends are infinite."""
 
     value: float
     low: float
     high: float
 
 
-Cell = str | int | float | Interval | None
+Cell = str | int | float | IntervalLike | None
 """None is an empty cell."""
 
 P_VALUE = "p"
@@ -85,7 +85,7 @@ def _number(number: float, number_format: str) -> str:
     return text if any(digit in unsigned for digit in "123456789") else unsigned
 
 
-def _sensible(estimate: Interval) -> str:
+def _sensible(estimate: IntervalLike) -> str:
     """Return the format in which half the interval has two digits."""
     margin = (estimate.high - estimate.low) / 2
     if not math.isfinite(margin) or margin <= 0.0:

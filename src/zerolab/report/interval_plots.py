@@ -23,8 +23,7 @@ from zerolab.report.figures import (
     new_figure,
     with_minus,
 )
-from zerolab.report.interval import Interval, cell_text
-from zerolab.studies.statistics import mean_of
+from zerolab.report.interval import IntervalLike, cell_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -81,7 +80,8 @@ def _draw_sample(
     baseline: float | None,
 ) -> None:
     """Draw runs in the middle of their room, or left of it if published numbers are `beside`."""
-    mean = mean_of(sample.values)
+    mean = sample.mean
+    assert mean is not None  # there are values
     half = 0.4 * width
     if sample.published is not None:
         axes.plot([middle + 0.38 * width], [sample.published], zorder=4, **PUBLISHED)
@@ -149,7 +149,7 @@ _BELOW = (0.15, 0.37)  # rows between an estimate and the first and the last of 
 class Row(NamedTuple):
     """A line of the figure."""
 
-    estimate: Interval
+    estimate: IntervalLike
     runs: Sequence[float] = ()
     """Where the estimate is made of numbers on the same scale, these: one per run."""
     errors: Sequence[float] = ()

@@ -17,15 +17,13 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import atomic_replace, make_folder, write_text
+from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
 from zerolab.report.document import Document, draw_picture
 from zerolab.report.html import page
 from zerolab.report.markdown import markdown
 from zerolab.report.table import csv_text
-from zerolab.store.checks import check_schema, damaged, read_bytes, reading, writing
 
 SCHEMA = 1
 """Of report.json."""
@@ -55,8 +53,7 @@ def save(document: Document, folder: Path) -> None:
             temporary.write_bytes(content)
     for name in former:
         if name not in contents:
-            with writing(folder / name):
-                (folder / name).unlink(missing_ok=True)
+            remove_file(folder / name)
     _list(folder, contents)
 
 
@@ -82,11 +79,21 @@ def _former(folder: Path) -> list[str]:
     path = folder / _MANIFEST
     if not path.exists():
         return []
-    content = read_bytes(path, _LARGEST)
-    with reading(path):
-        table: Any = json.loads(content.decode())
+    text = read_text(path, _LARGEST)
+    try:
+        table = json.loads(text)
         schema, names = table["schema_version"], list(table["files"])
-    check_schema(path, schema, SCHEMA)
+    except (ValueError, TypeError, LookupError) as error:
+        raise _damaged(path, one_line(error)) from error
+    if schema != SCHEMA:
+        raise UserError(
+            f"{quoted(path)} has schema version {quoted(schema)}: expected {SCHEMA}; move the"
+            " report elsewhere"
+        )
     if not all(isinstance(name, str) and _OWN.fullmatch(name) for name in names):
-        raise damaged(path, "it lists what no report has written")
+        raise _damaged(path, "it lists files that no report has")
     return names
+
+
+def _damaged(path: Path, reason: str) -> UserError:
+    return UserError(f"{quoted(path)} is damaged ({reason}): move the report elsewhere")

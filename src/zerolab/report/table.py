@@ -7,12 +7,8 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from zerolab.report.interval import Cell, Interval
-
-if TYPE_CHECKING:
-    pass
+from zerolab.report.interval import Cell, IntervalLike
 
 
 def csv_text(table: Table) -> str:
@@ -83,7 +79,7 @@ class Table:
 
         A column with estimates becomes three: its title, and this with _low and _high added.
         """
-        split = [any(isinstance(row[i], Interval) for row in self.rows) for i in self._indices]
+        split = [any(isinstance(row[i], IntervalLike) for row in self.rows) for i in self._indices]
         return [
             {
                 name: value
@@ -99,6 +95,6 @@ class Table:
 
 
 def _columns_of(title: str, cell: Cell, split: bool) -> dict[str, str | int | float | None]:
-    if isinstance(cell, Interval):
+    if isinstance(cell, IntervalLike):
         return {title: cell.value, f"{title}_low": cell.low, f"{title}_high": cell.high}
     return {title: cell, f"{title}_low": None, f"{title}_high": None} if split else {title: cell}

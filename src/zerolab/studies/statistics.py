@@ -20,7 +20,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zerolab.report.interval import Z95, wilson
+from zerolab.report.figures import Sample
+from zerolab.report.interval import Z95, IntervalLike, wilson
 
 LEVEL = 0.05
 """Of tests; intervals hold 1 - LEVEL."""
@@ -34,23 +35,8 @@ _MOST_SPLITS = 50_000  # for which the rank test is exact; two groups of 9 runs 
 _Run = TypeVar("_Run")
 
 
-class Estimate(Protocol):
-    """A number with its 95 % interval."""
-
-    @property
-    def value(self) -> float:
-        """The number itself."""
-        ...
-
-    @property
-    def low(self) -> float:
-        """The lower end of the interval; minus infinity where nothing is known."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval; infinity where nothing is known."""
-        ...
+class Estimate(IntervalLike, Protocol):
+    """A number with its 95 % interval, and a test of hypotheses about it."""
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the true number is the threshold."""
@@ -160,6 +146,13 @@ class BinomialEstimate(NamedTuple):
 def mean_of(values: ArrayLike) -> StudentEstimate:
     """Return the mean of one number per run."""
     return _mean(_numbers(values))
+
+
+def sample_of_runs(
+    values: Sequence[float], errors: Sequence[float] = (), published: float | None = None
+) -> Sample:
+    """Return one number per run, as plots show it, with its mean; see `Sample`."""
+    return Sample(values, errors, published, mean_of(values) if len(values) else None)
 
 
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:

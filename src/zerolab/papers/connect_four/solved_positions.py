@@ -16,7 +16,6 @@ from zerolab.papers.connect_four.findings import CEILING, DEEPER, EASY_CLAIM, LA
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_bars
 from zerolab.report.table import Column, Table
@@ -27,7 +26,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import Missing
 from zerolab.studies.design import PlannedPositions
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.studies.statistics import Estimate, mean_of, paired_difference
+from zerolab.studies.statistics import Estimate, mean_of, paired_difference, sample_of_runs
 from zerolab.studies.study_folder import LARGEST_POSITIONS
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
@@ -170,7 +169,7 @@ def _bars(results: Results) -> Iterator[Block]:
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
-                name: Sample(
+                name: sample_of_runs(
                     _of(results, name, depth, measure),
                     published=_published_move(name, depth) if measure == "strong" else None,
                 )

@@ -24,7 +24,14 @@ from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
 from zerolab.studies.results import STAGES, TrainedRun
-from zerolab.studies.statistics import LEVEL, BootstrapEstimate, bootstrap, holm, mean_of
+from zerolab.studies.statistics import (
+    LEVEL,
+    BootstrapEstimate,
+    bootstrap,
+    holm,
+    mean_of,
+    sample_of_runs,
+)
 
 
 def hour_blocks(sweep: Sweep) -> Iterator[Block]:
@@ -59,7 +66,7 @@ def _ratios(sweep: Sweep) -> dict[str, dict[str, Sample]]:
         symbol: {
             **dict.fromkeys((PLACES[0], PLACES[2]), Sample([])),  # the same colours always
             **{
-                PLACES[each.place]: Sample(
+                PLACES[each.place]: sample_of_runs(
                     [seconds(run) / default for run in each.runs], published=each.published_ratio
                 )
                 for each in settings

@@ -10,6 +10,7 @@ from zerolab.papers.elo import standard_error
 from zerolab.papers.hyperparameters.factors import DEFAULT, DEFAULT_HOURS, FACTORS, changed, levels
 from zerolab.report.figures import Sample
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.statistics import sample_of_runs
 
 TOURNAMENT = "tournament"
 """The part with the tournament; the others are called by what they change."""
@@ -109,7 +110,7 @@ class Sweep:
     def elo_sample(self, runs: Sequence[TrainedRun]) -> Sample:
         """Return the Elo of some runs above Random's."""
         known = [self.elos[run.planned.label] for run in runs]
-        return Sample([elo for elo, _ in known], [error for _, error in known])
+        return sample_of_runs([elo for elo, _ in known], [error for _, error in known])
 
 
 def final_loss(run: TrainedRun) -> float:

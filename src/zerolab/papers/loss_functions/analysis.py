@@ -33,7 +33,13 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.joint_estimates import smallest
 from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import Estimate, StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    mean_of,
+    sample_of_runs,
+    weighted_sum,
+)
 from zerolab.studies.study import scale_caveats
 
 TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
@@ -128,7 +134,7 @@ def _above_random(
     lowest = played.by_name["random"].elo
     found = elo_sample(played, results.where(part, loss=target))
     known = published[list(TARGETS).index(target)] - published[-1] if published else None
-    return Sample([elo - lowest for elo in found.values], found.errors, known)
+    return sample_of_runs([elo - lowest for elo in found.values], found.errors, known)
 
 
 def _tournaments(results: Results) -> Iterator[Block]:
@@ -184,7 +190,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     groups = {
         title: {
-            symbol: Sample(
+            symbol: sample_of_runs(
                 [run.training_elo[-1] for run in runs],
                 [training_elo_errors(run)[-1] for run in runs],
             )

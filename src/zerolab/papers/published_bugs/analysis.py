@@ -26,7 +26,13 @@ from zerolab.report.table import Column, Table
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.joint_estimates import spread_ratio
 from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import BinomialEstimate, Estimate, bootstrap, difference_of_means
+from zerolab.studies.statistics import (
+    BinomialEstimate,
+    Estimate,
+    bootstrap,
+    difference_of_means,
+    sample_of_runs,
+)
 from zerolab.studies.study import scale_caveats
 
 OPTIMIZER = "fresh-optimizer"
@@ -279,7 +285,7 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            defect: Sample([100 * share for share, _ in found],
+            defect: sample_of_runs([100 * share for share, _ in found],
                            [100 * sqrt(share * (1 - share) / count) for share, count in found])
             for defect in (RIGHT, DEFECTIVE)
             if (found := _computed(results, defect, [name, "held_out"]))

@@ -10,7 +10,7 @@ from zerolab.papers.warm_start.comparison import Comparison, draw_comparisons
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.report.claims import Claim, ClaimTable, Direction
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Z95, GivenInterval
+from zerolab.report.interval import Z95, Interval
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import PlayedTournament, Results, provenance
@@ -227,9 +227,9 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
     return Table(name, title, columns, rows)
 
 
-def _rate(pair: Pair) -> GivenInterval:
+def _rate(pair: Pair) -> Interval:
     score = pair.result.score
-    return GivenInterval(score.score_rate, *score.interval())
+    return Interval(score.score_rate, *score.interval())
 
 
 def _matrices(results: Results) -> Iterator[Block]:
