@@ -66,7 +66,7 @@ def _of_run(name: str) -> tuple[_Words, ...]:
 _TRAIN = f"train {GAME} --preset smoke --set final_evaluation.games=2"
 _STUDY = "--scale smoke --folder studies"
 _BRED = "--set active=6 --set parents=2 --set generation=10 --set search.simulations=8"
-_EVERYTHING = """--set accuracy.positions=p.parquet --set accuracy.every=1 --set learn.average=0.5
+_EVERYTHING = """--set accuracy.positions=p.parquet --set accuracy.every=1 --set learn.ema_decay=0.5
  --set learn.symmetries=none
  --set selfplay.mode=continuous --set selfplay.mode.plies=6
  --set selfplay.parallel_games=4 --set start.source=source --set start.transfer=trunk

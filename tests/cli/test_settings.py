@@ -70,10 +70,10 @@ def test_listed_defaults_do_not_depend_on_the_machine():
 
 
 def test_a_list_of_names_says_which(capsys):
-    assert main(["settings", "defects"]) == 0
+    assert main(["settings", "published_bugs"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     names = "mirrored_policy | absolute_winner | fresh_optimizer | losses_as_draws"
-    assert first == f"defects: list of {names}; default empty"
+    assert first == f"published_bugs: list of {names}; default empty"
 
 
 def test_every_key_of_every_preset_is_listed(capsys):

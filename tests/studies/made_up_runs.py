@@ -46,7 +46,7 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
             for more in left
         ]
         records.append(
-            LearnRecord(iteration=iteration, wall_seconds=each["learn"], samples=samples,
+            LearnRecord(iteration=iteration, wall_seconds=each["learn"], examples_seen=samples,
                         window=100, loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
         )  # fmt: skip
         gate = GateRecord(

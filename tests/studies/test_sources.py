@@ -8,7 +8,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.sources import FEATURES_COPY, features_head
+from zerolab.training.inputs import FEATURES_COPY, features_head
 
 SMALL = {
     "network": {"name": "resnet", "blocks": 1, "filters": 4, "head_filters": 1, "hidden": 0},

@@ -15,7 +15,7 @@ from zerolab.studies.design import Design, planned_run
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.tasks import TrainTask, perform
 from zerolab.training.configure import saved_settings
-from zerolab.training.sources import START_COPY, START_OPTIMIZER_COPY
+from zerolab.training.inputs import START_COPY, START_OPTIMIZER_COPY
 
 SMALL = {
     "network": {

@@ -219,7 +219,7 @@ def test_results_of_nothing(tmp_path):
 
 def test_estimated_work_is_what_a_run_does(undisturbed):
     run = undisturbed.results().runs[0]
-    learnt = sum(each.samples for each in run.records if each.stage == "learn")
+    learnt = sum(each.examples_seen for each in run.records if each.stage == "learn")
     work = work_of(run.planned.settings)
     assert run.positions == pytest.approx(work.positions, rel=0.5)
     assert learnt == pytest.approx(work.samples, rel=0.5)

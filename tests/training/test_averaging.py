@@ -42,7 +42,7 @@ LEARNING = [
     "final_evaluation.games=2",
     "selfplay.episodes=4",
     "iterations=3",
-    "learn.average=0.5",
+    "learn.ema_decay=0.5",
     "learn.clip_norm=1",
     "learn.optimizer=sgd",
     "learn.schedule={name='cycle', anneal_iterations=2}",
@@ -101,7 +101,7 @@ def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights
     latest = {k.removeprefix(prefix): x for k, x in state.items() if k.startswith(prefix)}
     assert latest.keys() == weights.keys()
     assert any((weights[name] != latest[name]).any() for name in weights)
-    steps = sum(line["samples"] for line in learn_lines(run)) // 16
+    steps = sum(line["examples_seen"] for line in learn_lines(run)) // 16
     assert state["average/steps"] == steps
 
 
@@ -120,10 +120,10 @@ def test_metrics_say_how_the_network_was_trained(tmp_path):
 
 
 def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
-    plain = ["selfplay.episodes=4", "iterations=1", "warm_start.schedule.iterations=1"]
+    plain = ["selfplay.episodes=4", "iterations=1", "warm_start.ramp.iterations=1"]
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*plain, "learn.epochs=1"]))
     (line,) = learn_lines(run)
     assert set(line) == {
-        "stage", "iteration", "wall_seconds", "wall_memory", "samples", "window", "loss",
+        "stage", "iteration", "wall_seconds", "wall_memory", "examples_seen", "window", "loss",
     }  # fmt: skip
     assert not any(name.startswith("average/") for name in run.load_optimizer(run.progress.best))

@@ -39,7 +39,7 @@ def self_play(iteration, **changes):
 
 def learn(iteration):
     return LearnRecord(
-        iteration=iteration, wall_seconds=4.0, samples=100, window=40, loss={"policy": 1.0}
+        iteration=iteration, wall_seconds=4.0, examples_seen=100, window=40, loss={"policy": 1.0}
     )
 
 
@@ -85,8 +85,8 @@ def reference_for(run, milliseconds=3.0, simulations=8.0):
 
 def test_costs_add_up(run):
     first, second, third = run_costs(run)
-    assert (first.games, first.moves, first.simulations, first.samples) == (5, 40, 320, 100)
-    assert (third.games, third.moves, third.simulations, third.samples) == (15, 130, 960, 300)
+    assert (first.games, first.moves, first.simulations, first.examples_seen) == (5, 40, 320, 100)
+    assert (third.games, third.moves, third.simulations, third.examples_seen) == (15, 130, 960, 300)
     assert (third.evaluated, third.avoided, third.terminal) == (700, 300, 60)
     assert second.seconds == {"selfplay": 20, "learn": 8, "gate": 2, "accuracy": 4}
     assert [each.strong for each in (first, second, third)] == [0.5, 0.7, 0.6]
@@ -128,7 +128,7 @@ def test_levels_are_reached_where_they_are_first_measured(run):
 def test_a_run_under_way(tmp_path):
     run = made_run(tmp_path / "run", [self_play(1), learn(1), gate(1), self_play(2)])
     costs = run_costs(run)
-    assert [(each.moves, each.samples) for each in costs] == [(40, 100), (80, 100)]
+    assert [(each.moves, each.examples_seen) for each in costs] == [(40, 100), (80, 100)]
     empty = made_run(tmp_path / "empty", [])
     with pytest.raises(UserError, match="no finished stage yet"):
         run_costs(empty)
@@ -139,7 +139,7 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
     run = made_run(tmp_path / "run", [learn(1), learn(2)], *solved, preset="supervised")
     _, last = run_costs(run, CostReference(machine=MACHINE))
     assert (last.moves, last.selfplay_flops, last.reference_hours) == (0, 0, 0)
-    assert last.samples == 200
+    assert last.examples_seen == 200
     assert last.learn_flops > 0
 
 

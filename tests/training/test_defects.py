@@ -77,7 +77,7 @@ def test_labels_are_those_of_the_published_formula(winner, plies):
 
 
 def test_a_run_learns_from_wrong_labels_and_stores_right_ones(tmp_path):
-    run = train(tmp_path / "run", *QUICK, 'defects=["absolute_winner"]')
+    run = train(tmp_path / "run", *QUICK, 'published_bugs=["absolute_winner"]')
     settings = saved_settings(run)
     trainer = Trainer(run, settings)
     trainer._fill_window()
@@ -100,12 +100,12 @@ def corner_position() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("defects", "mirrored"), [((), [0, 0, 0, 1, 0]), (("mirrored_policy",), [0, 1, 0, 0, 0])]
+    ("bugs", "mirrored"), [((), [0, 0, 0, 1, 0]), (("mirrored_policy",), [0, 1, 0, 0, 0])]
 )
 @pytest.mark.parametrize("symmetries", ["all", "random"])
-def test_the_policy_of_the_mirrored_board(defects, mirrored, symmetries):
+def test_the_policy_of_the_mirrored_board(bugs, mirrored, symmetries):
     game, (states, policies) = parse_game("connect_four:4x5"), corner_position()
-    window = PublishedBugs(defects).window(game, resolve_settings(None, "smoke").learn)
+    window = PublishedBugs(bugs).window(game, resolve_settings(None, "smoke").learn)
     window.add(states, made_facts(1, policies=policies, moves=policies))
     plain = python.encode(game, states[0])
     served = {False: 0, True: 0}
@@ -146,17 +146,21 @@ def test_adam_is_new_in_every_iteration_and_has_its_own_rate(tmp_path, monkeypat
         return learned
 
     monkeypatch.setattr(Learner, "learn", watched)
-    run = train(tmp_path / "run", *QUICK, 'defects=["fresh_optimizer"]', "learn.learning_rate=0.02")
+    run = train(
+        tmp_path / "run", *QUICK, 'published_bugs=["fresh_optimizer"]', "learn.learning_rate=0.02"
+    )
     assert begun == [{}] * 2
     assert rates == [0.001] * 2
     records = [each for each in read_records(run) if isinstance(each, LearnRecord)]
-    assert steps == [{record.samples / 16} for record in records]
+    assert steps == [{record.examples_seen / 16} for record in records]
 
 
 def test_a_first_iteration_with_a_fresh_adam_is_one_at_its_rate(tmp_path):
     """Nothing differs before there is a state to forget."""
     once = [*QUICK, "iterations=1"]
-    fresh = train(tmp_path / "a", *once, 'defects=["fresh_optimizer"]', "learn.learning_rate=0.02")
+    fresh = train(
+        tmp_path / "a", *once, 'published_bugs=["fresh_optimizer"]', "learn.learning_rate=0.02"
+    )
     plain = train(tmp_path / "b", *once, "learn.learning_rate=0.001")
     assert contents(fresh) == contents(plain)
 
@@ -169,7 +173,7 @@ def right(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["mirrored_policy", "absolute_winner", "fresh_optimizer"])
 def test_a_killed_run_ends_with_the_same_bytes_and_other_networks(tmp_path, right, name):
-    settings = [*QUICK, f'defects=["{name}"]']
+    settings = [*QUICK, f'published_bugs=["{name}"]']
     undisturbed = contents(train(tmp_path / "one", *settings))
     for _ in range(3):
         with pytest.raises(Killed):
@@ -181,46 +185,46 @@ def test_a_killed_run_ends_with_the_same_bytes_and_other_networks(tmp_path, righ
 
 
 def test_without_defects_everything_passes_through():
-    defects, learn, examples = (
+    bugs, learn, examples = (
         PublishedBugs(),
         resolve_settings(None, "smoke").learn,
         game_of(FIRST, 5),
     )
-    assert defects.labelled(examples) is examples
-    assert type(defects.window(parse_game("othello:4x4"), learn)) is Window
-    assert defects.learning(learn) == learn
+    assert bugs.labelled(examples) is examples
+    assert type(bugs.window(parse_game("othello:4x4"), learn)) is Window
+    assert bugs.learn_settings(learn) == learn
     optimizer = {"weight/step": np.array(3.0)}
-    assert defects.carried(optimizer) == optimizer
-    assert resolve_settings(None, "smoke").defects == ()
+    assert bugs.carried_optimizer(optimizer) == optimizer
+    assert resolve_settings(None, "smoke").published_bugs == ()
 
 
 def test_a_run_of_an_earlier_version_has_none(tmp_path):
     run = train(tmp_path / "run", *QUICK, "iterations=1")
-    run.save_config({key: value for key, value in run.config.items() if key != "defects"})
+    run.save_config({key: value for key, value in run.config.items() if key != "published_bugs"})
     earlier = RunFolder.open(run.path)
-    assert "defects" not in earlier.config
+    assert "published_bugs" not in earlier.config
     assert saved_settings(earlier) == resolve_settings(
         None, "smoke", [*SHORT, *QUICK, "iterations=1"]
     )
     assert amend_settings(earlier, ["iterations=3"]).iterations == 3
-    with pytest.raises(UserError, match=r"defects = .*absolute_winner.* differs"):
-        amend_settings(earlier, ['defects=["absolute_winner"]'])
+    with pytest.raises(UserError, match=r"published_bugs = .*absolute_winner.* differs"):
+        amend_settings(earlier, ['published_bugs=["absolute_winner"]'])
 
 
-FRESH, MIRRORED = 'defects=["fresh_optimizer"]', 'defects=["mirrored_policy"]'
+FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirrored_policy"]'
 
 
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (['defects=["absolut_winner"]'], 'did you mean "absolute_winner"?'),
-        (["defects=absolute_winner"], 'defects = "absolute_winner": expected a list'),
+        (['published_bugs=["absolut_winner"]'], 'did you mean "absolute_winner"?'),
+        (["published_bugs=absolute_winner"], 'published_bugs = "absolute_winner": expected a list'),
         (
-            ['defects=["absolute_winner", "fresh_optimizer", "absolute_winner"]'],
+            ['published_bugs=["absolute_winner", "fresh_optimizer", "absolute_winner"]'],
             '"absolute_winner" is there twice',
         ),
         ([FRESH, "learn.optimizer=sgd"], 'expected learn.optimizer = "adam", not "sgd"'),
-        ([FRESH, "learn.average=0.5"], "expected learn.average = 0.0, not 0.5"),
+        ([FRESH, "learn.ema_decay=0.5"], "expected learn.ema_decay = 0.0, not 0.5"),
         (
             [FRESH, 'learn.schedule={name="steps", iterations=[2]}'],
             'expected learn.schedule = "constant", not "steps"',
@@ -236,7 +240,7 @@ def test_mistakes(assignments, message):
     with pytest.raises(UserError) as caught:
         resolve_settings(None, "smoke", assignments)
     assert message in str(caught.value)
-    assert str(caught.value).startswith("defects")
+    assert str(caught.value).startswith("published_bugs")
     assert len(str(caught.value).splitlines()) == 1
 
 

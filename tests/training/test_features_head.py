@@ -22,7 +22,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.training import facts, sources, stages
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
-from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.trainer import Trainer, check_new_run
 
 GAME = parse_game("gobang:3x3:3")
 SMALL = [
@@ -194,7 +194,7 @@ def test_features_that_no_game_is_long_enough_for_are_refused(here):
 def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, trained):
     settings = resolve_settings(None, "smoke", [*LARGE, HEADS, "network.heads.features.width=7"])
     with pytest.raises(UserError, match=r"features.width = 7: expected the 18 features of small"):
-        check_inputs(settings)
+        check_new_run(settings)
     shutil.copytree(trained / "large", here / "large")
     run = RunFolder.open(here / "large")
     data = saved_settings(run).model_dump()
@@ -267,7 +267,7 @@ def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
         Trainer(RunFolder.open(here / "small"), settings)
     other = resolve_settings(None, "smoke", [*LARGE, HEADS, "network.heads.features.digest=abc"])
     with pytest.raises(UserError, match=r"has the digest .*, not abc: expected the network"):
-        check_inputs(other)
+        check_new_run(other)
 
 
 def test_symmetries_are_refused(here):

@@ -100,7 +100,7 @@ def test_many_draws_do_not_stretch_the_difference():
 PLUGIN = """
 from typing import Literal
 from zerolab.training.criteria import GATES, Gate
-from zerolab.training.criteria import SCHEDULES, Never
+from zerolab.training.criteria import RAMPS, EndlessRamp
 
 class Stubborn(Gate):
     name: Literal["stubborn"] = "stubborn"
@@ -109,18 +109,18 @@ class Stubborn(Gate):
     def accepts(self, score, los):
         return score.losses == 0
 
-class Again(Never):
+class Again(EndlessRamp):
     name: Literal["again"] = "again"
 
 GATES.add("stubborn", Stubborn)
-SCHEDULES.add("again", Again)
+RAMPS.add("again", Again)
 """
 
 USE = """
-from zerolab.training.configure import resolve
-changes = ["gate=stubborn", "gate.patience=7", "warm_start.schedule=again"]
-settings = resolve(None, "smoke", changes)
-print(settings.gate.name, settings.gate.patience, settings.warm_start.schedule.name)
+from zerolab.training.configure import resolve_settings
+changes = ["gate=stubborn", "gate.patience=7", "warm_start.ramp=again"]
+settings = resolve_settings(None, "smoke", changes)
+print(settings.gate.name, settings.gate.patience, settings.warm_start.ramp.name)
 """
 
 

@@ -27,7 +27,7 @@ SMALL = [
     "gate=always",
     "final_evaluation.games=0",
     "network={name='resnet', blocks=1, filters=4, squeeze_excite=2, head_filters=1, hidden=0}",
-    "learn.average=0.5",
+    "learn.ema_decay=0.5",
 ]
 """A run of seconds; the average of weights is something that growing has to begin anew, too."""
 
@@ -82,7 +82,7 @@ def _all_networks_play(run):
 
 def test_what_keeps_the_function_begins_with_the_best_network(tmp_path):
     """With a tiny learning rate, network 2 has the weights of network 1; a new one has not."""
-    rate = ("learn.learning_rate=1e-7", "iterations=2", "learn.average=0.99", "learn.epochs=1")
+    rate = ("learn.learning_rate=1e-7", "iterations=2", "learn.ema_decay=0.99", "learn.epochs=1")
     said = {}
     for name in TWICE:
         settings = chosen(f"{{name='{name}', after=[1]}}", *rate)

@@ -32,7 +32,7 @@ def test_learning_changes_weights_and_lowers_every_loss():
     before = learner.weight_arrays()
     first = made_learner(epochs=1).learn(made_window(), 0, 1).losses
     last = learner.learn(made_window(), 0, 1)
-    assert last.samples == 60 * 4
+    assert last.examples_seen == 60 * 4
     for name in ("policy", "value", "sum", "product"):
         assert last.losses[name] < 0.6 * first[name], name
     assert last.losses["sum"] == pytest.approx(

@@ -57,10 +57,10 @@ MISTAKES = [
     (["--set", "gate.openings=9"], "is nearly always over by then; expected at most 8"),
     (
         [
-            *("--set", "warm_start.variant=rave", "--set", "warm_start.schedule=adaptive"),
-            *("--set", "warm_start.schedule.openings=1000"),
+            *("--set", "warm_start.variant=rave", "--set", "warm_start.ramp=adaptive"),
+            *("--set", "warm_start.ramp.openings=1000"),
         ],
-        "warm_start.schedule.openings = 1000: openings of 1000 plies: gobang:3x3:3 is nearly",
+        "warm_start.ramp.openings = 1000: openings of 1000 plies: gobang:3x3:3 is nearly",
     ),
     (
         ["--preset", "mini", "--set", "selfplay.episodes=100"],
@@ -80,8 +80,8 @@ MISTAKES = [
         "gate.openings has no effect with gate.games = 0: expected gate.games above 0",
     ),
     (
-        ["--set", "warm_start.schedule=never"],
-        'warm_start.schedule has no effect with warm_start.variant = "baseline"',
+        ["--set", "warm_start.ramp=never"],
+        'warm_start.ramp has no effect with warm_start.variant = "baseline"',
     ),
     (
         ["--set", "search.noise.concentration=3"],
@@ -152,7 +152,7 @@ MISTAKES = [
     (["--set", "learn.schedule=steps"], "until iteration 14, beyond the 2 iterations"),
     (["--set", "learn.schedule={name='steps', iterations=[3, 2]}"], "2 after 3"),
     (["--set", "learn.optimizer=sdg"], 'did you mean "sgd"?'),
-    (["--set", "learn.average=1"], "learn.average = 1: expected less than 1"),
+    (["--set", "learn.ema_decay=1"], "learn.ema_decay = 1: expected less than 1"),
     (["--set", "stop=no_gain"], "expected accuracy.every of at least 1"),
     (["--set", "learn.epochs.x=3"], '"learn.epochs" is a value'),
     (["--set", "learning"], "expected KEY=VALUE"),

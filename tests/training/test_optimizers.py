@@ -94,13 +94,13 @@ def test_clipping_scales_all_gradients_together():
 CYCLE = {"name": "cycle", "anneal_iterations": 3}
 
 
-@pytest.mark.parametrize(("name", "average"), [*product(OPTIMIZERS, [0.0, 0.9])])
-def test_everything_continues_and_can_be_restored(name, average):
+@pytest.mark.parametrize(("name", "ema_decay"), [*product(OPTIMIZERS, [0.0, 0.9])])
+def test_everything_continues_and_can_be_restored(name, ema_decay):
     """Two learning stages in one go, or with everything saved and loaded between them."""
     settings = {
         "optimizer": {"name": name},
         "schedule": CYCLE,
-        "average": average,
+        "ema_decay": ema_decay,
         "clip_norm": 0.5,
         "epochs": 2,
     }
@@ -124,7 +124,11 @@ def test_losses_are_kept_for_every_epoch():
     learned, first = two.learn(made_window(), 0, 1), one.learn(made_window(), 0, 1)
     assert learned.epoch_losses[0] == first.losses
     assert learned.epoch_losses[1] == learned.losses != first.losses
-    assert (learned.samples, len(learned.learning_rates), learned.gradient_norm) == (8, 4, None)
+    assert (learned.examples_seen, len(learned.learning_rates), learned.gradient_norm) == (
+        8,
+        4,
+        None,
+    )
 
 
 def test_the_learner_follows_its_schedule():

@@ -58,7 +58,7 @@ def shrunk(name, more=()):
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
     if settings.learn.window.name == "slow":  # grows over several iterations
         assignments.append("learn.window=1")
-    if settings.learn.reuse is None:
+    if settings.learn.replay_ratio is None:
         assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
@@ -93,7 +93,7 @@ def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
         Trainer(run, settings).train()
     records = {type(record): record for record in read_records(run)}
     assert records[SelfPlayRecord].positions > 0
-    assert records[LearnRecord].samples > 0
+    assert records[LearnRecord].examples_seen > 0
     assert run.progress.finished
 
 

@@ -1,4 +1,4 @@
-"""Windows, merging and reuse in a run: restarts, how much is learnt, and mistakes."""
+"""Windows, merging and the replay ratio in a run: restarts, how much is learnt, and mistakes."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def contents(run):
 
 @pytest.mark.parametrize(
     "assignments",
-    [(SLOW,), (POWER,), (SLOW, MERGED, "learn.reuse=1.5"), (POWER, MEAN)],
-    ids=["slow", "power law", "slow, merged, reuse", "power law, mean, symmetries"],
+    [(SLOW,), (POWER,), (SLOW, MERGED, "learn.replay_ratio=1.5"), (POWER, MEAN)],
+    ids=["slow", "power law", "slow, merged, replay ratio", "power law, mean, symmetries"],
 )
 def test_a_run_killed_after_every_second_stage_ends_with_the_same_bytes(tmp_path, assignments):
     undisturbed = contents(train(tmp_path / "one", *assignments))
@@ -97,26 +97,28 @@ def learned(run):
 
 
 def test_reuse_says_how_often_a_new_example_is_seen(tmp_path):
-    run = train(tmp_path / "run", "learn.window=3", "learn.reuse=2.5", "learn.batch_size=8")
+    run = train(tmp_path / "run", "learn.window=3", "learn.replay_ratio=2.5", "learn.batch_size=8")
     played = [len(run.load_examples(iteration).states) for iteration in (1, 2, 3, 4)]
-    assert [record.samples for record in learned(run)] == [
+    assert [record.examples_seen for record in learned(run)] == [
         8 * round(2.5 * count / 8) for count in played
     ]
 
 
 def test_with_merging_an_example_is_a_row(tmp_path):
-    run = train(tmp_path / "run", MERGED, "learn.reuse=2", "learn.batch_size=8", "iterations=1")
+    run = train(
+        tmp_path / "run", MERGED, "learn.replay_ratio=2", "learn.batch_size=8", "iterations=1"
+    )
     (record,) = learned(run)
     states = {state.tobytes() for state in run.load_examples(1).states}
     assert record.window == len(states)
     assert record.merged == len(run.load_examples(1).states) - len(states)
-    assert record.samples == 8 * round(2 * len(states) / 8)
+    assert record.examples_seen == 8 * round(2 * len(states) / 8)
 
 
 def test_reuse_takes_the_place_of_the_epochs_of_a_preset():
     assert resolve_settings(None, "smoke").learn.epochs == 2
-    learn = resolve_settings(None, "smoke", ["learn.reuse=3"]).learn
-    assert (learn.epochs, learn.reuse) == (None, 3)
+    learn = resolve_settings(None, "smoke", ["learn.replay_ratio=3"]).learn
+    assert (learn.epochs, learn.replay_ratio) == (None, 3)
     assert "epochs" not in learn.model_dump()
     assert type(learn).model_validate(learn.model_dump()) == learn
 
@@ -132,8 +134,8 @@ def test_a_number_is_short_for_a_window_of_iterations():
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["learn.epochs=3", "learn.reuse=2"], "epochs = 3 and reuse = 2 both say how long"),
-        (["learn.reuse=0"], "learn.reuse = 0: expected more than 0"),
+        (["learn.epochs=3", "learn.replay_ratio=2"], "epochs = 3 and replay_ratio = 2 both"),
+        (["learn.replay_ratio=0"], "learn.replay_ratio = 0: expected more than 0"),
         (["learn.window=0"], "learn.window.iterations = 0: expected at least 1"),
         (["learn.window=slwo"], 'did you mean "slow"?'),
         (["learn.window=slow"], 'learn.window = "slow" grows until iteration 15, beyond the 2'),

@@ -109,12 +109,12 @@ def test_labels_by_hand():
 
 
 def test_the_defect_hides_losses_of_the_first_player_alone():
-    no, defects = ILLEGAL, PublishedBugs(["losses_as_draws"])
+    no, bugs = ILLEGAL, PublishedBugs(["losses_as_draws"])
     for moves, best, expected in (
         ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
     ):  # fmt: skip
         values = [no if action in moves else best for action in range(9)]
-        facts = label_facts(at(moves, values), defects)
+        facts = label_facts(at(moves, values), bugs)
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
 
 
@@ -195,7 +195,7 @@ def test_every_iteration_is_a_pass_over_the_training_part(fitted, positions):
     learnt = [each for each in read_records(fitted) if isinstance(each, LearnRecord)]
     size = len(split_by_game(positions).training)
     assert [each.window for each in learnt] == [size] * 3
-    assert [each.samples for each in learnt] == [size // 16 * 16] * 3
+    assert [each.examples_seen for each in learnt] == [size // 16 * 16] * 3
 
 
 def test_what_is_measured_is_what_evaluation_finds(fitted, positions):
@@ -260,7 +260,7 @@ def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(
 
 def test_with_the_defect_labels_and_results_differ(file, tmp_path):
     folder = tmp_path / "run"
-    assert fit(file, folder, 'defects=["losses_as_draws"]', "iterations=1") == 0
+    assert fit(file, folder, 'published_bugs=["losses_as_draws"]', "iterations=1") == 0
     assert any(each.label != each.result for each in measured(RunFolder.open(folder)))
 
 
@@ -272,7 +272,7 @@ def test_with_the_defect_labels_and_results_differ(file, tmp_path):
          ' such as "policy", "outcome" alone'),
         (['network.heads=["policy", "outcome", "reply"]'], 'has "reply", about which'),
         (["game=connect_four:4x4"], "has positions of gobang:3x3:3, not of connect_four:4x4"),
-        (['defects=["absolute_winner"]'], '"absolute_winner" is a defect of labels of games'),
+        (['published_bugs=["absolute_winner"]'], '"absolute_winner" is a bug of labels of'),
         (["iterations=0"], "iterations = 0: expected at least 1"),
     ],
 )  # fmt: skip
@@ -333,5 +333,5 @@ def test_accuracy_is_measured_and_may_end_the_run_before_its_test(file, tmp_path
 
 def test_the_defect_of_solved_positions_has_no_place_in_self_play(tmp_path, capsys):
     arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
-    assert main([*arguments, '--set=defects=["losses_as_draws"]']) == 2
-    assert "is a defect of labels of solved positions" in capsys.readouterr().err
+    assert main([*arguments, '--set=published_bugs=["losses_as_draws"]']) == 2
+    assert "is a bug of labels of solved positions" in capsys.readouterr().err

@@ -109,7 +109,7 @@ def test_a_rejection_leaves_no_network_and_no_elo(tmp_path):
 def test_accepted_candidates_keep_their_optimiser(tmp_path):
     run = train(tmp_path / "run", "gate=always", "iterations=3")
     assert run.networks() == [0, 1, 2, 3]
-    samples = sum(record.samples for record in of_kind(run, LearnRecord))
+    samples = sum(record.examples_seen for record in of_kind(run, LearnRecord))
     steps = {float(v) for k, v in run.load_optimizer(3).items() if k.endswith("/step")}
     assert steps == {samples / 16}
     assert {record.elo for record in of_kind(run, GateRecord)} == {0.0}
@@ -204,7 +204,7 @@ def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, mon
 
 
 def test_the_record_of_self_play_agrees_with_the_games(tmp_path):
-    run = train(tmp_path / "run", "iterations=1", "warm_start.schedule.iterations=1")
+    run = train(tmp_path / "run", "iterations=1", "warm_start.ramp.iterations=1")
     (record,) = of_kind(run, SelfPlayRecord)
     games = run.games.games(1, "selfplay")
     assert record.games == len(games) == 4

@@ -20,9 +20,9 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.training import stages
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
+from zerolab.training.inputs import find_start
 from zerolab.training.learn_settings import start_assignments
-from zerolab.training.sources import find_start
-from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.transfer import new_network, transfer_weights
 
 NETWORK = "network={name='fully_convolutional', blocks=1, filters=4, head_filters=2, hidden=3}"
@@ -99,7 +99,7 @@ def test_a_run_has_the_network_of_its_source_unless_told_otherwise(here):
 
 
 def test_a_frozen_trunk_is_the_same_to_the_bit_after_training(here):
-    run = train(here / "run", started("learn.frozen=trunk", "learn.average=0.9"))
+    run = train(here / "run", started("learn.frozen=trunk", "learn.ema_decay=0.9"))
     first, last = run.load_weights(0), run.load_weights(2)
     assert equal(first, last, "trunk.") == named(first, "trunk.")
     moved = [name for name in named(first, "heads.") if name not in equal(first, last)]
@@ -260,7 +260,7 @@ def test_heads_that_the_source_lacks_are_new():
 )  # fmt: skip
 def test_what_does_not_fit_is_said_before_there_is_a_run(here, game, assignments, complaint):
     with pytest.raises(UserError, match=complaint):
-        check_inputs(started(*assignments, game=game))
+        check_new_run(started(*assignments, game=game))
 
 
 def test_a_start_needs_a_source():
@@ -285,7 +285,7 @@ def test_a_source_that_was_trained_again_is_refused_while_it_is_needed(here):
         update={"start": settings.start.model_copy(update={"digest": "0" * 16})}
     )
     with pytest.raises(UserError, match="expected the network that this run has begun with"):
-        check_inputs(begun)
+        check_new_run(begun)
 
 
 def test_a_run_says_where_it_comes_from(here, capsys):

@@ -21,7 +21,7 @@ from zerolab.training.reporting import EventFile, export_events, read_records
 from zerolab.training.trainer import Trainer
 
 LEARN = LearnRecord(
-    iteration=1, wall_seconds=2.5, samples=4, window=2, loss={"policy": 1.25, "value": 0.5}
+    iteration=1, wall_seconds=2.5, examples_seen=4, window=2, loss={"policy": 1.25, "value": 0.5}
 )
 GATE = GateRecord(iteration=1, wall_seconds=1.5, accepted=True, elo=3.0)
 BASELINE = BaselineRecord(

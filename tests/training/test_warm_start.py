@@ -145,7 +145,7 @@ def searches(monkeypatch):
 def test_after_the_warm_start_search_is_plain(tmp_path, searches):
     metrics = train(
         tmp_path / "run", GAME, "iterations=3", "warm_start.variant=wro",
-        "warm_start.schedule.iterations=1",
+        "warm_start.ramp.iterations=1",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 0.0, 0.0]
     assert [search.leaf_evaluator.name for search in searches] == ["mixed", "network", "network"]
@@ -155,7 +155,7 @@ def test_after_the_warm_start_search_is_plain(tmp_path, searches):
 def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
     metrics = train(
         tmp_path / "run", GAME, "iterations=3", "warm_start.variant=rollout",
-        "warm_start.schedule=never",
+        "warm_start.ramp=never",
     )  # fmt: skip
     assert weights(metrics) == [1.0, 1.0, 1.0]
     assert [search.leaf_evaluator.name for search in searches] == ["playout"] * 3
@@ -165,14 +165,14 @@ def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
 def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
     metrics = train(
         tmp_path / "run", GAME, f"warm_start.variant={variant}",
-        "warm_start.schedule.name=adaptive", "warm_start.schedule.games=4",
+        "warm_start.ramp.name=adaptive", "warm_start.ramp.games=4",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
     assert matches[0]["wins"] + matches[0]["draws"] + matches[0]["losses"] == 4
     assert weights(metrics) == [1.0, float(matches[0]["los"] < 0.95)]
 
 
-ADAPTIVE = ("iterations=4", "warm_start.variant=custom", "warm_start.schedule=adaptive")
+ADAPTIVE = ("iterations=4", "warm_start.variant=custom", "warm_start.ramp=adaptive")
 
 
 def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
@@ -201,7 +201,7 @@ def test_an_adaptive_schedule_continues_while_the_warm_start_is_stronger(tmp_pat
 
 def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
     options = (
-        *ADAPTIVE[1:], "warm_start.schedule.games=6", "warm_start.schedule.min_los=0.6",
+        *ADAPTIVE[1:], "warm_start.ramp.games=6", "warm_start.ramp.min_los=0.6",
         "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
     whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
@@ -226,12 +226,12 @@ MISTAKES = [
     (["warm_start.variant=wrra"], 'did you mean "wrora"?'),
     (["warm_start.variant=wro", "iterations=1"], "iterations = 2 is beyond the 1 iterations"),
     (
-        ["warm_start.variant=wro", "warm_start.schedule=constant"],
-        "warm_start.schedule.iterations = 5 is beyond the 2 iterations of the run",
+        ["warm_start.variant=wro", "warm_start.ramp=constant"],
+        "warm_start.ramp.iterations = 5 is beyond the 2 iterations of the run",
     ),
-    (["warm_start.schedule=linar"], 'did you mean "linear"?'),
-    (["warm_start.schedule.iterations=0"], "schedule.iterations = 0: expected at least 1"),
-    (["warm_start.schedule.name=adaptive", "warm_start.schedule.games=3"], "3 is odd"),
+    (["warm_start.ramp=linar"], 'did you mean "linear"?'),
+    (["warm_start.ramp.iterations=0"], "ramp.iterations = 0: expected at least 1"),
+    (["warm_start.ramp.name=adaptive", "warm_start.ramp.games=3"], "3 is odd"),
     (["warm_start.variant=custom"], "changes nothing"),
     (["warm_start.search.leaf_evaluator=playout"], "has no effect"),
     (

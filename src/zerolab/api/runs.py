@@ -22,7 +22,7 @@ from zerolab.training.configure import (
 from zerolab.training.costs import IterationCost
 from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record
-from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.trainer import Trainer, check_new_run
 
 __all__ = [
     "CostReference", "IterationCost", "Record", "Run", "cost_to_reach", "export_network",
@@ -94,16 +94,17 @@ def train(
     folder = Path(run)
     assignments = list(as_assignments(settings or {}))
     if is_run(folder):
+        inputs = None
         opened = RunFolder.open(folder)
         named = [] if game is None else [f"game={json.dumps(game)}"]
         chosen = amend_settings(opened, [*named, *assignments], allow_programs=allow_programs)
     else:
         chosen = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
         require_effects(chosen, assignments)
-        check_inputs(chosen)
+        inputs = check_new_run(chosen)
         opened = RunFolder.create(folder, chosen.model_dump())
     with opened.locked():
-        Trainer(opened, chosen, on_record=on_stage).train()
+        Trainer(opened, chosen, on_record=on_stage, inputs=inputs).train()
     return Run(folder)
 
 

@@ -82,7 +82,7 @@ class Learning:
     def learn(self) -> float:
         """Learn for an epoch as a run does; return the number of samples."""
         self._iteration += 1
-        return float(self._learner.learn(self._window, 0, self._iteration).samples)
+        return float(self._learner.learn(self._window, 0, self._iteration).examples_seen)
 
     def bare_loop(self) -> float:
         """Take as many steps on one ready batch; return the number of samples."""

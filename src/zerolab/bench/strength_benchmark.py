@@ -34,7 +34,7 @@ from zerolab.training.configure import amend_settings, require_effects, resolve_
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
 from zerolab.training.settings import TrainSettings
-from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.trainer import Trainer, check_new_run
 
 _ENDLESS = 1_000_000  # iterations; the clock ends a run
 _SECONDS = 3600.0
@@ -51,15 +51,15 @@ def train(
     wanted = run_settings(variant, seed, settings)
     if is_run(folder):
         run = RunFolder.open(folder)
-        wanted = amend_settings(run, _changes(variant, seed, settings))
+        wanted, inputs = amend_settings(run, _changes(variant, seed, settings)), None
     else:
-        check_inputs(wanted)
+        inputs = check_new_run(wanted)
         run = RunFolder.create(folder, wanted.model_dump())
     with run.locked():
         clock = _Clock(settings.hours, read_records(run))
         if not clock.is_over:
             try:
-                Trainer(run, wanted, show, clock.add).train()
+                Trainer(run, wanted, show, clock.add, inputs=inputs).train()
             except _TimeIsUpError:
                 return
 

@@ -46,7 +46,7 @@ _PLAIN = (
     "selfplay.budget=fixed",
     "selfplay.random_opening_plies=0",
     "learn.value_target_search_weight=0.0",
-    "learn.average=0.0",
+    "learn.ema_decay=0.0",
     "learn.merging=none",
 )
 """The preset without any of the pieces that are measured one by one."""
@@ -67,7 +67,7 @@ VARIANTS: Mapping[str, Variant] = {
         "plain, targets half root value", "learn.value_target_search_weight=0.5"
     ),
     "proven": _plain_and("plain, proven values", "search.proven_values=true"),
-    "average": _plain_and("plain, weights averaged", "learn.average=0.9995"),
+    "average": _plain_and("plain, weights averaged", "learn.ema_decay=0.9995"),
     "merging": _plain_and(
         "plain, equal positions merged", "learn.merging={name='newest', across_symmetries=true}"
     ),

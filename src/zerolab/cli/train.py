@@ -18,6 +18,7 @@ from zerolab.training.presets import TransferOption, preset_name
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder
+    from zerolab.training.inputs import RunInputs
     from zerolab.training.settings import TrainSettings
 
 
@@ -67,13 +68,14 @@ def train(
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
     from zerolab.training.learn_settings import require_frozen
-    from zerolab.training.trainer import check_inputs
+    from zerolab.training.trainer import check_new_run
 
     set = (*_starting(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
     console = Console()
     if is_run(folder):
         opened, settings = _resume(folder, game, preset, set, allow_programs)
+        inputs = None
         require_frozen(transfer, settings.learn.frozen)
     else:
         settings = resolve_settings(
@@ -81,10 +83,10 @@ def train(
         )
         require_effects(settings, set)
         require_frozen(transfer, settings.learn.frozen)
-        check_inputs(settings)  # before there is a run
+        inputs = check_new_run(settings)
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)
-    train_run(console, opened, settings)
+    train_run(console, opened, settings, inputs)
 
 
 def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -140,8 +142,10 @@ def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None
     console.print(f"{run.path}: {state}\n")
 
 
-def train_run(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Train a run to its end, and show how it goes."""
+def train_run(
+    console: Console, run: RunFolder, settings: TrainSettings, inputs: RunInputs | None
+) -> None:
+    """Train a run to its end, and show its progress; `inputs` are those of a new run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
     from zerolab.training.trainer import Trainer
 
@@ -151,7 +155,7 @@ def train_run(console: Console, run: RunFolder, settings: TrainSettings) -> None
         run.locked(),
         kind(console, settings.iterations) as reporter,
     ):
-        Trainer(run, settings, reporter).train()
+        Trainer(run, settings, reporter, inputs=inputs).train()
     console.print(f"\ndone, with {peak_memory()} MiB of memory at the peak")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
@@ -190,7 +194,7 @@ def fit(
     Examples:
       zerolab fit connect_four-6x7-200000.parquet --run runs/ceiling
       zerolab fit positions.parquet --set network.blocks=10 --set seed=1
-      zerolab fit positions.parquet --set 'defects=["losses_as_draws"]'
+      zerolab fit positions.parquet --set 'published_bugs=["losses_as_draws"]'
 
     Presets:
       {presets}
@@ -215,7 +219,7 @@ def fit(
     )
     from zerolab.training.facts import file_settings
     from zerolab.training.presets import preset_name
-    from zerolab.training.trainer import check_inputs
+    from zerolab.training.trainer import check_new_run
 
     asked = [*as_assignments(file_settings(positions)), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
@@ -224,13 +228,14 @@ def fit(
         opened = RunFolder.open(folder)
         changes = [f"preset={preset_name(preset)}", *asked]
         settings = amend_settings(opened, changes, allow_programs=allow_programs)
+        inputs = None
     else:
         settings = resolve_settings(None, preset, asked, allow_programs=allow_programs)
         require_effects(settings, set)
-        check_inputs(settings)  # before there is a run
+        inputs = check_new_run(settings)
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)
-    train_run(console, opened, settings)
+    train_run(console, opened, settings, inputs)
 
 
 def run_fit(arguments: Sequence[str]) -> None:

@@ -91,7 +91,6 @@ class _Chosen:
         self._values = np.full(count, np.nan, np.float32)
 
     def decided(self, moves: Moves) -> None:
-        """See `MoveObserver.decided`."""
         self._actions[moves.numbers] = moves.actions
         if isinstance(moves.player, SearchPlayer):
             self._values[moves.numbers] = moves.player.search.root_values(moves.slots)

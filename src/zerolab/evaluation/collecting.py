@@ -64,19 +64,15 @@ class _SolverPlayer(StatelessPlayer):
         self._perfect = perfect
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         self._plies = np.zeros(games, np.int64)
 
     def reset(self, slots: Slots) -> None:
-        """See `Player.reset`."""
         self._plies[slots] = 0
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """See `Player.advance`."""
         self._plies[slots] += 1
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         self.is_candidate = self._are_candidates(slots)
         perfect = self.is_candidate & (_uniform(keys) < self._perfect)
         best = self._look_at(states, perfect, keys)
@@ -158,7 +154,6 @@ class Collector:
         self._last_ply = last_ply
 
     def decided(self, moves: Moves) -> None:
-        """See `MoveObserver.decided`."""
         raise NotImplementedError
 
     def found(self) -> list[SolvedPosition]:

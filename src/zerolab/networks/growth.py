@@ -219,7 +219,7 @@ class Reinitialise(GrowthByFilters):
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
     """Passes over the window of an iteration that begins with new weights; unset for as many as in
-    every iteration, by `learn.epochs` or `learn.reuse`. Those are made for a network that has
+    every iteration, by `learn.epochs` or `learn.replay_ratio`. Those are made for a network that has
     learnt before: small windows ask for more."""
 
     @property

@@ -18,9 +18,9 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.store.folder import flat
 from zerolab.training.configure import as_assignments, resolve_settings
+from zerolab.training.inputs import features_width
 from zerolab.training.learn_settings import FOUND
 from zerolab.training.settings import TrainSettings
-from zerolab.training.sources import features_width
 
 Level = str | int | float
 """What a factor is set to in a run."""

@@ -32,7 +32,7 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.training.configure import saved_settings
-from zerolab.training.sources import feature_files, start_files
+from zerolab.training.inputs import feature_files, start_files
 
 STUDY = FolderKind("study", "study.toml", "--folder")
 

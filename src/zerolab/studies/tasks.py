@@ -37,16 +37,16 @@ from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
 from zerolab.training.configure import require_no_programs, saved_settings
 from zerolab.training.facts import file_settings
-from zerolab.training.records import Record
-from zerolab.training.reporting import best_after, read_records
-from zerolab.training.settings import TrainSettings
-from zerolab.training.sources import (
+from zerolab.training.inputs import (
     FEATURES_COPY,
     FeatureSource,
     features_head,
     with_feature_source,
 )
-from zerolab.training.trainer import Trainer, check_inputs
+from zerolab.training.records import Record
+from zerolab.training.reporting import best_after, read_records
+from zerolab.training.settings import TrainSettings
+from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.warm_start import warm_start_search
 
 _LAST_LINES = 12  # of a traceback that is shown
@@ -102,7 +102,7 @@ class TrainTask:
             settings = _with_features(settings, self.sources[FEATURES_COPY])
         if not is_run(path):
             if not self.positions and not self.sources:
-                check_inputs(settings)
+                check_new_run(settings)
             with suppress(ExistingRunError):  # another study was faster
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)

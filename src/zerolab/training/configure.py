@@ -18,14 +18,14 @@ from zerolab.networks.losses import learnt_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
+from zerolab.training.inputs import source_network
 from zerolab.training.learn_settings import FOUND, START, StartSettings
 from zerolab.training.presets import read_preset
 from zerolab.training.settings import TrainSettings
-from zerolab.training.sources import source_network
 from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"
-_ALTERNATIVES = (["learn", "epochs"], ["learn", "reuse"])
+_ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
 """Settings of which one only can be set: an assignment takes the other's place in a preset."""
 
 
@@ -283,7 +283,7 @@ def _has_no_noise(settings: TrainSettings) -> str:
 
 
 def _has_a_rate_of_its_own(settings: TrainSettings) -> str:
-    return 'the defect "fresh_optimizer"' if "fresh_optimizer" in settings.defects else ""
+    return 'the defect "fresh_optimizer"' if "fresh_optimizer" in settings.published_bugs else ""
 
 
 def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
@@ -333,7 +333,7 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
         "search.noise.fraction above 0, such as 0.25",
     ),
     WithoutEffect(
-        ("warm_start.schedule",),
+        ("warm_start.ramp",),
         _when("warm_start.variant", "baseline"),
         "a warm start, such as warm_start.variant=wrora",
     ),

@@ -1,8 +1,4 @@
-"""The state of a run under way, its stages, and the environment that it runs in.
-
-Results are equal for one such environment; another one may change their last bits, and from there
-everything that follows. A run remembers every environment that worked on it.
-"""
+"""The state of a run under way, the base of its stages, and its hardware and library versions."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions
 from zerolab.core.code_digests import current_versions
 from zerolab.core.processes import available_cores
-from zerolab.evaluation.positions import Positions
 from zerolab.play.match import Match, play_match
 from zerolab.replay.window import Window
 from zerolab.rules.rules import Game
@@ -32,18 +27,18 @@ from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord, inside_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import Environment, RunProgress, read_environments, write_environments
-from zerolab.training.facts import SolvedSplit, window_rows
+from zerolab.training.facts import window_rows
+from zerolab.training.inputs import RunInputs
 from zerolab.training.league import StoredLeague
 from zerolab.training.learner import Learner
 from zerolab.training.published_bugs import PublishedBugs
 from zerolab.training.records import Record
 from zerolab.training.reporting import Reporter
 from zerolab.training.settings import TrainSettings
-from zerolab.training.sources import FeatureSource
 
 
 def current_environment(iteration: int, learner: Learner) -> Environment:
-    """Return the environment of this process."""
+    """Return the hardware and library versions of this process."""
     device = platform.machine()
     if learner.device.type == "cuda":
         device = torch.cuda.get_device_name(learner.device)
@@ -58,7 +53,7 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
 
 
 def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's model where Linux tells it, its architecture elsewhere."""
+    """Return the processor's model on Linux, its architecture on other systems."""
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
@@ -67,46 +62,40 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return next(filter(None, models), platform.machine())
 
 
-def remember_environment(run: RunFolder, learner: Learner) -> str:
-    """Note a run's environment if it is a new one.
+def record_environment(run: RunFolder, learner: Learner) -> str:
+    """Add the current environment to those of a run, unless it is the latest of them.
 
-    Returns a line for people that says what differs from the environment before, if anything does.
-    Raises UserError where the file is damaged or cannot be written.
+    Equal environments give equal results. Another one may change last bits, and with them all
+    results that follow, so the message that is returned names the differences; it is empty where
+    there are none. Raises UserError if the file is damaged or cannot be written.
     """
     known = read_environments(run.path)
     now = current_environment(run.progress.iteration, learner)
-    if known and not _differences(known[-1], now):
+    changes = [
+        f"{name} {getattr(known[-1], name)} -> {getattr(now, name)}"
+        for name in Environment.model_fields
+        if known
+        and name != "iteration"
+        and getattr(known[-1], name) not in ("", getattr(now, name))
+    ]
+    if known and not changes:
         return ""
     write_environments(run.path, [*known, now])
-    return _message(known[-1], now) if known else ""
-
-
-def _differences(former: Environment, now: Environment) -> list[str]:
-    return [
-        name
-        for name in Environment.model_fields
-        if name != "iteration" and getattr(former, name) not in ("", getattr(now, name))
-    ]
-
-
-def _message(former: Environment, now: Environment) -> str:
-    changes = ", ".join(
-        f"{name} {getattr(former, name)} -> {getattr(now, name)}"
-        for name in _differences(former, now)
-    )
+    if not known:
+        return ""
     return (
         f"resumed in another environment, so results may differ from those of an uninterrupted run:"
-        f" {changes}"
+        f" {', '.join(changes)}"
     )
 
 
 FINAL_STAGE = "final_evaluation"
-"""What follows the last iteration, as state.json names it."""
+"""The stage after the last iteration, as state.json names it."""
 
 
 @dataclass
 class TrainingContext:
-    """A run under way: what stages read, and what they change.
+    """A run under way: all that stages read and change.
 
     A stage saves its files through these methods and changes `progress`; the trainer commits both
     together with the records that the stage returns.
@@ -114,21 +103,20 @@ class TrainingContext:
 
     run: RunFolder
     settings: TrainSettings
-    game: Game
+    inputs: RunInputs
     learner: Learner
     window: Window
-    solved: Positions | None
-    """Solved positions to measure accuracy on, if any."""
-    solved_split: SolvedSplit | None
-    """Solved positions to learn from; None where a run learns from its own games."""
-    source: FeatureSource | None
-    """The network whose features are learnt, if any."""
     reporter: Reporter
     progress: RunProgress
-    defects: PublishedBugs
-    """Those of published code that the run is to have: none but in studies of them."""
+    bugs: PublishedBugs
+    """Published bugs that are switched on: none except in studies of them."""
     league: StoredLeague | None
-    """Who plays; None where the best network does alone."""
+    """The players of self-play; None if the best network plays alone."""
+
+    @property
+    def game(self) -> Game:
+        """The game of the run."""
+        return self.inputs.game
 
     @property
     def iteration(self) -> int:
@@ -140,7 +128,7 @@ class TrainingContext:
         self.progress = self.progress.model_copy(update=changes)
 
     def begin(self, title: str, total: int, unit: str) -> Callable[[], float]:
-        """Report that work begins; return a function that gives the seconds since then."""
+        """Report the start of some work; return a function for the seconds elapsed since."""
         began = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
         return lambda: round(perf_counter() - began, 4)
@@ -150,47 +138,47 @@ class TrainingContext:
         return load_evaluator(self.run, network)
 
     def network_agent(self, network: int, options: NetworkOptions | None = None) -> Agent:
-        """Return one of the run's networks as an agent, searching as in training by default.
+        """Return one of the run's networks as an agent, by default with the search of training.
 
-        Its name is relative to the run: ``@12``, with options where they differ.
+        Its name is relative to the run: ``@12``, followed by the options that differ.
         """
         agent = run_agent(self.run, network, options)
         return replace(agent, name=inside_run(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and the state of its optimiser."""
+        """Save the learner's network and the state of its optimiser as those of an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         about = self.settings.network_of(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
 
     def save_examples(self, examples: Examples) -> None:
         """Save the examples of this iteration, and add them to the window."""
-        features = self.source.features(examples.states) if self.source else None
+        source = self.inputs.feature_source
+        features = source.features(examples.states) if source else None
         self.run.save_examples(self.progress.iteration, examples, features)
         self._add_to_window(examples, features)
 
     def restore_examples(self, iteration: int) -> None:
-        """Add the examples of an iteration, the next one after those in the window, to it."""
-        features = self.run.load_features(iteration) if self.source else None
+        """Add the stored examples of the next iteration to the window."""
+        features = self.run.load_features(iteration) if self.inputs.feature_source else None
         self._add_to_window(self.run.load_examples(iteration), features)
 
     def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:
-        """Add the examples of the latest iteration; the oldest may leave the window."""
-        discount = self.settings.search.discount
-        labelled = self.defects.labelled(examples)
-        learnt = None
-        if self.source is not None and features is not None:
-            learnt = self.source.targets(examples, features)
-        self.window.add(*window_rows(labelled, discount, self.learner.columns, learnt))
+        discount, source = self.settings.search.discount, self.inputs.feature_source
+        labelled = self.bugs.labelled(examples)
+        targets = None
+        if source is not None and features is not None:
+            targets = source.targets(examples, features)
+        self.window.add(*window_rows(labelled, discount, self.learner.columns, targets))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
-        """Save games of this iteration, under the name of their stage."""
+        """Save games of this iteration under the name of their stage."""
         self.run.games.record(self.progress.iteration, stage, games)
 
     def play_match(
         self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
     ) -> Match:
-        """Play and save the games of a stage or a part of one; see `play.match.play_match`."""
+        """Play a match (`play.match.play_match`) with the run's seed, and save its games."""
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
             self.reporter.progress, openings=openings, begin=begin,
@@ -200,20 +188,19 @@ class TrainingContext:
 
 
 class Stage(ABC):
-    """A step of training that is repeated as a whole if the run is killed during it.
+    """A step of training, which is repeated as a whole if the run is killed during it.
 
-    What it computes may depend on the settings, on `context.progress` and on what earlier stages
-    have saved, and on nothing else: then a resumed run ends with the same bytes as one that was
-    never stopped.
+    Its results may depend only on the settings, on `context.progress` and on files that earlier
+    stages saved. A resumed run then ends with the same bytes as one that was never stopped.
     """
 
     name: ClassVar[str]
-    """How state.json and its records name it."""
+    """Its name in state.json and in its records."""
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return whether this iteration needs the stage."""
+        """Return True in an iteration that runs the stage."""
         return True
 
     @abstractmethod
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Do the work, save files, change `context.progress`; return what metrics.jsonl keeps."""
+        """Do the work, save files and change `context.progress`; return records for the metrics."""

@@ -42,7 +42,7 @@ class IterationCost(NamedTuple):
     deduplicated: int = 0
     cached: int = 0
     terminal: int = 0
-    samples: int = 0
+    examples_seen: int = 0
     """Examples learnt from, each as often as it was seen."""
     selfplay_flops: int = 0
     """Floating-point operations of the network in self-play (see `networks.flops`)."""
@@ -163,8 +163,8 @@ def _with_learning(
     network, is_frozen = settings.network_of(record.iteration), settings.learn.frozen == "trunk"
     each = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
     return cost._replace(
-        samples=cost.samples + record.samples,
-        learn_flops=cost.learn_flops + record.samples * each,
+        examples_seen=cost.examples_seen + record.examples_seen,
+        learn_flops=cost.learn_flops + record.examples_seen * each,
     )
 
 

@@ -1,11 +1,8 @@
 """Gates, warm-start ramps and stop rules.
 
-Another package adds one by registering it in `GATES` from a module that the entry-point group
-``zerolab.training`` names.
-
-A rule looks at nothing but what metrics.jsonl says, so that a resumed run decides as one that was
-never stopped. Another package adds one by registering it in `STOP_RULES` from a module that the
-entry-point group ``zerolab.training`` names.
+A gate accepts or rejects candidates, a ramp weights and ends the warm start, and a stop rule ends a
+run before its last iteration. Other packages add types to `GATES`, `RAMPS` and `STOP_RULES` from
+modules named in the entry-point group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -22,15 +19,15 @@ from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class Gate(Variant):
-    """Base of gates: the games that candidate and best network play, and the verdict on them."""
+    """Base of gates: the games of a candidate against the best network, and the verdict."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:
     40 ([Wang2020a] sweeps 20 to 100); [Hongcharoen2018]: 100."""
 
     openings: int = Field(default=0, ge=0, le=1000)
-    """Random plies at the start of a game, so that games differ; each opening is played twice, with
-    colours exchanged. The papers: 0, which lets two networks without randomness repeat games."""
+    """Random plies at the start of a game, which make games differ; each opening is played twice,
+    with colours exchanged. The papers: 0, with which two deterministic networks repeat games."""
 
     @field_validator("games")
     @classmethod
@@ -38,10 +35,10 @@ class Gate(Variant):
         return require_even(games)
 
     def accepts(self, score: Score, los: float) -> bool:
-        """Return whether the candidate replaces the best network.
+        """Return True if the candidate replaces the best network.
 
-        `score` is the candidate's in all games, `los` the likelihood that it is stronger, judged
-        from distinct games.
+        `score` is the candidate's score in all games, `los` the likelihood from distinct games that
+        it is stronger.
         """
         raise NotImplementedError
 
@@ -50,31 +47,28 @@ GATES: Registry[type[Gate]] = Registry("gate")
 
 
 class WinRateGate(Gate):
-    """Accepts a candidate that wins a share of the decisive games.
+    """Accepts a candidate with wins / (wins + losses) >= u.
 
-    Accepted if wins / (wins + losses) >= u: draws are ignored, and without a decisive game the
-    candidate is rejected, as in [AZG].
+    Draws are ignored. Without a decisive game the candidate is rejected, as in [AZG].
     """
 
     name: Literal["win_rate"] = "win_rate"
 
     threshold: float = Field(default=0.6, ge=0, le=1)
-    """u: the least share of the decisive games that a candidate has to win. [Wang2019],
-    [Wang2020a], [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7);
-    [Hongcharoen2018]: 0.55."""
+    """u: the lowest accepted share of wins in decisive games. [Wang2019], [Wang2020a], [Wang2020b]:
+    0.6 ([Wang2020a] sweeps 0.5 to 0.7); [Hongcharoen2018]: 0.55."""
 
     def accepts(self, score: Score, los: float) -> bool:
-        """See `Gate.accepts`."""
         decisive = score.wins + score.losses
         return decisive > 0 and score.wins / decisive >= self.threshold
 
 
 class LosGate(Gate):
-    """Accepts a candidate that its games show to be stronger with some likelihood.
+    """Accepts a candidate with a sufficient likelihood of superiority.
 
-    The likelihood of superiority is that of the model of [BayesElo]. Games start from paired random
-    openings, and a repeated game counts once: otherwise a few games, played again and again, would
-    pass for much evidence.
+    The likelihood is that of the [BayesElo] model. Games start from paired random openings, and a
+    repeated game counts once; otherwise a few games repeated many times would look like strong
+    evidence.
     """
 
     name: Literal["los"] = "los"
@@ -83,10 +77,9 @@ class LosGate(Gate):
     """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """The likelihood of superiority that a candidate needs."""
+    """The lowest accepted likelihood of superiority."""
 
     def accepts(self, score: Score, los: float) -> bool:
-        """See `Gate.accepts`."""
         return los >= self.min_los
 
 
@@ -102,7 +95,6 @@ class AlwaysGate(Gate):
     """Games per iteration. [Wang2020a]: 0."""
 
     def accepts(self, score: Score, los: float) -> bool:
-        """See `Gate.accepts`."""
         return True
 
 
@@ -110,7 +102,7 @@ for _gate in (WinRateGate, LosGate, AlwaysGate):
     GATES.add(_gate.model_fields["name"].default, _gate)
 
 
-RAMPS: Registry[type[Variant]] = Registry("schedule")
+RAMPS: Registry[type[Variant]] = Registry("ramp")
 
 
 class MatchSize(NamedTuple):
@@ -122,7 +114,7 @@ class MatchSize(NamedTuple):
 
 
 class Ramp(Variant):
-    """Base of schedules; the warm start acts while its weight is above 0."""
+    """Base of ramps: the weight of a warm start in each iteration, and its end at weight 0."""
 
     @property
     def last(self) -> int | None:
@@ -131,7 +123,7 @@ class Ramp(Variant):
 
     @property
     def match(self) -> MatchSize | None:
-        """What plain search plays against the warm start after an iteration, if anything."""
+        """The match of plain search against the warm start after an iteration, if there is one."""
         return None
 
     def weight(self, iteration: int) -> float:
@@ -139,27 +131,26 @@ class Ramp(Variant):
         raise NotImplementedError
 
     def is_over(self, los: float) -> bool:
-        """Return whether the warm start ends after a match, whatever the weights to come.
+        """Return True if a match ends the warm start, regardless of later weights.
 
-        `los` is the likelihood, by the match, that plain search is stronger.
+        `los` is the likelihood from that match that plain search is stronger.
         """
         return False
 
 
 class _LimitedRamp(Ramp):
-    """Base of schedules that are over after I' iterations."""
+    """Base of ramps that end after I' iterations."""
 
     iterations: int = Field(default=5, ge=1)
     """I'. [Wang2020b]: 5."""
 
     @property
     def last(self) -> int:
-        """See `Schedule.last`."""
         return self.iterations
 
 
 class LinearRamp(_LimitedRamp):
-    """The weight 1 - i / I', i = iteration - 1, while that is above 0 [Wang2020b].
+    """The weight 1 - i / I', i = iteration - 1, while it is above 0 [Wang2020b].
 
     With I' = 5 that is 1, .8, .6, .4, .2. Rollout, Rave and RoRa, which have no weight, act
     throughout the I' iterations.
@@ -168,36 +159,33 @@ class LinearRamp(_LimitedRamp):
     name: Literal["linear"] = "linear"
 
     def weight(self, iteration: int) -> float:
-        """See `Schedule.weight`."""
         return max(0, self.iterations + 1 - iteration) / self.iterations
 
 
 class ConstantRamp(_LimitedRamp):
-    """The full weight in the first I' iterations."""
+    """Full weight in the first I' iterations."""
 
     name: Literal["constant"] = "constant"
 
     def weight(self, iteration: int) -> float:
-        """See `Schedule.weight`."""
         return 1.0 if iteration <= self.iterations else 0.0
 
 
 class EndlessRamp(Ramp):
-    """The full weight throughout: the warm start never ends."""
+    """Full weight throughout: the warm start never ends."""
 
     name: Literal["never"] = "never"
 
     def weight(self, iteration: int) -> float:
-        """See `Schedule.weight`."""
         return 1.0
 
 
 class AdaptiveRamp(Ramp):
-    """The full weight until plain search beats the search of the warm start [Wang2021a].
+    """Full weight until plain search beats warm-start search [Wang2021a].
 
-    They meet after every iteration, with its best network. [Wang2021a] decides by the score of an
-    arena; here it takes a likelihood of superiority of plain search. At 0.95, one match in about
-    twenty between equal players ends the warm start, so it ends some day even where it makes no
+    Both play a match after every iteration, with its best network. [Wang2021a] decides by the score
+    of an arena, this ramp by the likelihood that plain search is stronger. At 0.95, about one match
+    in twenty between equal players ends the warm start, so it ends eventually even if it makes no
     difference.
     """
 
@@ -205,7 +193,7 @@ class AdaptiveRamp(Ramp):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games of a match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """The likelihood of superiority of plain search that ends the warm start."""
+    """The likelihood of superiority of plain search at which the warm start ends."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
 
@@ -216,15 +204,12 @@ class AdaptiveRamp(Ramp):
 
     @property
     def match(self) -> MatchSize:
-        """See `Schedule.match`."""
         return MatchSize(self.games, self.openings)
 
     def weight(self, iteration: int) -> float:
-        """See `Schedule.weight`."""
         return 1.0
 
     def is_over(self, los: float) -> bool:
-        """See `Schedule.is_over`."""
         return los >= self.min_los
 
 
@@ -233,15 +218,19 @@ for _ramp in (LinearRamp, ConstantRamp, EndlessRamp, AdaptiveRamp):
 
 
 class StopRule(Variant):
-    """Base of rules."""
+    """Base of stop rules.
+
+    A rule reads only the records of metrics.jsonl, so that a resumed run ends where an
+    uninterrupted one would.
+    """
 
     @property
     def needs_accuracy(self) -> bool:
-        """Whether the rule rests on accuracy on solved positions."""
+        """True for a rule that depends on accuracy on solved positions."""
         return False
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        """Return whether a run ends after the iteration whose records are the last ones."""
+        """Return True if a run ends after the iteration of the last records."""
         raise NotImplementedError
 
 
@@ -249,36 +238,33 @@ STOP_RULES: Registry[type[StopRule]] = Registry("stop rule")
 
 
 class NeverStop(StopRule):
-    """Every iteration is run."""
+    """Never ends a run early."""
 
     name: Literal["never"] = "never"
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        """See `StopRule.is_met`."""
         return False
 
 
 class NoGainStop(StopRule):
-    """Ends a run whose accuracy on solved positions no longer grows, as in [Clausen2021]."""
+    """Ends a run whose accuracy on solved positions no longer improves, as in [Clausen2021]."""
 
     name: Literal["no_gain"] = "no_gain"
 
     iterations: int = Field(default=10, ge=1)
-    """Iterations without a higher accuracy than the best one before. [Clausen2021]: 10."""
+    """Iterations without a new highest accuracy. [Clausen2021]: 10."""
 
     accuracy: Literal["search_strong", "search_weak", "network_strong", "network_weak"] = (
         "search_strong"
     )
-    """The accuracy that has to grow, as metrics.jsonl names it. [Clausen2021]: search_strong, on
-    its hard test set."""
+    """The accuracy that has to improve, by its name in metrics.jsonl. [Clausen2021]: search_strong,
+    on its hard test set."""
 
     @property
     def needs_accuracy(self) -> bool:
-        """See `StopRule.needs_accuracy`."""
         return True
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        """See `StopRule.is_met`."""
         measured = [each for each in records if isinstance(each, AccuracyRecord)]
         if not measured:
             return False
@@ -287,20 +273,19 @@ class NoGainStop(StopRule):
 
 
 class SpentStop(StopRule):
-    """Ends a run once its self-play has cost so much, whatever the settings make of that.
+    """Ends a run after a number of evaluations in self-play.
 
-    Runs with other searches or other numbers of games can then be compared at equal cost, as in
-    [Clausen2021], which gave every trial of its search over settings two hours.
+    Runs with different searches or numbers of games can then be compared at equal cost, as in
+    [Clausen2021], where every trial of the search over settings had two hours.
     """
 
     name: Literal["spent"] = "spent"
 
     evaluations: int = Field(default=1_000_000, ge=1, le=1 << 62)
-    """Positions evaluated by the network in self-play, after which no further iteration begins. The
-    last iteration is played to its end, so have many that are small."""
+    """Positions evaluated by the network in self-play after which no further iteration begins. The
+    last iteration is completed, so short iterations keep the limit more precisely."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        """See `StopRule.is_met`."""
         played = (each.evaluated for each in records if isinstance(each, SelfPlayRecord))
         return sum(played) >= self.evaluations
 

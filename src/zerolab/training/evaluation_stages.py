@@ -1,9 +1,8 @@
-"""Stages that measure the best network: accuracy, validation and the final evaluation."""
+"""Stages that only measure the best network: accuracy, validation and the final evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from zerolab.evaluation.accuracy import (
     player_choices,
 )
 from zerolab.evaluation.estimates import Estimate, proportion_estimate
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import Positions
 from zerolab.networks.inference import torch_threads
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.match import Match
@@ -29,7 +28,7 @@ from zerolab.play.pair_results import pair_result
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, ExtraOutput, evaluate
 from zerolab.training.context import FINAL_STAGE, Stage, TrainingContext
-from zerolab.training.facts import outcomes
+from zerolab.training.facts import label_outcomes
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
@@ -38,33 +37,33 @@ from zerolab.training.records import (
     UnplayedRecord,
 )
 from zerolab.training.reporting import best_after, read_records
-from zerolab.training.settings import AccuracySettings, TrainSettings
+from zerolab.training.settings import TrainSettings
 
 _BATCH = 1024
 _LEAST = 1e-30  # of a probability whose logarithm is taken
 
 
 class Prediction(NamedTuple):
-    """What a network says about n positions."""
+    """A network's predictions for n positions."""
 
     actions: NDArray[np.int64]
-    """[n] the legal action of the highest prior"""
+    """[n]: the legal action with the highest prior."""
     results: NDArray[np.int8]
-    """[n] the most probable outcome for the mover: -1, 0 or 1"""
+    """[n]: the most probable outcome for the mover, -1, 0 or 1."""
     values: NDArray[np.float32]
-    """[n] the expected outcome for the mover"""
+    """[n]: the expected outcome for the mover."""
     policy_errors: NDArray[np.float64]
-    """[n] cross-entropy of the priors with the policy that is uniform over the best moves"""
+    """[n]: cross-entropy of the priors with the uniform policy over the best moves."""
 
 
 def predict(evaluator: Evaluator, positions: Positions, knows_draws: bool) -> Prediction:
-    """Ask a network; `knows_draws` says whether a head of it gives the probability of a draw.
+    """Return a network's predictions; `knows_draws` if one of its heads gives draw probabilities.
 
-    Without such a head the most probable outcome is that next to the expected one.
+    Without such a head, the result is the outcome nearest to the expected one.
     """
     wanted: tuple[ExtraOutput, ...] = ("draws",) if knows_draws else ()
     parts = []
-    with torch_threads(1):  # as in games: on several cores last bits may differ
+    with torch_threads(1):  # as in games; on several cores last bits may differ
         for begin in range(0, len(positions), _BATCH):
             rows = slice(begin, begin + _BATCH)
             priors, values, draws, _ = evaluate(evaluator, positions.states[rows], wanted)
@@ -83,16 +82,16 @@ def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> N
 
 
 class SupervisedStage(Stage):
-    """Makes the network just learnt the best one, and measures it on positions for validation."""
+    """Accepts every candidate, and measures it on the positions for validation."""
 
     name = "supervised"
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """See `Stage.run`."""
+        """Make the candidate the best network, and measure it."""
         context.update(best=context.progress.iteration)
-        solved = context.solved_split
-        assert solved is not None  # otherwise there is no such stage
-        return [measure_part(context, "validation", solved.validation)]
+        split = context.inputs.split
+        assert split is not None  # otherwise the run has no such stage
+        return [measure_part(context, "validation", split.validation)]
 
 
 def measure_part(context: TrainingContext, name: str, positions: Positions) -> SupervisedRecord:
@@ -100,23 +99,22 @@ def measure_part(context: TrainingContext, name: str, positions: Positions) -> S
     seconds = context.begin(name, len(positions), "positions")
     heads = context.settings.network.heads
     knows_draws = any("draws" in head.answers for head in heads)
-    said = predict(context.evaluator(context.progress.best), positions, knows_draws)
-    grades = grade_moves(positions, said.actions)
-    labels, exact = outcomes(positions, context.defects), np.sign(positions.best)
-    right = proportion_estimate(said.results == labels, positions.games)
+    predicted = predict(context.evaluator(context.progress.best), positions, knows_draws)
+    grades = grade_moves(positions, predicted.actions)
+    labels, exact = label_outcomes(positions, context.bugs), np.sign(positions.best)
     measured = {
         "strong": proportion_estimate(grades.strong, positions.games),
         "weak": proportion_estimate(grades.weak, positions.games),
-        "label": right,
-        "result": proportion_estimate(said.results == exact, positions.games),
+        "label": proportion_estimate(predicted.results == labels, positions.games),
+        "result": proportion_estimate(predicted.results == exact, positions.games),
     }
     fields = {
         "iteration": context.iteration,
         "wall_seconds": seconds(),
         "part": name,
         "positions": len(positions),
-        "policy_error": float(said.policy_errors.mean()),
-        "value_error": float(np.square(said.values - exact).mean()),
+        "policy_error": float(predicted.policy_errors.mean()),
+        "value_error": float(np.square(predicted.values - exact).mean()),
     }
     for measure, estimate in measured.items():
         fields |= _interval_fields(measure, estimate)
@@ -129,22 +127,21 @@ def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
 
 
 class AccuracyStage(Stage):
-    """Measures the best network, in every few iterations.
+    """Measures the best network on solved positions, every few iterations.
 
-    The same random numbers are drawn each time, so that measurements differ by the network alone.
+    The same random numbers are drawn each time, so that only the network makes a difference.
     """
 
     name = "accuracy"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """See `Stage.is_due`: in every `accuracy.every`-th iteration."""
-        return (
-            context.solved is not None and context.iteration % context.settings.accuracy.every == 0
-        )
+        """Return True in every `accuracy.every`-th iteration."""
+        every = context.settings.accuracy.every
+        return context.inputs.solved is not None and context.iteration % every == 0
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """See `Stage.run`."""
-        positions, best = context.solved, context.progress.best
+        """Measure the network alone, and with its search."""
+        positions, best = context.inputs.solved, context.progress.best
         assert positions is not None  # otherwise it would not be due
         seconds = context.begin("accuracy", len(positions), "positions")
         choices = network_choices(context.evaluator(best), positions)
@@ -167,22 +164,6 @@ class AccuracyStage(Stage):
         return [AccuracyRecord.model_validate(fields)]
 
 
-def solved_positions(
-    settings: AccuracySettings, game: Game, locate: Callable[[str], Path] = Path
-) -> Positions | None:
-    """Return the positions to measure on, None where nothing is to be measured.
-
-    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
-    that cannot be used.
-    """
-    if not settings.every:
-        return None
-    positions, _ = read_positions(locate(settings.positions), game)
-    if not len(positions):
-        raise UserError(f"{settings.positions} has no positions: nothing can be measured")
-    return positions
-
-
 def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
     fields: dict[str, float] = {}
     for measure in ("strong", "weak"):
@@ -201,14 +182,14 @@ class Baseline(NamedTuple):
 
     agent: Agent
     asked: str | None = None
-    """Its name in the settings, where its network has another number."""
+    """Its spec in the settings, if the iteration there is not that of the network."""
 
 
 def run_baselines(context: TrainingContext) -> list[Baseline]:
-    """Return the opponents of a run's final evaluation, each once if two specs name it.
+    """Return the opponents of a run's final evaluation, without duplicates.
 
-    ``@12`` is the best network after iteration 12: it is kept, whatever became of candidate 12 and
-    though the run may have ended before.
+    ``@12`` is the best network after iteration 12, which is kept even if candidate 12 was rejected
+    or the run ended earlier.
     """
     found: dict[str, Baseline] = {}
     for spec in context.settings.final_evaluation.baselines:
@@ -227,9 +208,9 @@ def _baseline(context: TrainingContext, spec: str) -> Baseline:
 
 
 def check_baselines(settings: TrainSettings, game: Game) -> None:
-    """Raise UserError unless every baseline of the final evaluation can be an opponent.
+    """Raise UserError unless every baseline of the final evaluation can play the game.
 
-    A program is run to see that it plays the game.
+    A program is started to find out.
     """
     if not settings.final_evaluation.games:
         return
@@ -252,7 +233,7 @@ def _try_program(agent: Agent) -> None:
 
 
 def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
-    """Return the iteration and the options that ``@12`` or ``@12?simulations=400`` names."""
+    """Return the iteration and the options in ``@12`` or ``@12?simulations=400``."""
     head, text = split_options(spec[1:])
     if not (head.isdecimal() and len(head) < _MOST_DIGITS):
         raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
@@ -268,17 +249,17 @@ def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOption
 
 
 class FinalEvaluationStage(Stage):
-    """Plays every baseline from paired random openings, so that games differ fairly.
+    """Plays every baseline from paired random openings, which vary the games fairly.
 
-    Where solved positions were learnt from, those for the test are measured first.
+    A run that learns from solved positions is first measured on those for the test.
     """
 
     name = FINAL_STAGE
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """See `Stage.run`."""
-        solved = context.solved_split
-        tested = [measure_part(context, "test", solved.test)] if solved else []
+        """Measure the positions for the test, if there are any, and play the baselines."""
+        split = context.inputs.split
+        tested = [measure_part(context, "test", split.test)] if split else []
         opponents = run_baselines(context) if context.settings.final_evaluation.games else []
         return [*tested, *(_against(context, opponent) for opponent in opponents)]
 
@@ -288,7 +269,7 @@ def _against(context: TrainingContext, baseline: Baseline) -> Record:
     seconds = context.begin(f"against {name}", context.settings.final_evaluation.games, "games")
     try:
         match = _play_baseline(context, baseline)
-    except NotSolvedError as error:  # however often it is tried
+    except NotSolvedError as error:  # another try would end the same way
         return UnplayedRecord(
             iteration=context.iteration,
             wall_seconds=seconds(),

@@ -1,4 +1,4 @@
-"""Facts to learn from, of stored examples and of solved positions."""
+"""Facts to learn from, made of stored examples or of solved positions."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def window_rows(
 ) -> tuple[NDArray[np.uint64], Facts]:
     """Return the states and facts of the fully searched moves.
 
-    Of the facts of many numbers, those not among `columns` are left empty. `features`, float16[N,
-    features], are those of `later_features` where they are known. `discount` is what an outcome
-    keeps of its value with every ply that leads to it: the rest counts as a draw, as if each ply
-    could end the game as one.
+    Vector columns of the facts that are not in `columns` stay empty. `features`, float16[N,
+    features], are those of `later_features` if they are known. An outcome is multiplied by
+    `discount` for every ply that leads to it; the rest counts as a draw, as if each ply could end
+    the game in one.
     """
     nothing = np.empty((len(examples.states), 0), np.float16)
     wide: dict[str, Callable[[], NDArray[np.float16]]] = {
@@ -66,7 +66,7 @@ def window_rows(
 
 
 def _replies(examples: Examples) -> NDArray[np.float16]:
-    """Return the policies at the opponent's next move, NaN where none was fully searched."""
+    """Return the policies at the opponent's next move, NaN unless it was fully searched."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
@@ -84,8 +84,8 @@ def later_features(
 ) -> NDArray[np.float16]:
     """Return the features of later positions, float16[N, len(plies) * width], ply by ply.
 
-    `features`, float16[N, width], are those of the examples' own positions. NaN stands for
-    positions after the last move of a game.
+    `features`, float16[N, width], are those of the examples. NaN marks positions after the last
+    move of a game.
     """
     count, width = features.shape
     later = np.full((count, len(plies), width), np.nan, np.float16)
@@ -101,7 +101,7 @@ _TRAINING, _VALIDATION = 0.8, 0.1
 
 
 def file_settings(path: Path) -> dict[str, str]:
-    """Return what a run that learns from a file sets, by dotted keys.
+    """Return the settings, by dotted keys, of a run that learns from a file of solved positions.
 
     Raises UserError for a file that cannot be used.
     """
@@ -114,7 +114,7 @@ def file_settings(path: Path) -> dict[str, str]:
 
 
 class SolvedSplit(NamedTuple):
-    """The parts of a file of solved positions; no game is in two of them."""
+    """The parts of a file of solved positions. Positions of one game are in the same part."""
 
     training: Positions
     validation: Positions
@@ -124,10 +124,10 @@ class SolvedSplit(NamedTuple):
 def read_split(
     settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
 ) -> SolvedSplit | None:
-    """Return the positions to learn from; None where a run learns from its own games.
+    """Return the positions to learn from, None if a run learns from its own games.
 
-    `locate` says where the file is, see `RunFolder.positions_path`. Raises UserError for a file
-    that cannot be used, or is not that of the digest.
+    `locate` returns the path of a file named in settings, such as `RunFolder.positions_path`.
+    Raises UserError for a file that cannot be used, or whose digest differs.
     """
     if not settings.positions:
         return None
@@ -136,7 +136,7 @@ def read_split(
     if settings.digest != found:
         raise UserError(
             f"{quoted(settings.positions)} has the digest {found}, not {settings.digest}: expected"
-            " the file that this run has learnt from"
+            " the file that this run learns from"
         )
     parts = split_by_game(positions)
     for name, part in parts._asdict().items():
@@ -149,7 +149,7 @@ def read_split(
 
 
 def split_by_game(positions: Positions) -> SolvedSplit:
-    """Split positions by their games' numbers alone, so that larger files split alike."""
+    """Split positions by the numbers of their games alone, so that a larger file splits alike."""
     keys = streams.streams(
         0, 0, positions.games, np.zeros_like(positions.games), streams.DATASET_SPLIT
     )
@@ -158,19 +158,19 @@ def split_by_game(positions: Positions) -> SolvedSplit:
     return SolvedSplit(*(positions.take(np.flatnonzero(parts == part)) for part in range(3)))
 
 
-def outcomes(positions: Positions, defects: PublishedBugs) -> NDArray[np.int8]:
-    """Return the outcomes that are learnt for the movers, int8[n]: -1, 0 or 1."""
+def label_outcomes(positions: Positions, bugs: PublishedBugs) -> NDArray[np.int8]:
+    """Return the outcomes for the movers that are learnt, int8[n]: -1, 0 or 1."""
     exact = np.sign(positions.best).astype(np.int8)
-    return defects.solved_outcomes(exact, positions.plies % 2 == 0)
+    return bugs.solved_outcomes(exact, positions.plies % 2 == 0)
 
 
-def label_facts(positions: Positions, defects: PublishedBugs) -> Facts:
-    """Return what is known of solved positions; NaN where nothing is.
+def label_facts(positions: Positions, bugs: PublishedBugs) -> Facts:
+    """Return the facts of solved positions, NaN where they are unknown.
 
-    The policy is uniform over the best moves [Clausen2021]; values of actions are their outcomes.
+    The policy is uniform over the best moves [Clausen2021]; action values are exact outcomes.
     """
     best = positions.values == positions.best[:, None]
-    values = outcomes(positions, defects).astype(np.float32)
+    values = label_outcomes(positions, bugs).astype(np.float32)
     unknown = np.full(len(positions), np.nan, np.float32)
     unknown_actions = np.full(best.shape, np.nan, np.float16)
     results = np.sign(positions.values).astype(np.float16)
@@ -190,15 +190,15 @@ def label_facts(positions: Positions, defects: PublishedBugs) -> Facts:
 
 
 def solved_window(
-    positions: Positions, defects: PublishedBugs, learn: LearnSettings, columns: Container[str]
+    positions: Positions, bugs: PublishedBugs, learn: LearnSettings, columns: Container[str]
 ) -> Window:
-    """Return a window of all these positions, whatever `learn` says about its size and merging.
+    """Return a window of all these positions, regardless of the window and merging in `learn`.
 
-    Of the facts of many numbers, those not among `columns` are left empty.
+    Vector columns of the facts that are not in `columns` stay empty.
     """
     whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
-    window = defects.window(positions.game, learn.model_copy(update=whole))
-    facts = label_facts(positions, defects)._asdict()
+    window = bugs.window(positions.game, learn.model_copy(update=whole))
+    facts = label_facts(positions, bugs)._asdict()
     for name in VECTOR_COLUMNS:
         if name not in columns:
             facts[name] = np.empty((len(positions), 0), np.float16)
@@ -207,7 +207,7 @@ def solved_window(
 
 
 def check_heads(network: NetworkSettings, positions: Positions) -> None:
-    """Raise UserError for a head about which solved positions say nothing."""
+    """Raise UserError for a head that solved positions have no targets for."""
     facts = label_facts(positions.take(np.arange(1)), PublishedBugs())
     facts = Facts(*(column.astype(np.float32) for column in facts))
 
@@ -217,6 +217,6 @@ def check_heads(network: NetworkSettings, positions: Positions) -> None:
     if unfit := [head.name for head in network.heads if not learns(head)]:
         fit = ", ".join(quoted(head.name) for head in network.heads if learns(head))
         raise UserError(
-            f"network.heads has {quoted(unfit[0])}, about which solved positions say nothing:"
-            f" expected heads such as {fit or quoted('policy')} alone"
+            f"network.heads has {quoted(unfit[0])}, for which solved positions have no targets:"
+            f" expected only heads such as {fit or quoted('policy')}"
         )

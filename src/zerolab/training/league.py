@@ -1,14 +1,14 @@
-"""Self-play between the players of a league, who persist from iteration to iteration.
+"""Self-play in a league, whose players persist from iteration to iteration.
 
-The league is not saved: it is a function of the settings and of the games that the run has stored,
-so that a run which is resumed has the same players.
+The league is not saved: it follows from the settings and the stored games of the run, so that a
+resumed run has the same players.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from zerolab.league.league import LeagueState
 from zerolab.league.league_settings import LeagueSettings
@@ -19,24 +19,20 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.checks import damaged
 from zerolab.store.games import SELF_PLAY, GameRecord, GameStore
-from zerolab.training.settings import league_settings
-
-if TYPE_CHECKING:
-    from zerolab.training.settings import TrainSettings
+from zerolab.training.settings import TrainSettings, league_settings
 
 
 class LeagueEpisodes(NamedTuple):
-    """The games of an iteration, and the generation that played the last of them."""
+    """The games of an iteration, and the generation that played the last one."""
 
     episodes: SelfPlayResult
     generation: int
 
 
 class StoredLeague:
-    """The league that the stored games of a run have made.
+    """The league that results from the stored games of a run.
 
-    It is computed from the games alone. Those that were taken in once are not read again, so that
-    an iteration costs its own games, and a run that is resumed all of them, once.
+    Games are read once: an iteration reads those of the iteration before, a resumed run reads all.
     """
 
     def __init__(self, store: GameStore, settings: LeagueSettings) -> None:
@@ -47,12 +43,12 @@ class StoredLeague:
 
     def _begin(self) -> None:
         self._state = LeagueState(first_generation(self.settings))
-        self._next = 1  # the first iteration whose games are not taken in
+        self._next = 1  # the first iteration whose games have not been read
 
     def before(self, iteration: int) -> LeagueState:
-        """Return the league as the games before an iteration have left it, to keep and change.
+        """Return a copy of the league after all games before an iteration.
 
-        Raises UserError if they are not those that its players had to play.
+        Raises UserError for stored games that its pairings did not ask for.
         """
         if iteration < self._next:
             self._begin()
@@ -77,7 +73,7 @@ class StoredLeague:
 
 
 def run_league(store: GameStore, settings: TrainSettings) -> StoredLeague | None:
-    """Return the league of a run with these games; None where its self-play is none."""
+    """Return the league of a run with these games, None for plain self-play."""
     if settings.league is None:
         return None
     return StoredLeague(store, league_settings(settings, settings.league))
@@ -90,7 +86,7 @@ def play_league(
     iteration: int,
     report: Callable[[SelfPlayProgress], None],
 ) -> LeagueEpisodes:
-    """Play the games of an iteration after those that are stored; see `play_games`."""
+    """Play the games of an iteration after those that are stored (`play_games`)."""
     settings, state = league.settings, league.before(iteration)
     generation = state.players.generation
     end = state.played + episodes

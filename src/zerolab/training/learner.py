@@ -91,7 +91,7 @@ def _copy_weights(network: nn.Module) -> dict[str, torch.Tensor]:
 class Learned(NamedTuple):
     """What a learning stage did."""
 
-    samples: int
+    examples_seen: int
     """Examples seen, repetitions included."""
     epoch_losses: list[dict[str, float]]
     """For every epoch, means of what is logged (see `networks.losses.HeadErrors.logged`)."""
@@ -121,13 +121,13 @@ class LearningLog:
         self._steps_per_epoch = steps_per_epoch
         self._losses: list[dict[str, torch.Tensor]] = []
         self._norms: torch.Tensor | None = None
-        self._samples = 0
+        self._examples_seen = 0
         self._learning_rates: list[float] = []
 
     def add(
         self,
         losses: Mapping[str, torch.Tensor],
-        samples: int,
+        examples_seen: int,
         learning_rate: float,
         gradient_norm: torch.Tensor | None,
     ) -> None:
@@ -139,7 +139,7 @@ class LearningLog:
             totals[name] = totals[name] + value if name in totals else value
         if gradient_norm is not None:
             self._norms = gradient_norm if self._norms is None else self._norms + gradient_norm
-        self._samples += samples
+        self._examples_seen += examples_seen
         self._learning_rates.append(learning_rate)
 
     def learned(self) -> Learned:
@@ -151,7 +151,7 @@ class LearningLog:
             for i, totals in enumerate(self._losses)
         ]
         norm = None if self._norms is None else float(self._norms / steps)
-        return Learned(self._samples, means, self._learning_rates, norm)
+        return Learned(self._examples_seen, means, self._learning_rates, norm)
 
 
 Arrays = dict[str, NDArray[Any]]

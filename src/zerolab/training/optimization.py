@@ -61,7 +61,6 @@ class Adam(OptimizerSettings):
     """Decay per step of the mean of squared gradients. [Kingma2015]: 0.999."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
-        """See `OptimizerSettings.optimizer`."""
         import torch
 
         betas = self.beta1, self.beta2
@@ -95,7 +94,6 @@ class AdamW(OptimizerSettings):
     would take away."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
-        """See `OptimizerSettings.optimizer`."""
         import torch
 
         return torch.optim.AdamW(
@@ -132,7 +130,6 @@ class Sgd(OptimizerSettings):
     times the whole square."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
-        """See `OptimizerSettings.optimizer`."""
         import torch
 
         return torch.optim.SGD(
@@ -144,7 +141,6 @@ class Sgd(OptimizerSettings):
         )
 
     def momentum_option(self, momentum: float) -> dict[str, Any]:
-        """See `OptimizerSettings.momentum_option`."""
         return {"momentum": momentum}
 
 
@@ -198,7 +194,6 @@ class Constant(RateSchedule):
     name: Literal["constant"] = "constant"
 
     def rates(self, moment: Moment) -> Rates:
-        """See `RateSchedule.rates`."""
         return Rates()
 
 
@@ -223,16 +218,13 @@ class Cosine(RateSchedule):
 
     @property
     def last(self) -> int:
-        """See `RateSchedule.last`."""
         return self.warm_up
 
     @property
     def spans_run(self) -> bool:
-        """See `RateSchedule.spans_run`."""
         return True
 
     def rates(self, moment: Moment) -> Rates:
-        """See `RateSchedule.rates`."""
         done = moment.iteration - 1 + moment.progress
         if done < self.warm_up:
             return Rates(done / self.warm_up)
@@ -290,11 +282,9 @@ class Cycle(RateSchedule):
 
     @property
     def last(self) -> int | None:
-        """See `RateSchedule.last`."""
         return self.anneal_iterations if self.annealed < 1 else None
 
     def rates(self, moment: Moment) -> Rates:
-        """See `RateSchedule.rates`."""
         factor = self._along(moment.progress, self.low, 1.0, self.end)
         momentum = self._along(moment.progress, self.momentum, self.momentum_at_peak, self.momentum)
         done = min(1.0, (moment.iteration - 1) / (self.anneal_iterations - 1))
@@ -343,11 +333,9 @@ class Steps(RateSchedule):
 
     @property
     def last(self) -> int:
-        """See `RateSchedule.last`."""
         return self.iterations[-1]
 
     def rates(self, moment: Moment) -> Rates:
-        """See `RateSchedule.rates`."""
         steps = sum(moment.iteration >= first for first in self.iterations)
         return Rates(self.factor**steps)
 

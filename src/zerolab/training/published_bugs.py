@@ -1,9 +1,10 @@
 """Bugs of published code that may have shaped published results, switched on by name.
 
-They are for studies of these results alone: off by default, and confined to this module. Each acts
-where a run's data pass from one part to the next. Games, examples and networks are stored as they
-always are, so that a resumed run is the one that was interrupted. docs/papers.md numbers the
-defects and says what each may have done; number 2, who entered which tournament, is up to a study.
+They are for studies of those results, are off by default, and are confined to this module. Each
+acts where data pass from one part of a run to the next. Games, examples and networks are stored as
+always, so that a resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and
+explains the effect of each. Number 2, the choice of who enters which tournament, is left to
+studies.
 """
 
 from __future__ import annotations
@@ -28,36 +29,37 @@ if TYPE_CHECKING:
 
 BugName = Literal["mirrored_policy", "absolute_winner", "fresh_optimizer", "losses_as_draws"]
 
-_OF_LABELS = ("absolute_winner", "losses_as_draws")
+_LABEL_BUGS = ("absolute_winner", "losses_as_draws")
 
 _DEFAULT_RATE = 0.001
-"""The learning rate of Adam [Kingma2015, Algorithm 1] and of torch, where none is given."""
+"""The default learning rate of Adam [Kingma2015, Algorithm 1] and of torch."""
 
 
 @dataclass(frozen=True)
 class PublishedBugs:
-    """What a run's defects do to its data; without any, each method returns what is right."""
+    """The effects of a run's bugs on its data; without bugs, every method returns correct data."""
 
     names: Sequence[BugName] = ()
 
     def window(self, game: Game, learn: LearnSettings) -> Window:
         """Return the empty window of a run.
 
-        ``mirrored_policy``, defect 1: the images of a board come with its own policy, not with the
-        policy's image. [WangCode] does so in Connect Four, whose one image is the mirrored board.
+        ``mirrored_policy``, bug 1: the images of a board come with the policy of the board itself
+        instead of the policy's image. [WangCode] has it in Connect Four, where the one image is the
+        mirrored board.
         """
         kind = _UnturnedWindow if "mirrored_policy" in self.names else Window
         return kind(game, learn.window, learn.merging)
 
     def labelled(self, examples: Examples) -> Examples:
-        """Return examples with the outcomes that are learnt from.
+        """Return examples with the outcomes that are learnt.
 
-        ``absolute_winner``, defect 3: [AZG] asks, once a game is over, for its result as the
-        player to move next sees it, and negates that for the positions of the other player. Gobang
-        answered, in 2019, with the winner's colour: 1 for the first player. So all outcomes of a
-        game are negated if the second player would be to move at its end. In games that only the
-        last mover can win, first players' positions are then labelled -1 whoever won, and second
-        players' 1. Draws stay, and what searches expected was right.
+        ``absolute_winner``, bug 3: at the end of a game, [AZG] asks for its result from the view of
+        the player to move next, and negates it for the positions of the other player. In 2019, its
+        Gobang answered with the winner's colour instead: 1 for the first player. So all outcomes of
+        a game are negated if the second player would be to move at its end. In games that only the
+        last mover can win, all positions of the first player are then labelled -1 and all those of
+        the second player 1. Draws and the values expected by searches were right.
         """
         if "absolute_winner" not in self.names:
             return examples
@@ -66,33 +68,33 @@ class PublishedBugs:
             outcomes=np.where(first_is_next, examples.outcomes, -examples.outcomes)
         )
 
-    def learning(self, learn: LearnSettings) -> LearnSettings:
-        """Return the settings that the learner gets.
+    def learn_settings(self, learn: LearnSettings) -> LearnSettings:
+        """Return the settings of the learner.
 
-        ``fresh_optimizer``, defect 5: the networks of [AZG] that use PyTorch give Adam no learning
-        rate, so that it takes its own.
+        ``fresh_optimizer``, bug 5: the PyTorch networks of [AZG] do not pass a learning rate to
+        Adam, which uses its default.
         """
         changes = {"learning_rate": _DEFAULT_RATE} if "fresh_optimizer" in self.names else {}
         return learn.model_copy(update=changes)
 
-    def carried(self, optimizer: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the state of the optimiser with which an iteration's learning begins.
+    def carried_optimizer(self, optimizer: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the optimiser's state at the start of learning.
 
-        ``fresh_optimizer``, defect 5: none, as the same networks make a new Adam every time.
+        ``fresh_optimizer``, bug 5: empty, as those networks create a new Adam in every iteration.
         """
         return {} if "fresh_optimizer" in self.names else dict(optimizer)
 
     def solved_outcomes(
         self, outcomes: NDArray[np.int8], first_to_move: NDArray[np.bool_]
     ) -> NDArray[np.int8]:
-        """Return the outcomes of solved positions that are learnt from; see `losses_as_draws`."""
+        """Return the outcomes of solved positions that are learnt (`losses_as_draws`)."""
         if "losses_as_draws" not in self.names:
             return outcomes
         return losses_as_draws(outcomes, first_to_move)
 
 
 class _UnturnedWindow(Window):
-    """A window that shows the images of boards, but facts per action as they were stored."""
+    """A window that returns images of boards with the facts per action of the boards themselves."""
 
     def _turned(self, name: str, slots: Slots, images: NDArray[np.int64]) -> Numbers:
         return super()._turned(name, slots, np.zeros_like(images))  # symmetry 0 is the identity
@@ -101,19 +103,19 @@ class _UnturnedWindow(Window):
 def check_published_bugs(
     names: Sequence[BugName], learn: LearnSettings, is_supervised: bool = False
 ) -> None:
-    """Raise ValueError where a run's settings leave a defect nothing to do, or contradict it."""
+    """Raise ValueError for settings that contradict a bug or leave it without effect."""
     for name in names:
-        if (name == "losses_as_draws") != is_supervised and name in _OF_LABELS:
-            what = "solved positions" if name == "losses_as_draws" else "games of one's own"
-            raise ValueError(f"{quoted(name)} is a defect of labels of {what}: expected none here")
+        if (name == "losses_as_draws") != is_supervised and name in _LABEL_BUGS:
+            what = "solved positions" if name == "losses_as_draws" else "self-play games"
+            raise ValueError(f"{quoted(name)} is a bug of labels of {what}: expected none here")
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{quoted(name)} is there twice: expected every defect once")
+            raise ValueError(f"{quoted(name)} is there twice: expected every bug once")
     if "mirrored_policy" in names:
         if learn.symmetries == "none":
             raise ValueError(
-                '"mirrored_policy" needs images of boards, and learn.symmetries = "none" shows'
-                ' none: expected learn.symmetries = "all" or "random"'
+                '"mirrored_policy" needs images of boards, and there are none with'
+                ' learn.symmetries = "none": expected learn.symmetries = "all" or "random"'
             )
         if learn.merging.is_symmetric:
             raise ValueError(
@@ -124,22 +126,22 @@ def check_published_bugs(
         unfit = {
             "learn.optimizer": (learn.optimizer.name, "adam"),
             "learn.schedule": (learn.schedule.name, "constant"),
-            "learn.average": (learn.average, 0.0),
+            "learn.ema_decay": (learn.ema_decay, 0.0),
         }
         for key, (value, expected) in unfit.items():
             if value != expected:
                 raise ValueError(
-                    '"fresh_optimizer" makes Adam anew in every iteration, with a rate of'
-                    f" {_DEFAULT_RATE}: expected {key} = {quoted(expected)}, not {quoted(value)}"
+                    '"fresh_optimizer" creates a new Adam in every iteration, with a learning rate'
+                    f" of {_DEFAULT_RATE}: expected {key} = {quoted(expected)}, not {quoted(value)}"
                 )
 
 
 def losses_as_draws(
     outcomes: NDArray[np.int8], first_to_move: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    """Return the labels of solved positions with defect 4, that of [ClausenCode].
+    """Return the labels of solved positions with bug 4, of [ClausenCode].
 
-    `outcomes`, int8[N], are the movers' under perfect play: -1, 0 or 1. A loss for the first
-    player, where that is the mover, bool[N], is encoded as a draw.
+    `outcomes`, int8[N], are those of the movers under perfect play: -1, 0 or 1. Where the first
+    player is to move, bool[N], a loss is labelled as a draw.
     """
     return np.where(first_to_move & (outcomes < 0), np.int8(0), outcomes)

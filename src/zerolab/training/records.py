@@ -139,7 +139,6 @@ class SelfPlayRecord(Record):
     """Time spent expanding and backing up, summed over the threads of self-play."""
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         seconds = max(self.wall_seconds, 1e-9)
         played = self.positions if self.plies is None else self.plies
         full = "" if self.full is None else f" ({self.full} searched fully)"
@@ -158,7 +157,7 @@ class LearnRecord(Record):
     """How the network was trained."""
 
     stage: str = "learn"
-    samples: Annotated[int, Unit("examples")]
+    examples_seen: Annotated[int, Unit("examples")]
     """Examples seen, repetitions and symmetries included."""
     window: Positions
     """Examples in the window, before symmetries; where equal positions are merged, each is one."""
@@ -170,7 +169,7 @@ class LearnRecord(Record):
     loss: dict[str, float]
     """Means over the last epoch, by name: the error of every head, what the loss makes of those of
     policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. An epoch
-    is a pass over the window; with `learn.reuse` the last one may end early."""
+    is a pass over the window; with `learn.replay_ratio` the last one may end early."""
     epoch_losses: list[dict[str, float]] | None = None
     """The same means for every epoch, in order; absent where there is one epoch."""
     learning_rate: float | None = None
@@ -186,10 +185,9 @@ class LearnRecord(Record):
         return [name for name in self.loss if name not in _COMBINED]
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         losses = ", ".join(f"{name} loss {self.loss[name]:.3f}" for name in self.heads)
-        rate = self.samples / max(self.wall_seconds, 1e-9)
-        return f"learn      {losses}, {self.samples} samples, {rate:,.0f} samples/s"
+        rate = self.examples_seen / max(self.wall_seconds, 1e-9)
+        return f"learn      {losses}, {self.examples_seen} examples, {rate:,.0f} examples/s"
 
 
 class GateRecord(Record):
@@ -222,7 +220,6 @@ class GateRecord(Record):
     """Likelihood that the candidate is stronger than the best network was."""
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         verdict = "accepted" if self.accepted else "rejected"
         if self.wins is None:
             return f"gate       {verdict}"
@@ -251,7 +248,6 @@ class WarmStartMatchRecord(Record):
     """Whether the warm start ends here."""
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         verdict = "ends" if self.over else "continues"
         return (
             f"warm start {verdict}: plain search {self.wins} won, {self.draws} drawn,"
@@ -293,7 +289,6 @@ class AccuracyRecord(Record):
     """Mean squared difference between the search's value and the exact outcome."""
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         return (
             f"accuracy   {self.positions} solved positions: strong {self.network_strong:.1%}, with"
             f" search {self.search_strong:.1%}; weak {self.network_weak:.1%}, with search"
@@ -335,11 +330,9 @@ class SupervisedRecord(Record):
 
     @property
     def tag(self) -> str:
-        """See `Record.tag`."""
         return f"{self.stage}/{self.part}"
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         return (
             f"{self.part:10} {self.positions} positions: best move {self.strong:.1%}"
             f" ({self.strong_low:.1%} to {self.strong_high:.1%}), result kept {self.weak:.1%},"
@@ -375,11 +368,9 @@ class BaselineRecord(Record):
 
     @property
     def tag(self) -> str:
-        """See `Record.tag`."""
         return f"{self.stage}/{self.opponent}"
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         asked = f" (for {self.asked})" if self.asked else ""
         return (
             f"against {self.opponent}{asked}: {self.score_rate:.1%} (95 % interval"
@@ -401,11 +392,9 @@ class UnplayedRecord(Record):
 
     @property
     def tag(self) -> str:
-        """See `Record.tag`."""
         return f"{self.stage}/{self.opponent}"
 
     def summary(self) -> str:
-        """See `Record.summary`."""
         return f"against {self.opponent}: not played, {self.reason}"
 
 

@@ -69,16 +69,16 @@ class NullReporter:
     """A reporter that shows nothing."""
 
     def message(self, text: str) -> None:
-        """See `Reporter.message`."""
+        pass
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """See `Reporter.stage_started`."""
+        pass
 
     def progress(self, done: int, note: str = "") -> None:
-        """See `Reporter.progress`."""
+        pass
 
     def stage_finished(self, record: Record) -> None:
-        """See `Reporter.stage_finished`."""
+        pass
 
 
 _EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"

@@ -1,6 +1,6 @@
-"""The settings of a run; docstrings give the papers' values by key, as in docs/papers.md.
+"""The settings of a run, and checks across them.
 
-They stand in one file, however long, since its checks look across all parts.
+Docstrings give the values of the papers, by the keys of docs/papers.md.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from zerolab.training.warm_start import WarmStartSettings, warm_start_search
 
 
 class AccuracySettings(Settings):
-    """When accuracy is measured on solved positions, and on which."""
+    """Measurements of accuracy on solved positions."""
 
     every: int = Field(default=0, ge=0, le=1_000_000)
     """Iterations between two measurements of the best network; 0 for none. [Clausen2021]: 1."""
 
     positions: str = ""
-    """A file of the run's game that `zerolab dataset` has written; it must stay as it is."""
+    """A file for the run's game, written by `zerolab dataset`; its content must not change."""
 
     @model_validator(mode="after")
     def _with_positions(self) -> AccuracySettings:
         if self.every and not self.positions:
             raise ValueError(
                 f"every = {self.every} needs solved positions: expected accuracy.positions=FILE,"
-                " as zerolab dataset writes them"
+                " written by zerolab dataset"
             )
         return self
 
 
 class FinalEvaluationSettings(Settings):
-    """Games against baseline opponents once training is over."""
+    """Games against baseline opponents after training."""
 
     games: int = Field(default=0, ge=0, le=1_000_000)
     """Games against each baseline, half of them with each colour; 0 for none."""
@@ -60,9 +60,9 @@ class FinalEvaluationSettings(Settings):
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
     """The opponents' specs. ``@0`` is network 0 of this run, the untrained one, ``@12`` the best
-    network after iteration 12. Plain MCTS breaks ties at random: one that prefers low actions
-    overlooks moves, and would flatter the network. A program, such as ``gtp:"COMMAND"``, that a
-    file names and not the command line is run with ``--allow-programs`` alone."""
+    network after iteration 12. Plain MCTS breaks ties at random: with a preference for low actions
+    it would overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, that is
+    named by a file and not on the command line runs only with ``--allow-programs``."""
 
     @field_validator("games")
     @classmethod
@@ -71,59 +71,59 @@ class FinalEvaluationSettings(Settings):
 
 
 class TrainSettings(Settings):
-    """A whole run."""
+    """The settings of a run."""
 
     game: str = "othello:6x6"
-    """name:ROWSxCOLUMNS[:K], as `zerolab games` lists them."""
+    """The game, name:ROWSxCOLUMNS[:K], as listed by `zerolab games`."""
 
     preset: str = ""
-    """The preset that the settings started from; for people, not used."""
+    """The preset that the settings started from, for information."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """What all random streams derive from."""
+    """The seed of all random streams."""
 
     iterations: int = Field(default=100, ge=1)
     """I: iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and [Wang2020a]:
     100, on 5x5 boards 200; [Hongcharoen2018]: 50."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
-    """How the games of an iteration are played."""
+    """Self-play."""
     league: Evolution | None = None
-    """Self-play between the players of a league in place of self-play of one: they differ in
-    settings of the search, and the best ones have mutants (docs/league.md). Any of its keys turns
-    it on. [Clausen2021]: its variant "evolution"."""
+    """Self-play among the players of a league instead of one player: they differ in search
+    settings, and the best ones have mutants (docs/league.md). Any of its keys turns it on.
+    [Clausen2021]: the variant "evolution"."""
     supervised: SupervisedSettings = SupervisedSettings()
-    """What is learnt from in place of games."""
+    """Solved positions to learn from instead of self-play."""
     search: SearchSettings = SearchSettings()
-    """How a move is searched."""
+    """The search for a move."""
     warm_start: WarmStartSettings = WarmStartSettings()
-    """How the first iterations of self-play are searched."""
+    """The search in the first iterations of self-play."""
     network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
     start: StartSettings | None = None
-    """What network 0 is made of in place of random weights. Its keys need `start.source`."""
+    """The source of network 0, instead of random weights. Its other keys need `start.source`."""
     growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
-    """How the network grows: after some iterations, what these settings say of it is multiplied.
-    [Clausen2021], growing network: reinitialise."""
+    """Growth of the network: its size is multiplied after some iterations. [Clausen2021], growing
+    network: reinitialise."""
     learn: LearnSettings = LearnSettings()
-    """How the network is trained."""
+    """Training of the network."""
     gate: variant_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
-    """When a trained candidate replaces the best network. [Wang2019], [Wang2020b] and
+    """Criterion by which a candidate replaces the best network. [Wang2019], [Wang2020b] and
     [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
     accuracy: AccuracySettings = AccuracySettings()
-    """When accuracy is measured."""
+    """Measurements of accuracy on solved positions."""
     stop: variant_among(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
-    """When a run ends before its last iteration. [Clausen2021]: no_gain."""
+    """Rule that ends a run before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
-    """Games against baseline opponents."""
-    defects: tuple[BugName, ...] = ()
-    """Defects of published code that the run is to have, for studies of published results only:
-    mirrored boards are learnt with the policy of the unmirrored ones (`mirrored_policy`,
-    [WangCode]); the colour of the winner is read as relative to the mover (`absolute_winner`, [AZG]
-    in 2019); Adam is new in every iteration, with a rate of 0.001 whatever `learn.learning_rate`
-    says (`fresh_optimizer`, [AZG] with PyTorch). [Wang2019]: mirrored_policy, in Connect Four;
-    [Wang2020a]: probably absolute_winner, in Gobang. Of solved positions: losses of the first
-    player to move are labelled draws (`losses_as_draws`, [ClausenCode])."""
+    """Games against baseline opponents after training."""
+    published_bugs: tuple[BugName, ...] = ()
+    """Bugs of published code to be reproduced, for studies of published results only: mirrored
+    boards are learnt with the policy of the unmirrored ones (`mirrored_policy`, [WangCode]); the
+    colour of the winner is read as relative to the mover (`absolute_winner`, [AZG] in 2019); Adam
+    is new in every iteration, with a learning rate of 0.001 instead of `learn.learning_rate`
+    (`fresh_optimizer`, [AZG] with PyTorch); in solved positions, losses of the first player to move
+    are labelled draws (`losses_as_draws`, [ClausenCode]). [Wang2019]: mirrored_policy, in Connect
+    Four; [Wang2020a]: probably absolute_winner, in Gobang."""
 
     def network_of(self, iteration: int) -> NetworkSettings:
         """Return the settings of the network of an iteration, 0 for the untrained one."""
@@ -132,7 +132,7 @@ class TrainSettings(Settings):
 
     @property
     def targets(self) -> TargetOptions:
-        """What heads need to know to compute their targets."""
+        """The options from which heads compute their targets."""
         if self.supervised.positions:
             return TARGETS
         play = self.selfplay
@@ -146,15 +146,15 @@ class TrainSettings(Settings):
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
-        """Return the one spelling of a game, so that ``gobang:6x6:4`` is ``gobang:6x6``."""
+        """Return the canonical name of a game, such as ``gobang:6x6`` for ``gobang:6x6:4``."""
         return canonical_game_name(text)
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
-        last = self.warm_start.schedule.last
+        last = self.warm_start.ramp.last
         if self.warm_start.is_on and last is not None and last > self.iterations:
             raise ValueError(
-                f"warm_start.schedule.iterations = {last} is beyond the {self.iterations}"
+                f"warm_start.ramp.iterations = {last} is beyond the {self.iterations}"
                 " iterations of the run: expected at most that many"
             )
         try:
@@ -189,9 +189,8 @@ class TrainSettings(Settings):
         last = self.learn.schedule.last
         if last is not None and last > self.iterations:
             raise ValueError(
-                f"learn.schedule = {quoted(self.learn.schedule.name)} goes on until iteration"
-                f" {last}, beyond the {self.iterations} iterations of the run: expected a shorter"
-                " one"
+                f"learn.schedule = {quoted(self.learn.schedule.name)} lasts until iteration {last},"
+                f" beyond the {self.iterations} iterations of the run: expected a shorter one"
             )
         return self
 
@@ -200,8 +199,8 @@ class TrainSettings(Settings):
         last = self.growth.last
         if last is not None and last >= self.iterations:
             raise ValueError(
-                f"growth.after ends with {last}, and nothing is learnt after iteration"
-                f" {self.iterations} of the run: expected earlier ones"
+                f"growth.after ends with {last}, and iteration {self.iterations} is the last to"
+                " learn: expected earlier ones"
             )
         try:
             self.network_of(self.iterations)
@@ -221,20 +220,20 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _targets_turn(self) -> TrainSettings:
-        """Refuse symmetries for heads whose targets of an image do not follow."""
-        settled = [head.name for head in self.network.heads if not head.turns]
+        """Refuse symmetries with heads whose targets cannot be turned with the board."""
+        fixed = [head.name for head in self.network.heads if not head.turns]
         learn = self.learn
-        if settled and learn.symmetries != "none":
+        if fixed and learn.symmetries != "none":
             raise ValueError(
-                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, about"
-                f" which targets of the head {quoted(settled[0])} say nothing: expected"
+                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, for which"
+                f" the head {quoted(fixed[0])} has no targets: expected"
                 ' learn.symmetries = "none"'
             )
         return self
 
     @model_validator(mode="after")
     def _games_last_long_enough(self) -> TrainSettings:
-        """Refuse heads that would learn nothing, as no game of the board is that long."""
+        """Refuse heads that look further ahead than any game of this board lasts."""
         for head in self.network.heads:
             if head.ahead:
                 longest = python.longest(parse_game(self.game))
@@ -276,7 +275,7 @@ class TrainSettings(Settings):
     def _stop_can_be_measured(self) -> TrainSettings:
         if self.stop.needs_accuracy and not self.accuracy.every:
             raise ValueError(
-                f"stop = {quoted(self.stop.name)} looks at accuracy, which is never measured:"
+                f"stop = {quoted(self.stop.name)} depends on accuracy, which is never measured:"
                 " expected accuracy.every of at least 1"
             )
         return self
@@ -292,16 +291,16 @@ class TrainSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _defects_fit(self) -> TrainSettings:
+    def _published_bugs_fit(self) -> TrainSettings:
         try:
-            check_published_bugs(self.defects, self.learn, bool(self.supervised.positions))
+            check_published_bugs(self.published_bugs, self.learn, bool(self.supervised.positions))
         except ValueError as error:
-            raise ValueError(f"defects: {error}") from None
+            raise ValueError(f"published_bugs: {error}") from None
         return self
 
 
 def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSettings:
-    """Return the settings of a run's league; raise UserError where they do not fit each other."""
+    """Return the settings of a run's league; raise UserError if they do not fit each other."""
     play = settings.selfplay
     return validate(
         LeagueSettings,
@@ -315,7 +314,7 @@ def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSett
 
 
 def check_league(settings: TrainSettings, evolution: Evolution) -> None:
-    """Raise UserError or ValueError where a run cannot be a league."""
+    """Raise UserError or ValueError for settings that a league cannot have."""
     play = settings.selfplay
     for key, found, expected in (
         ("selfplay.mode", play.mode.name, "episodic"),
@@ -325,7 +324,7 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
     ):
         if found != expected:
             raise ValueError(
-                f"{key} = {found} does not go with self-play in a league: expected {expected}"
+                f"{key} = {found} does not fit self-play in a league: expected {expected}"
             )
     if evolution.fitness != "results" and play.episodes % 2:
         raise ValueError(
@@ -337,6 +336,6 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
         "draws" in head.answers for head in settings.network.heads
     ):
         raise ValueError(
-            "league.parameters = draw_value: no head of the network says how likely draws are;"
+            "league.parameters = draw_value: no head of the network gives the probability of draws;"
             ' expected the head "outcome"'
         )

@@ -1,7 +1,7 @@
-"""The iteration loop: it runs stages in order and commits what each of them did.
+"""The iteration loop: stages run in order, each committed before the next one.
 
-Whatever a stage computes depends on the settings, the iteration and what earlier stages saved.
-So a run killed at any moment repeats the stage it was in and ends with the same bytes.
+The results of a stage depend only on the settings, the iteration and what earlier stages saved. So
+a run killed at any moment repeats the stage it was in, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -15,35 +15,50 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.play.pairings import check_openings
 from zerolab.play.selfplay_modes import require_actors
-from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
 from zerolab.training.configure import saved_settings
-from zerolab.training.context import Stage, TrainingContext, remember_environment
+from zerolab.training.context import Stage, TrainingContext, record_environment
 from zerolab.training.criteria import StopRule
-from zerolab.training.evaluation_stages import check_baselines, solved_positions
-from zerolab.training.facts import check_heads, read_split, solved_window
+from zerolab.training.evaluation_stages import (
+    AccuracyStage,
+    FinalEvaluationStage,
+    SupervisedStage,
+    check_baselines,
+)
+from zerolab.training.facts import check_heads, solved_window
+from zerolab.training.inputs import FEATURES_COPY, RunInputs, find_inputs, with_feature_source
 from zerolab.training.league import run_league
 from zerolab.training.learner import Learner
 from zerolab.training.published_bugs import PublishedBugs
 from zerolab.training.records import FINAL_RECORDS, Record
 from zerolab.training.reporting import EventFile, NullReporter, Reporter, read_records
 from zerolab.training.settings import TrainSettings
-from zerolab.training.sources import (
-    FEATURES_COPY,
-    find_feature_source,
-    find_start,
-    with_feature_source,
+from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
+
+ITERATION: tuple[Stage, ...] = (
+    SelfPlayStage(),  # the best network plays itself; its moves become examples
+    LearnStage(),  # it is trained further on the window of examples: the candidate
+    GateStage(),  # both play, and the candidate may become the best network
+    WarmStartMatchStage(),  # plain search, if it is stronger, ends an adaptive warm start
+    AccuracyStage(),  # every few iterations, the best network is measured on solved positions
 )
-from zerolab.training.stages import FINAL, ITERATION, SUPERVISED
+"""An iteration, in the order of [Wang2020b, Algorithm 1]; stages that are not due are left out."""
+
+SUPERVISED: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
+"""An iteration of a run that learns from solved positions instead of its own games."""
+
+FINAL = FinalEvaluationStage()
+"""The stage after the last iteration."""
 
 
 class Trainer:
-    """Trains one run; the caller locks `run` while `train` is under way.
+    """Trains one run; the caller locks `run` while `train` is at work.
 
     `on_record` is called with every record of a finished stage once it is saved. An exception that
-    it raises stops training, after the stage.
+    it raises stops training after that stage. `inputs` are those of `check_new_run`, if it was
+    called; by default they are read here.
     """
 
     def __init__(
@@ -53,78 +68,65 @@ class Trainer:
         reporter: Reporter | None = None,
         on_record: Callable[[Record], None] = lambda _: None,
         *,
+        inputs: RunInputs | None = None,
         stages: Sequence[Stage] | None = None,
     ) -> None:
-        """Get ready; raise UserError where what the settings name cannot be used."""
-        game = parse_game(settings.game)
-        source = find_feature_source(settings, run)
-        settings = with_feature_source(settings, source)
-        network = build_network(settings.network, game, settings.seed)
-        defects = PublishedBugs(settings.defects)
-        learn = defects.learning(settings.learn)
-        split = read_split(settings.supervised, game, run.positions_path)
-        self.stages = stages or (ITERATION if split is None else SUPERVISED)
+        """Get ready; raise UserError for inputs that are missing or do not fit."""
+        inputs = find_inputs(settings, run) if inputs is None else inputs
+        settings = with_feature_source(settings, inputs.feature_source)
+        bugs = PublishedBugs(settings.published_bugs)
+        learn = bugs.learn_settings(settings.learn)
+        network = build_network(settings.network, inputs.game, settings.seed)
+        self.stages = stages or (ITERATION if inputs.split is None else SUPERVISED)
         self.context = TrainingContext(
             run=run,
             settings=settings,
-            game=game,
+            inputs=inputs,
             learner=Learner(network, learn, settings.targets, best_device()),
-            window=defects.window(game, learn),
-            solved=solved_positions(settings.accuracy, game, run.positions_path),
-            solved_split=split,
-            source=source,
+            window=bugs.window(inputs.game, learn),
             reporter=reporter or NullReporter(),
             progress=run.progress,
-            defects=defects,
+            bugs=bugs,
             league=run_league(run.games, settings),
         )
         self._on_record = on_record
         self._events = EventFile(run)
 
     def train(self) -> None:
-        """Run every stage that is still to be done, up to the final evaluation."""
-        self._prepare()
+        """Run all stages that remain, from the current one to the final evaluation."""
+        self.prepare()
         while not self.context.progress.finished:
-            self._run(self._next_stage())
+            stage = self._current_stage()
+            records = stage.run(self.context)
+            self._commit(stage, records)
 
-    def _next_stage(self) -> Stage:
-        name = self.context.progress.stage
-        for stage in (*self.stages, FINAL):
-            if stage.name == name:
-                return stage
-        known = ", ".join(stage.name for stage in self.stages)
-        path = self.context.run.path / "state.json"
-        raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {known}")
-
-    def _prepare(self) -> None:
-        """Save network 0, or load what earlier stages saved."""
+    def prepare(self) -> None:
+        """Save network 0, or load the results of earlier stages."""
         context, run = self.context, self.context.run
         context.progress = run.progress
         if run.progress == RunProgress():
             context.update(stage=self.stages[0].name)
             self._save_first_network()
-        if context.source is not None:
-            run.keep_source(FEATURES_COPY, context.source.stored.content)
+        if context.inputs.feature_source is not None:
+            run.keep_source(FEATURES_COPY, context.inputs.feature_source.stored.content)
         run.prune()
         self._fill_window()
-        if message := remember_environment(run, context.learner):
+        if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._events.update()
         # Last, so that a finished run whose files are damaged stays finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
-        if self._next_stage() is FINAL and not self._is_over():
+        if self._current_stage() is FINAL and not self._is_over():
             context.update(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
 
     def _save_first_network(self) -> None:
-        """Save network 0: an untrained one, or one made of what the run starts from."""
+        """Save network 0, untrained or made from the network that the run starts from."""
         context, run = self.context, self.context.run
-        if context.settings.start is not None:
-            if 0 in run.networks():
-                return  # what it was made of may be gone
-            start = find_start(context.settings, run)
-            assert start is not None
+        if 0 in run.networks() and context.settings.start is not None:
+            return  # saved before the run was killed
+        if (start := context.inputs.start) is not None:
             context.settings = context.settings.model_copy(update={"start": start.settings})
             run.save_config(context.settings.model_dump())
             context.learner.load(start.taken.weights, start.optimizer)
@@ -132,12 +134,12 @@ class Trainer:
         context.save_network(0)
 
     def _fill_window(self) -> None:
-        """Add the examples of earlier iterations that are in the window, or that left traces."""
+        """Add earlier examples to the window: those that it holds or that left traces in it."""
         context, run = self.context, self.context.run
-        if context.solved_split is not None:
+        if context.inputs.split is not None:
             context.window = solved_window(
-                context.solved_split.training,
-                context.defects,
+                context.inputs.split.training,
+                context.bugs,
                 context.settings.learn,
                 context.learner.columns,
             )
@@ -151,10 +153,19 @@ class Trainer:
         for iteration in iterations:
             context.restore_examples(iteration)
 
-    def _run(self, stage: Stage) -> None:
-        """Run a stage, make it durable, and report it."""
+    def _current_stage(self) -> Stage:
+        """Return the stage to be run next, which state.json names."""
+        name = self.context.progress.stage
+        for stage in (*self.stages, FINAL):
+            if stage.name == name:
+                return stage
+        known = ", ".join(stage.name for stage in self.stages)
+        path = self.context.run.path / "state.json"
+        raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {known}")
+
+    def _commit(self, stage: Stage, records: Sequence[Record]) -> None:
+        """Make a finished stage durable, and report it."""
         context = self.context
-        records = stage.run(context)
         memory = {"wall_memory": peak_memory()}
         records = [each.model_copy(update=memory) for each in records]
         self._advance(stage, records)
@@ -167,7 +178,7 @@ class Trainer:
             self._on_record(record)
 
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
-        """Set the next stage: one of this iteration that is due, or the first of the next one."""
+        """Go to the next stage of this iteration that is due, or to the next iteration."""
         context = self.context
         if stage is FINAL:
             context.update(finished=True)
@@ -181,7 +192,10 @@ class Trainer:
         context.update(stage=FINAL.name if self._is_over(records) else self.stages[0].name)
 
     def _is_over(self, uncommitted: Sequence[Record] = ()) -> bool:
-        """Return whether no iteration follows those whose records are in the metrics or given."""
+        """Return True after the last iteration, or if the stop rule is met.
+
+        `uncommitted` are records that follow those in the metrics.
+        """
         context = self.context
         if context.progress.iteration > context.settings.iterations:
             return True
@@ -190,31 +204,30 @@ class Trainer:
         return rule.is_met([each for each in records if not isinstance(each, FINAL_RECORDS)])
 
 
-def check_inputs(settings: TrainSettings) -> None:
-    """Raise UserError, before there is a run, for settings that would fail one of its stages.
+def check_new_run(settings: TrainSettings) -> RunInputs:
+    """Return the inputs of a run that has no folder yet.
 
-    They name what is not there, or ask for what the game has not.
+    Raises UserError for settings that would make one of its stages fail: missing files, or requests
+    that the game cannot meet.
     """
-    game = parse_game(settings.game)
-    solved_positions(settings.accuracy, game)
-    if split := read_split(settings.supervised, game):
-        check_heads(settings.network, split.training)
-    find_feature_source(settings)
-    find_start(settings)
+    inputs = find_inputs(settings)
+    if inputs.split is not None:
+        check_heads(settings.network, inputs.split.training)
     require_actors(settings.selfplay.mode)
-    _check_openings(settings, game)
-    check_baselines(settings, game)
+    _check_openings(settings, inputs.game)
+    check_baselines(settings, inputs.game)
+    return inputs
 
 
 def _check_openings(settings: TrainSettings, game: Game) -> None:
-    """Raise UserError where a match to come begins with more plies than games have."""
+    """Raise UserError for a match whose random openings are longer than games of this board."""
     final, warm_start = settings.final_evaluation, settings.warm_start
-    asked = {"final_evaluation": final.openings if final.games else 0}
+    openings = {"final_evaluation": final.openings if final.games else 0}
     if not settings.supervised.positions:
-        asked["gate"] = settings.gate.openings if settings.gate.games else 0
-        if warm_start.is_on and warm_start.schedule.match is not None:
-            asked["warm_start.schedule"] = warm_start.schedule.match.openings
-    for section, plies in asked.items():
+        openings["gate"] = settings.gate.openings if settings.gate.games else 0
+        if warm_start.is_on and warm_start.ramp.match is not None:
+            openings["warm_start.ramp"] = warm_start.ramp.match.openings
+    for section, plies in openings.items():
         try:
             check_openings(game, plies)
         except UserError as error:

@@ -20,11 +20,11 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.state import RunProgress
 from zerolab.training.criteria import RAMPS
 
-load_plugins("training")  # before settings choose among what is registered: gates, too
+load_plugins("training")  # before settings choose among what is registered
 
 
 class WarmStartRules(NamedTuple):
-    """The rules that replace those of plain search during a warm start, by name."""
+    """Names of the rules that replace those of plain search during a warm start."""
 
     selection: str | None = None
     leaf_evaluator: str | None = None
@@ -39,7 +39,7 @@ WARM_START_VARIANTS.add("wro", WarmStartRules(leaf_evaluator="mixed"))
 WARM_START_VARIANTS.add("wrora", WarmStartRules(selection="rave", leaf_evaluator="mixed"))
 WARM_START_VARIANTS.add("custom", WarmStartRules())
 
-_CHOICES: Mapping[str, Registry[type[Variant]]] = {
+_VARIANTS: Mapping[str, Registry[type[Variant]]] = {
     "selection": SELECTION_SETTINGS,
     "fpu": FPU_SETTINGS,
     "leaf_evaluator": LEAF_EVALUATOR_SETTINGS,
@@ -48,17 +48,18 @@ _CHOICES: Mapping[str, Registry[type[Variant]]] = {
 
 
 class WarmStartSettings(Settings):
-    """How the first iterations of self-play are searched."""
+    """The search in the first iterations of self-play."""
 
     variant: str = "baseline"
-    """One of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or custom:
-    what `search` says."""
+    """One of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or custom,
+    given by `search`."""
 
-    schedule: variant_among(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
-    """When it ends, and the weight of playouts until then. [Wang2020b]: linear, I' = 5."""
+    ramp: variant_among(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
+    """The end of the warm start, and the weight of playouts until then. [Wang2020b]: linear,
+    I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
-    """What else differs from plain search meanwhile, such as
+    """Other differences from plain search during the warm start, such as
     ``search.leaf_evaluator.playouts=4`` or, with variant = "custom", ``search.selection=rave``."""
 
     @field_validator("variant")
@@ -93,33 +94,33 @@ class WarmStartSettings(Settings):
         leaf = self.search.get("leaf_evaluator")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
-                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: the schedule sets the"
-                " weight"
+                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: the ramp sets the weight"
             )
         return self
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a warm start at all."""
+        """True if there is a warm start."""
         return self.variant != "baseline"
 
 
 def warm_start_weight(warm_start: WarmStartSettings, progress: RunProgress) -> float:
-    """Return the weight of the warm start in the self-play of the iteration under way."""
+    """Return the weight of the warm start in self-play of the current iteration."""
     if progress.warm_start_over:
         return 0.0
-    weight: float = warm_start.schedule.weight(progress.iteration)
+    weight: float = warm_start.ramp.weight(progress.iteration)
     return weight
 
 
 def warm_start_search(
     search: SearchSettings, warm_start: WarmStartSettings, weight: float
 ) -> SearchSettings:
-    """Return the search of self-play at a weight of the schedule; plain search at weight 0.
+    """Return the search of self-play at a weight of the ramp; plain search at weight 0.
 
-    A rule that replaces another one keeps the settings they share, such as c of PUCT and RAVE. A
-    leaf evaluator that the warm start brings gets the weight, if it has one; that of plain search
-    keeps its own. Raises UserError where `warm_start.search` does not fit.
+    A rule that replaces another one keeps the settings that both have, such as c of PUCT and RAVE.
+    The weight is that of the leaf evaluator, if the warm start brings one that has a weight; the
+    leaf evaluator of plain search keeps its own. Raises UserError if `warm_start.search` does not
+    fit.
     """
     if weight == 0 or not warm_start.is_on:
         return search
@@ -139,8 +140,8 @@ def warm_start_search(
 
 
 def _change(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key of a search's settings, a table's keys one by one."""
-    if key in _CHOICES and isinstance(value, str):
+    """Set one key of search settings; a table replaces only the keys that it has."""
+    if key in _VARIANTS and isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
         data[key] = value
@@ -148,7 +149,7 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
     former = data.get(key)
     table = dict(former) if isinstance(former, Mapping) else {}
     rule = str(value.get("name"))
-    if key in _CHOICES and rule in _CHOICES[key]:  # validation reports an unknown one
-        known = _CHOICES[key][rule].model_fields
+    if key in _VARIANTS and rule in _VARIANTS[key]:  # validation reports an unknown one
+        known = _VARIANTS[key][rule].model_fields
         table = {field: setting for field, setting in table.items() if field in known}
     data[key] = {**table, **value}

@@ -18,7 +18,7 @@ from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.training.configure import no_effect, resolve_settings
 from zerolab.training.settings import TrainSettings
-from zerolab.training.trainer import check_inputs
+from zerolab.training.trainer import check_new_run
 from zerolab.tuning.space import SearchSpace, Values
 
 Objective = Literal["accuracy", "elo", "loss"]
@@ -28,7 +28,7 @@ OPENINGS = 4
 """Random plies at the start of the games that the objective elo rests on."""
 
 _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
-"""The settings in which `check_inputs` may find mistakes."""
+"""The settings in which `check_new_run` may find mistakes."""
 
 
 class TuningSettings(Settings):
@@ -94,7 +94,7 @@ class TuningPlan:
         self.space = SearchSpace.parse(settings.assignments)
         self._assignments = self._for_accuracy()
         self.base = self._one_of([self.space.corner(end) for end in (0, -1)])
-        check_inputs(self._as_trained(self.base))
+        check_new_run(self._as_trained(self.base))
         if not self.space.searched:
             raise UserError(
                 "nothing to search: expected a --set with a range or with alternatives, such as"
@@ -104,7 +104,7 @@ class TuningPlan:
         self._require_effects([self.base, *found_by_probes])
         for found in found_by_probes:
             if any(getattr(found, key) != getattr(self.base, key) for key in _CHECKED):
-                check_inputs(self._as_trained(found))
+                check_new_run(self._as_trained(found))
         self._check_accuracy()
         is_elo = settings.objective == "elo"
         self.opponent = parse_agents([settings.opponent], self.game)[0] if is_elo else None

@@ -235,7 +235,7 @@ def _fitted(scale: Scale) -> Iterator[PlannedRun]:
                 for seed in range(_SEEDS[scale]):
                     changes = {**_FITTED[scale], "network.blocks": blocks}
                     if labels == "published":
-                        changes["defects"] = ["losses_as_draws"]
+                        changes["published_bugs"] = ["losses_as_draws"]
                     yield planned_run(
                         SUPERVISED,
                         _BOARD[scale],

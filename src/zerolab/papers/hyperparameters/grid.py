@@ -66,7 +66,7 @@ def work(run: TrainedRun) -> Work:
     """Return what a run has done; the games of gates are not counted."""
     return Work(
         sum(record.simulations for record in run.of(SelfPlayRecord)),
-        sum(record.samples for record in run.of(LearnRecord)),
+        sum(record.examples_seen for record in run.of(LearnRecord)),
         len(run.of(SelfPlayRecord)),
     )
 

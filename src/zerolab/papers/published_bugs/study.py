@@ -41,7 +41,7 @@ _SETTINGS: Mapping[str, str] = {
     WINNER: "absolute_winner",
     OPTIMIZER: "fresh_optimizer",
 }
-"""The names of the defects in the setting `defects`."""
+"""The names of the bugs in the setting `published_bugs`."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "smoke": ("connect_four:4x4", 300, 1),
     "mini": ("connect_four:5x5", 4000, 10),
@@ -97,7 +97,7 @@ def _run(scale: Scale, part: str, defect: str, loss: str, seed: int, rate: float
         **study.changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate
     }  # fmt: skip
     if defect == DEFECTIVE:
-        changes["defects"] = [_SETTINGS[part]]
+        changes["published_bugs"] = [_SETTINGS[part]]
     factors = {"defect": defect, "loss": loss, "rate": f"{rate:g}"}
     return planned_run(part, _GAMES[part], "wang2019", factors, changes, seed)
 

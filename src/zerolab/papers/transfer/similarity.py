@@ -27,7 +27,7 @@ from zerolab.store.arrays import read_network
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.training.sources import stored_settings
+from zerolab.training.inputs import stored_settings
 
 _BATCH = 1024
 _FEWEST = 4

@@ -303,7 +303,7 @@ def _switches(results: Results) -> Iterator[Block]:
 
 def _default_switch(results: Results) -> int:
     run = next(run for run in results.design.runs if run.factors["variant"] == WRORA)
-    return int(run.settings.warm_start.schedule.iterations)
+    return int(run.settings.warm_start.ramp.iterations)
 
 
 def _adaptive_ends(results: Results) -> Table:

@@ -145,7 +145,7 @@ def _run(
     changes = {
         **_changes(scale),
         "warm_start.variant": variant,
-        "warm_start.schedule": schedule,
+        "warm_start.ramp": schedule,
     }
     return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)
 

@@ -164,7 +164,7 @@ def _simulations(placed: Sequence[_Placed]) -> Panel:
 
 def _samples(placed: Sequence[_Placed]) -> Panel:
     def rate(record: LearnRecord) -> float:
-        return record.samples / max(record.wall_seconds, _SHORTEST)
+        return record.examples_seen / max(record.wall_seconds, _SHORTEST)
 
     return _one(placed, LearnRecord, rate, "samples", "Examples learnt per second", "1/s")
 

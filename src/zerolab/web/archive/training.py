@@ -23,7 +23,7 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
 from zerolab.training.learn_settings import require_frozen, start_assignments
 from zerolab.training.presets import TransferOption, preset_names, preset_title
-from zerolab.training.trainer import check_inputs
+from zerolab.training.trainer import check_new_run
 from zerolab.web.archive import processes
 from zerolab.web.errors import BusyError, ForbiddenError, MissingError
 from zerolab.web.folders import Folders, is_at_work, list_runs, open_run
@@ -122,7 +122,7 @@ def start(lab: Laboratory, asked: TrainingRequest) -> Training:
     if asked.source:
         require_frozen(asked.transfer, settings.learn.frozen)
     require_effects(settings, assignments)
-    check_inputs(settings)
+    check_new_run(settings)
     command = ["train", asked.game, "--preset", asked.preset, "--run", str(path)]
     _begin(lab.folders, path, [*command, *_options(assignments)])
     return training(lab.folders, path.as_posix())

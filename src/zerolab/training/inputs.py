@@ -1,16 +1,14 @@
-"""Networks of other runs that a run starts from or learns features of.
+"""Inputs of a run: its game, solved positions, and networks of other runs.
 
-A run names it by its path at first, and knows it by its digest once it has begun. From then on it
-has a copy in its own folder, so that it goes on where the other run is gone or has gone on
-(docs/decisions/0046).
-
-Once a run has begun, its own folder has all that it goes on with: the other run may go. A run of a
-study begins with copies of the files that it needs, as it may work where the other run is not.
+A run may start from a network of another run, and may learn the features of one. Its settings name
+them by path; once the run has begun they also have the digest, and its folder has a copy, so that
+the other run can change or disappear (docs/decisions/0046). A run of a study begins with such
+copies, as it may be trained on a machine without the other run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,26 +19,72 @@ from zerolab.agents.kinds.run import find_network
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
+from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.networks.auxiliary_heads import FeaturesHead
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.inference import FeatureReader, torch_threads
 from zerolab.networks.network import load_weights
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.rules import Game
 from zerolab.store.arrays import Arrays, StoredNetwork, read_network, read_optimizer
 from zerolab.store.checks import read_bytes
 from zerolab.store.examples import Examples
 from zerolab.store.games import canonical_folder, source_folder
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.facts import later_features
+from zerolab.training.facts import SolvedSplit, later_features, read_split
 from zerolab.training.learn_settings import START, StartSettings
-from zerolab.training.settings import TrainSettings
+from zerolab.training.settings import AccuracySettings, TrainSettings
 from zerolab.training.transfer import Side, Transferred, new_network, transfer_weights
 
 
-def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:
-    """Return the run and the iteration that a setting names as RUN or RUN@N.
+class RunInputs(NamedTuple):
+    """Everything that a run reads from outside its own stages, found once."""
 
-    Raises UserError, with the setting's key, for one that is not there or is `run` itself.
+    game: Game
+    solved: Positions | None = None
+    """Solved positions to measure accuracy on, if any."""
+    split: SolvedSplit | None = None
+    """Solved positions to learn from; None if the run learns from its own games."""
+    feature_source: FeatureSource | None = None
+    """The network whose features are learnt, if any."""
+    start: Start | None = None
+    """The start of a run without a network 0 yet; None if it starts untrained."""
+
+
+def find_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInputs:
+    """Return the inputs of a run; raise UserError for those that are missing or do not fit.
+
+    A run that has begun reads the copies in its folder. The network that it started from is not
+    looked for any more, as it may be gone.
+    """
+    game = parse_game(settings.game)
+    locate: Callable[[str], Path] = Path if run is None else run.positions_path
+    is_begun = run is not None and 0 in run.networks()
+    return RunInputs(
+        game,
+        _accuracy_positions(settings.accuracy, game, locate),
+        read_split(settings.supervised, game, locate),
+        find_feature_source(settings, run),
+        None if is_begun else find_start(settings, run),
+    )
+
+
+def _accuracy_positions(
+    settings: AccuracySettings, game: Game, locate: Callable[[str], Path]
+) -> Positions | None:
+    """Return the positions to measure accuracy on, None if it is not measured."""
+    if not settings.every:
+        return None
+    positions, _ = read_positions(locate(settings.positions), game)
+    if not len(positions):
+        raise UserError(f"{settings.positions} has no positions: nothing can be measured")
+    return positions
+
+
+def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:
+    """Return the run and the iteration that the setting `key` names as RUN or RUN@N.
+
+    Raises UserError for a network that does not exist, or that is one of `run` itself.
     """
     try:
         source, iteration = find_network(name)
@@ -54,7 +98,7 @@ def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder
 
 
 def require_digest(path: Path, stored: StoredNetwork, digest: str) -> None:
-    """Raise UserError unless a network is the one that a run has begun with, if it has begun."""
+    """Raise UserError for a network other than that of a run's settings; "" stands for any."""
     if digest not in ("", stored.digest):
         raise UserError(
             f"{path} has the digest {stored.digest}, not {digest}: expected the network that this"
@@ -63,16 +107,16 @@ def require_digest(path: Path, stored: StoredNetwork, digest: str) -> None:
 
 
 def stored_settings(stored: StoredNetwork) -> NetworkSettings:
-    """Return the settings of a network in a file; raise UserError for unknown ones."""
+    """Return the settings of a stored network; raise UserError for an unknown architecture."""
     kind: type[NetworkSettings] = NETWORKS[stored.settings["name"]]
     return validate(kind, stored.settings)
 
 
 def source_network(key: str, name: str) -> NetworkSettings:
-    """Return the settings of the network that a setting names, without heads that are fed.
+    """Return the settings of the network that the setting `key` names.
 
-    Heads that learn what was found out when a run began, such as features of another network, are
-    for that run only.
+    Heads with settings that were found out when its run began, such as the features of another
+    network, are left out: they are for that run only.
     """
     source, iteration = named_network(key, name, None)
     settings = stored_settings(read_network(source.weights_path(iteration)))
@@ -81,16 +125,16 @@ def source_network(key: str, name: str) -> NetworkSettings:
 
 
 FEATURES_COPY = "source.safetensors"
-"""The name of the run's copy."""
+"""The file name of a run's copy of the network whose features it learns."""
 
 _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureSource:
-    """A network whose features are learnt, and at which plies."""
+    """A network whose features are learnt, at some plies ahead of each position."""
 
     def __init__(self, stored: StoredNetwork, plies: Sequence[int]) -> None:
-        """Build it; raise UserError where its heads have no convolutions."""
+        """Build the network; raise UserError if its heads have no convolutions."""
         game = parse_game(stored.game)
         settings = validate(NETWORKS[stored.settings["name"]], stored.settings)
         network = build_network(settings, game, seed=0)  # whose weights are replaced
@@ -101,23 +145,23 @@ class FeatureSource:
 
     @property
     def width(self) -> int:
-        """How many features a position has."""
+        """The number of features of a position."""
         return self._reader.width
 
     def features(self, states: NDArray[np.uint64]) -> NDArray[np.float16]:
-        """Return the features of uint64[N, words] states, as examples keep them: [N, width]."""
+        """Return the features of states uint64[N, words]: float16[N, width]."""
         with torch_threads(available_cores()):
             return self._reader.read(states).astype(np.float16)
 
     def targets(self, examples: Examples, features: NDArray[np.float16]) -> NDArray[np.float16]:
-        """Return what is to be learnt of examples with these features; see `later_features`."""
+        """Return the targets of examples with these features (`later_features`)."""
         return later_features(examples, features, self._plies)
 
 
 def features_width(settings: TrainSettings) -> int:
-    """Return how many features a position has with the last network of a run.
+    """Return the number of features of a position in the last network of a run.
 
-    Raises UserError where its heads have no convolutions.
+    Raises UserError if its heads have no convolutions.
     """
     game = parse_game(settings.game)
     network = build_network(settings.network_of(settings.iterations), game, settings.seed)
@@ -125,7 +169,7 @@ def features_width(settings: TrainSettings) -> int:
 
 
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
-    """Return the head of a run that learns features, if it has one."""
+    """Return the head of a run that learns features, None if it has none."""
     heads = settings.network.heads
     return next((head for head in heads if isinstance(head, FeaturesHead)), None)
 
@@ -133,10 +177,10 @@ def features_head(settings: TrainSettings) -> FeaturesHead | None:
 def find_feature_source(
     settings: TrainSettings, run: RunFolder | None = None
 ) -> FeatureSource | None:
-    """Return the network whose features a run learns; None where it learns none.
+    """Return the network whose features a run learns, None if it learns none.
 
-    Of a run that has begun that is its own copy. Raises UserError for a network that is not there,
-    is not the one that the run began with, or has no features of the run's game.
+    A run that has begun uses its own copy. Raises UserError for a network that does not exist, is
+    not the one that the run began with, or has no features of the run's game.
     """
     head = features_head(settings)
     if head is None:
@@ -164,15 +208,15 @@ def find_feature_source(
 
 
 def feature_files(source: RunFolder) -> dict[str, bytes]:
-    """Return what a run keeps of a finished one whose features it learns, by the names of files.
+    """Return the files, by name, that a run copies from a finished one to learn its features.
 
-    Raises UserError where that is damaged.
+    Raises UserError if they are damaged.
     """
     return {FEATURES_COPY: read_network(source.weights_path(source.progress.best)).content}
 
 
 def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
-    """Return the file of the network that a head names."""
+    """Return the path of the network that a head names."""
     if not head.source:
         raise UserError(
             f"{_FEATURES_KEY}.source is missing: expected a trained network of the same game, as in"
@@ -183,7 +227,7 @@ def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
 
 
 def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -> TrainSettings:
-    """Return the settings of a run that has begun: they say which network it learns from."""
+    """Return settings with the digest and width of the network whose features are learnt."""
     head = features_head(settings)
     if head is None or source is None:
         return settings
@@ -194,27 +238,27 @@ def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -
 
 
 START_COPY = "start.safetensors"
-"""The name of the run's copy of the network."""
+"""The file name of a run's copy of the network that it starts from."""
 START_OPTIMIZER_COPY = "start.optimizer.safetensors"
-"""The name of its copy of the optimiser's state, where learning is to go on."""
+"""The file name of its copy of the optimiser's state, if learning continues with it."""
 
 _LARGEST = 1 << 32
 
 
 class Start(NamedTuple):
-    """What a run starts with in place of an untrained network."""
+    """The network and optimiser state that a run starts from."""
 
     settings: StartSettings
-    """Those of the run, with what has been found out."""
+    """Those of the run, completed with digest, iteration and game of the source."""
     taken: Transferred
     optimizer: Arrays
-    """The state of the optimiser, where learning goes on as if it had never stopped; else empty."""
+    """The state of the optimiser if learning continues with it, else empty."""
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
-        """Return a line for people."""
+        """Return a message for the user."""
         start, taken = self.settings, self.taken
-        assert start.iteration is not None  # found out by `find_start`
+        assert start.iteration is not None  # set by `find_start`
         name = f"{source_folder(start.source, start.iteration)}@{start.iteration}"
         optimizer = ", with the state of its optimiser" if self.optimizer else ""
         new = f"; new: {', '.join(taken.new)}" if taken.new else ""
@@ -225,10 +269,10 @@ class Start(NamedTuple):
 
 
 def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start | None:
-    """Return what a run starts with; None where it starts untrained.
+    """Return what a run starts from, None if it starts untrained.
 
-    Raises UserError for a network that is not there, is not the one that the run has begun with,
-    or does not fit the run's network.
+    Raises UserError for a network that does not exist, is not the one that the run began with, or
+    does not fit the run's network.
     """
     start = settings.start
     if start is None:
@@ -249,9 +293,9 @@ def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start |
 
 
 def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
-    """Return what a run keeps of a finished one that it starts from, by the names of files.
+    """Return the files, by name, that a run copies from a finished one to start from it.
 
-    Raises UserError where that is damaged.
+    Raises UserError if they are damaged.
     """
     files = _files(settings, source, source.progress.best)
     found = {START_COPY: read_network(files.network).content}
@@ -263,11 +307,11 @@ def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
 class _Files(NamedTuple):
     network: Path
     optimizer: Path | None
-    """Where learning goes on as if it had never stopped."""
+    """None unless learning continues with its state."""
 
 
 def _kept_files(run: RunFolder | None) -> _Files | None:
-    """Return the copies that a run has; None where it has none."""
+    """Return the copies in a run's folder, None if there are none."""
     if run is None or not run.source_path(START_COPY).is_file():
         return None
     optimizer = run.source_path(START_OPTIMIZER_COPY)
@@ -280,14 +324,14 @@ def _named_files(settings: TrainSettings, start: StartSettings, run: RunFolder |
 
 
 def _files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
-    """Return the files that a run needs of another one."""
+    """Return the files of another run to start from."""
     network, optimizer = source.weights_path(iteration), source.optimizer_path(iteration)
-    goes_on = _goes_on(settings, source, read_network(network)) and optimizer.is_file()
-    return _Files(network, optimizer if goes_on else None)
+    continues = _continues(settings, source, read_network(network)) and optimizer.is_file()
+    return _Files(network, optimizer if continues else None)
 
 
-def _goes_on(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
-    """Return whether everything is taken of an equal network of the same game and optimiser."""
+def _continues(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
+    """Return True if all is taken from an equal network with the same game and optimiser."""
     start, learn = settings.start, source.config.get("learn", {})
     former = learn.get("optimizer") if isinstance(learn, dict) else None
     return (
