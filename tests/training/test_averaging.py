@@ -13,7 +13,7 @@ from zerolab.training.configure import resolve_settings
 from zerolab.training.criteria import WinRateGate
 from zerolab.training.learner import WeightAverage
 from zerolab.training.reporting import NullReporter
-from zerolab.training.trainer import Trainer
+from zerolab.training.stages import GateStage
 
 
 def test_the_average_of_weights_and_batch_norms_is_its_formula():
@@ -71,15 +71,14 @@ class Killing(NullReporter):
 def second_is_rejected(monkeypatch):
     """Let the gate accept every candidate but the second one, whoever asks and how often."""
     verdicts = {1: True, 2: False, 3: True}
-    run = Trainer._run
+    run = GateStage.run
 
-    def remember(trainer, stage):
-        monkeypatch.setattr(
-            WinRateGate, "accepts", lambda *_: verdicts[trainer.context.progress.iteration]
-        )
-        run(trainer, stage)
+    def remember(stage, context):
+        verdict = verdicts[context.progress.iteration]
+        monkeypatch.setattr(WinRateGate, "accepts", lambda *_: verdict)
+        return run(stage, context)
 
-    monkeypatch.setattr(Trainer, "_run", remember)
+    monkeypatch.setattr(GateStage, "run", remember)
 
 
 def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_is_rejected):

@@ -20,7 +20,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
-from zerolab.training import facts, sources, stages
+from zerolab.training import facts, inputs, stages
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
 from zerolab.training.trainer import Trainer, check_new_run
 
@@ -38,7 +38,7 @@ LARGE = [
     "network={name='resnet', blocks=1, filters=8, head_filters=2, hidden=0}",
     "learn.symmetries=none",
     "learn.merging=newest",
-    "learn.epochs=12",
+    "learn.epochs=24",
     "learn.learning_rate=0.02",
 ]
 HEADS = "network.heads=['policy', 'value', {name='features', source='small', weight=10}]"
@@ -47,7 +47,7 @@ HEADS = "network.heads=['policy', 'value', {name='features', source='small', wei
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Threads that wait for each other would slow tests that run beside others."""
-    for module in (stages, sources):
+    for module in (stages, inputs):
         monkeypatch.setattr(module, "available_cores", lambda: 1)
 
 
@@ -57,7 +57,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for module in (stages, sources):
+        for module in (stages, inputs):
             patch.setattr(module, "available_cores", lambda: 1)
         train(folder / "small", resolve_settings(None, "smoke", [*SMALL, "iterations=2"]))
         train(folder / "large", resolve_settings(None, "smoke", [*LARGE, HEADS]))
@@ -93,10 +93,10 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
     assert (
-        large.source_path(sources.FEATURES_COPY).read_bytes() == small.weights_path(2).read_bytes()
+        large.source_path(inputs.FEATURES_COPY).read_bytes() == small.weights_path(2).read_bytes()
     )
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_path(sources.FEATURES_COPY).exists()
+    assert not small.source_path(inputs.FEATURES_COPY).exists()
 
 
 def test_an_iteration_without_examples_has_no_targets():
@@ -112,9 +112,7 @@ def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(
     run, network = RunFolder.open(trained / "large"), source_module(trained)
     settings = saved_settings(run)
     examples, stored = run.load_examples(2), run.load_features(2)
-    targets = (
-        sources.find_feature_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
-    )
+    targets = inputs.find_feature_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
     row = 0
     for game in run.games.games(2, "selfplay"):
         states = [python.start(GAME)]
@@ -138,7 +136,7 @@ def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(
 def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
-    source = sources.find_feature_source(saved_settings(run), run)
+    source = inputs.find_feature_source(saved_settings(run), run)
     wanted = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
     assert losses[2] < 0.6 * losses[0]
     assert losses[2] < 0.6 * np.nanvar(wanted, axis=0).mean(), "the position tells nothing"
@@ -172,7 +170,7 @@ def test_a_run_keeps_its_source(trained, here):
         ):
             amend_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
     run.keep_source(
-        sources.FEATURES_COPY, RunFolder.open(here / "small").weights_path(1).read_bytes()
+        inputs.FEATURES_COPY, RunFolder.open(here / "small").weights_path(1).read_bytes()
     )
     with pytest.raises(
         UserError, match=r"source.safetensors has the digest \w+, not \w+: expected"
@@ -272,7 +270,7 @@ def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
 
 def test_symmetries_are_refused(here):
     for more in ("learn.symmetries=random", "learn.symmetries=all"):
-        with pytest.raises(UserError, match='targets of the head "features" say nothing: expected'):
+        with pytest.raises(UserError, match='head "features" has no targets'):
             resolve_settings(None, "smoke", [*LARGE, HEADS, more])
 
 

@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
         ("selfplay.episodes=7", "episodes = 7 is odd: expected an even number"),
         ("selfplay.mode=continuous", "selfplay.mode = continuous .* expected episodic"),
         ("warm_start.variant=rave", "warm_start.variant = rave .* expected baseline"),
-        ('league.parameters=["draw_value"]', "no head of the network says how likely draws are"),
+        ('league.parameters=["draw_value"]', "league.parameters = draw_value"),
         ("league.active=5", "active = 5 has no room for parents = 2"),
         ('league.parameters=["fpu"]', 'search.fpu = "zero" has nothing that parameters = fpu'),
     ],

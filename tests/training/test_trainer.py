@@ -10,7 +10,7 @@ import torch
 
 from zerolab.agents.kinds import baselines
 from zerolab.core.processes import available_cores
-from zerolab.networks import node_facts
+from zerolab.core import code_digests
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.oracles.solver import SolverBudget
@@ -117,7 +117,7 @@ def test_accepted_candidates_keep_their_optimiser(tmp_path):
 
 
 def test_training_elo_adds_up_over_accepted_candidates(tmp_path, second_is_rejected):
-    settings = "iterations=3", "learn.symmetries=all", "gate.games=20", "gate.openings=2"
+    settings = "iterations=3", "learn.symmetries=all", "gate.games=20", "gate.openings=2", "seed=1"
     run = train(tmp_path / "run", *settings)
     gates = of_kind(run, GateRecord)
     gained = []
@@ -192,7 +192,7 @@ def test_a_baseline_of_an_iteration_is_the_best_network_after_it(tmp_path, secon
 
 
 def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, monkeypatch):
-    monkeypatch.setattr(baselines, "_BUDGET", SolverBudget(nodes=1))
+    monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1))
     run = train(
         tmp_path / "run", "final_evaluation.games=2",
         'final_evaluation.baselines=["perfect", "random"]',
@@ -232,7 +232,7 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
     assert messages == []
     assert (tmp_path / "run" / "environment.json").read_bytes() == first
     monkeypatch.setattr(context, "available_cores", lambda: 77)
-    monkeypatch.setattr(node_facts, "version", lambda name: f"{name}-99")
+    monkeypatch.setattr(code_digests, "version", lambda name: f"{name}-99")
     resume(4)
     (message,) = messages
     assert "-> 77" in message and "-> torch-99" in message and "python" not in message

@@ -126,7 +126,7 @@ def test_with_all_of_an_equal_run_learning_goes_on_as_if_it_had_never_stopped(he
         with folder.locked():
             context = Trainer(folder, wanted).context
             if folder is run:
-                Trainer(folder, wanted)._prepare()
+                Trainer(folder, wanted).prepare()
             best = folder.progress.best
             context.learner.load(folder.load_weights(best), folder.load_optimizer(best))
             for iteration in (1, 2):
@@ -152,7 +152,7 @@ def goes_on(*changes):
 def test_the_optimiser_goes_on_only_where_it_fits_and_is_kept(here, changes):
     run = RunFolder.create(here / "run", (settings := goes_on(*changes)).model_dump())
     with run.locked():
-        Trainer(run, settings)._prepare()
+        Trainer(run, settings).prepare()
     assert bool(run.load_optimizer(0)) == (changes == ["network.hidden=3"])
 
 

@@ -236,7 +236,7 @@ MISTAKES = [
     (["warm_start.search.leaf_evaluator=playout"], "has no effect"),
     (
         ["warm_start.variant=wro", "warm_start.search.leaf_evaluator.weight=2"],
-        "weight = 2: the schedule sets",
+        "search.leaf_evaluator.weight = 2",
     ),
     (
         ["warm_start.variant=rora", "warm_start.search.leaf_evaluator.playouts=0"],

@@ -267,8 +267,7 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
     content = encode_arrays(_table(header), weights)
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
-            f"the agent has {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,} in"
-            " one file"
+            f"the agent has {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,}"
         )
     return content
 

@@ -18,7 +18,6 @@ from zerolab.networks.losses import learnt_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
-from zerolab.training.inputs import source_network
 from zerolab.training.learn_settings import FOUND, START, StartSettings
 from zerolab.training.presets import read_preset
 from zerolab.training.settings import TrainSettings
@@ -104,6 +103,8 @@ def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> No
     source = start.get("source") if isinstance(start, Mapping) else None
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
     if isinstance(source, str) and source and not is_named:
+        from zerolab.training.inputs import source_network  # loads torch
+
         data["network"] = source_network(START, source).model_dump()
 
 

@@ -189,7 +189,7 @@ class Learner:
         self.network.trunk.requires_grad_(not self._is_frozen)
         parameters = [each for each in self.network.parameters() if each.requires_grad]
         self.optimizer = settings.optimizer.optimizer(parameters, settings.learning_rate)
-        self._average = WeightAverage(network, settings.average) if settings.average else None
+        self._average = WeightAverage(network, settings.ema_decay) if settings.ema_decay else None
 
     @property
     def parameters(self) -> int:

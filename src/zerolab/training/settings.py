@@ -225,8 +225,8 @@ class TrainSettings(Settings):
         learn = self.learn
         if fixed and learn.symmetries != "none":
             raise ValueError(
-                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, for which"
-                f" the head {quoted(fixed[0])} has no targets: expected"
+                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, and the"
+                f" head {quoted(fixed[0])} has no targets for them: expected"
                 ' learn.symmetries = "none"'
             )
         return self

@@ -1,7 +1,10 @@
-"""Presets: the settings that a run starts from, shipped with the package or in a user's file.
+"""Presets: the settings that a run starts from.
 
-A table ``[boards."5x5"]`` in a preset holds settings for boards of that size alone. Reading presets
-loads nothing else of training, so that help can list them at once.
+A preset is a TOML file: one of this folder, one in the folder ``presets`` of a paper, or the user's
+own. Papers are packages whose module is named in the entry-point group ``zerolab.papers``; they are
+not imported here. A table ``[boards."5x5"]`` holds settings for boards of that size alone.
+
+This module imports little, so that the help of commands is fast.
 """
 
 from __future__ import annotations
@@ -9,38 +12,43 @@ from __future__ import annotations
 import copy
 import tomllib
 from functools import cache
-from importlib.resources import files
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from zerolab.core.errors import UserError, nearest, quoted
 
-_FOLDER = files("zerolab.training.presets")
-_ENDING = ".toml"
+_SUFFIX = ".toml"
+
+Transfer = Literal["trunk", "heads", "all", "channels"]
+"""The weights that a run may take from another network."""
+
+TransferOption = Literal[Transfer, "frozen"]
+"""The same as an option of commands and pages, with "frozen" for a trunk that stays fixed."""
 
 
 def preset_names() -> list[str]:
-    """Return the names of the presets that come with the package."""
-    names = [each.name for each in _FOLDER.iterdir()]
-    return sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
+    """Return the names of the presets of this package and of all installed papers."""
+    return sorted(_files())
 
 
 def preset_name(preset: str) -> str:
     """Return the name of a preset that is given by name or as a file: ``my/own.toml`` is "own"."""
-    return Path(preset).stem if preset.endswith(_ENDING) else preset
+    return Path(preset).stem if preset.endswith(_SUFFIX) else preset
 
 
 def preset_title(name: str) -> str:
-    """Return what a preset of the package is, in one line: the first comment of its file."""
-    return (_FOLDER / f"{name}{_ENDING}").read_text("utf-8").partition("\n")[0].strip("# ")
+    """Return the title of an installed preset, which is the first comment in its file."""
+    return _files()[name].read_text("utf-8").partition("\n")[0].strip("# ")
 
 
 def read_preset(preset: str) -> dict[str, Any]:
-    """Return the settings of a preset, given by name or as a TOML file; they are not validated.
+    """Return the settings of a preset, given by name or as a TOML file, without validation.
 
     Raises UserError if there is no such preset or the file is not TOML.
     """
-    if preset.endswith(_ENDING):
+    if preset.endswith(_SUFFIX):
         from zerolab.core.config import read_toml
 
         return {**read_toml(Path(preset)), "preset": preset_name(preset)}
@@ -50,17 +58,32 @@ def read_preset(preset: str) -> dict[str, Any]:
             f"unknown preset {quoted(preset)}: expected one of {known}, or a file such as"
             f" my.toml{nearest(preset, names)}"
         )
-    return {**copy.deepcopy(_packaged(preset)), "preset": preset}
+    return {**copy.deepcopy(_installed(preset)), "preset": preset}
+
+
+@cache  # a study resolves the settings of hundreds of runs
+def _installed(name: str) -> dict[str, Any]:
+    return tomllib.loads(_files()[name].read_text("utf-8"))
 
 
 @cache
-def _packaged(name: str) -> dict[str, Any]:
-    """Return a preset of the package; a study resolves the settings of hundreds of runs."""
-    return tomllib.loads((_FOLDER / f"{name}{_ENDING}").read_text("utf-8"))
+def _files() -> dict[str, Path]:
+    """Return the files of all installed presets by name; the first of equal names counts."""
+    found: dict[str, Path] = {}
+    for folder in (Path(__file__).parent, *_folders_of_papers()):
+        for path in sorted(folder.glob(f"*{_SUFFIX}")):
+            found.setdefault(path.stem, path)
+    return found
 
 
-Transfer = Literal["trunk", "heads", "all", "channels"]
-"""What settings of a run name."""
-
-TransferOption = Literal[Transfer, "frozen"]
-"""What commands and pages offer: those, and a trunk that keeps its weights."""
+def _folders_of_papers() -> list[Path]:
+    """Return the folders in which papers keep presets, found without importing the papers."""
+    packages = {point.module.rpartition(".")[0] for point in entry_points(group="zerolab.papers")}
+    places: list[str] = []
+    for package in sorted(packages - {""}):
+        try:
+            spec = find_spec(package)
+        except ImportError:
+            continue  # reported where the paper itself is used
+        places += (spec and spec.submodule_search_locations) or []
+    return [Path(place) / "presets" for place in places]
