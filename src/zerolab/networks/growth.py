@@ -218,9 +218,9 @@ class Reinitialise(GrowthByFilters):
     name: Literal["reinitialise"] = "reinitialise"
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
-    """Passes over the window of an iteration that begins with new weights; unset for as many as in
-    every iteration, by `learn.epochs` or `learn.replay_ratio`. Those are made for a network that has
-    learnt before: small windows ask for more."""
+    """Passes over the window in an iteration that begins with new weights; unset for as many as in
+    every iteration, by `learn.epochs` or `learn.replay_ratio`. Those suit a network that has been
+    trained before; with a small window, new weights need more."""
 
     @property
     def epochs_when_new(self) -> int | None:
