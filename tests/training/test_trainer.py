@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from zerolab.agents.kinds import baselines
-from zerolab.core.processes import available_cores
 from zerolab.core import code_digests
+from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.oracles.solver import SolverBudget
