@@ -12,7 +12,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from zerolab.core.version import __version__ as __version__
+from zerolab.core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zerolab.api.matches import (

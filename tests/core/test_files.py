@@ -97,8 +97,8 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     write_text(path, "old")
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from zerolab.core.files import replacing\n"
-        "with replacing(Path(sys.argv[1])) as temporary:\n"
+        "from zerolab.core.files import atomic_replace\n"
+        "with atomic_replace(Path(sys.argv[1])) as temporary:\n"
         "    temporary.write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

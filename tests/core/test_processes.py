@@ -1,4 +1,4 @@
-"""Processes that are forked after imports: what Ctrl-C does to them, and how they end."""
+"""Cores, threads, and processes that are forked after imports."""
 
 from __future__ import annotations
 
@@ -7,30 +7,151 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
+
+from zerolab.core import processes
+from zerolab.core.processes import available_cores, on_one_core, run_in_threads
+
+
+@pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
+def test_parts_cover_the_whole_once(length, parts):
+    ranges = run_in_threads(range, length, parts)
+    assert len(ranges) == parts
+    assert [number for part in ranges for number in part] == list(range(length))
+
+
+def test_parts_run_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=20)
+    assert run_in_threads(lambda begin, end: meeting.wait() >= 0, 3, 3) == [True] * 3
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_exception_is_raised_once_all_parts_are_done(failing):
+    done = []
+
+    def work(begin, end):
+        done.append(begin)
+        if begin == failing:
+            raise ValueError(begin)
+
+    with pytest.raises(ValueError, match=str(failing)):
+        run_in_threads(work, 3, 3)
+    assert sorted(done) == [0, 1, 2]
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """The files of a process in the control group a/b, on a machine of 64 cores.
+
+    Its group of version 1 is docker/9, which a container sees under the name "/".
+    """
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(
+        "3:cpuset:/c\n2:cpu,cpuacct:/docker/9\n1:name=systemd:/a:b\n0::/a/b\nnonsense\n"
+    )
+    (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
+    quotas = processes._cpu_quotas
+    monkeypatch.setattr(processes, "_cpu_quotas", lambda: quotas(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    return tmp_path / "sys/fs/cgroup"
+
+
+@pytest.mark.parametrize(
+    ("quotas", "cores"),
+    [
+        ({}, 64),
+        ({"a/b": "max 100000", "a": "max 100000"}, 64),
+        ({"a/b": "150000 100000", "a": "max 100000"}, 2),
+        ({"a/b": "max 100000", "a": "300000 100000"}, 3),
+        ({"": "1000 100000"}, 1),
+        ({"a/b": "nonsense", "a": "0 0"}, 64),
+    ],
+)
+def test_cores_are_limited_by_every_control_group(machine, quotas, cores):
+    for group, quota in quotas.items():
+        (machine / group / "cpu.max").write_text(quota + "\n")
+    assert available_cores() == cores
+
+
+@pytest.mark.parametrize("mount", ["cpu", "cpu,cpuacct"])
+@pytest.mark.parametrize(
+    ("quotas", "cores"),
+    [
+        ({"docker/9": (-1, 100000), "": (-1, 100000)}, 64),
+        ({"docker/9": (150000, 100000), "docker": (-1, 100000)}, 2),
+        ({"docker/9": (-1, 100000), "docker": (300000, 100000)}, 3),
+        ({"": (50000, 100000)}, 1),
+        ({"docker/9": ("nonsense", 100000), "docker": (0, 0), "": ("", "")}, 64),
+    ],
+)
+def test_cores_are_limited_by_control_groups_of_version_1(machine, mount, quotas, cores):
+    for group, (quota, period) in quotas.items():
+        folder = machine / mount / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (folder / "cpu.cfs_period_us").write_text(f"{period}\n")
+    (machine / "cpuset/c").mkdir(parents=True)
+    (machine / "cpuset/c/cpu.cfs_quota_us").write_text("100000\n")
+    (machine / "cpuset/c/cpu.cfs_period_us").write_text("100000\n")
+    assert available_cores() == cores
+
+
+def test_cores_are_limited_by_both_versions_of_control_groups(machine):
+    (machine / "a/b/cpu.max").write_text("800000 100000\n")
+    folder = machine / "cpu/docker/9"
+    folder.mkdir(parents=True)
+    for name, value in {"quota": 500000, "period": 100000}.items():
+        (folder / f"cpu.cfs_{name}_us").write_text(str(value))
+    assert available_cores() == 5
+
+
+def test_cores_are_those_the_process_is_bound_to(machine, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert available_cores() == 1
+
+
+def test_systems_without_affinity_or_control_groups_use_all_cores(machine, monkeypatch):
+    (machine.parents[2] / "proc/self/cgroup").unlink()
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    assert available_cores() == 12
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind threads")
+def test_on_one_core_threads_have_one_core():
+    before, found = os.sched_getaffinity(0), []
+    with on_one_core():
+        thread = threading.Thread(target=lambda: found.append(available_cores()))
+        thread.start()
+        thread.join()
+        assert available_cores() == 1
+    assert found == [1]
+    assert os.sched_getaffinity(0) == before
+
 
 _SLOW = """
 import signal, sys, time
 from pathlib import Path
-from zerolab.core.processes import serve_parent
+from zerolab.core.processes import exit_with_parent
 
 Path("begun").touch()
 time.sleep(1)
 
 def work():
-    serve_parent()
+    exit_with_parent()
     sys.exit(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
 _PROGRAM = """
 import os, signal, sys, time
 from pathlib import Path
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
     seen = []
     signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-    context = forked_after_import("slow_to_import")
+    context = fork_server_context("slow_to_import")
     while not Path("begun").exists():
         time.sleep(0.01)
     os.killpg(0, signal.SIGINT)
@@ -52,10 +173,10 @@ _ENDS_DURING_IMPORTS = """
 import os, sys, threading, time
 from pathlib import Path
 from zerolab.cli.process import end_process
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    context = forked_after_import("endless")
+    context = fork_server_context("endless")
     asked = context.Process(target=print, args=[context.Lock()], daemon=True)
     threading.Thread(target=asked.start, daemon=True).start()
     while not Path("begun").exists():
@@ -72,10 +193,10 @@ class Slow:
 slow = Slow()
 """
 _ENDS_AFTER_ITS_WORK = """
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    context = forked_after_import("long_to_take_apart")
+    context = fork_server_context("long_to_take_apart")
     process = context.Process(target=print)
     process.start()
     process.join()
@@ -83,10 +204,10 @@ if __name__ == "__main__":
 _ENDS_DURING_A_REQUEST = """
 import os
 from multiprocessing import forkserver
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    context = forked_after_import("json")
+    context = fork_server_context("json")
     lock = context.Lock()
     forkserver.connect_to_new_process([])
     os._exit(2)
@@ -95,15 +216,15 @@ if __name__ == "__main__":
 _STARTS_ANOTHER_MEANWHILE = """
 import subprocess, sys
 from multiprocessing import forkserver
-from zerolab.core.processes import forked_after_import
+from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    other = "import sys, zerolab.core.processes{and_more}; sys.exit(3)"
+    other = "import sys, zerolab.core.processes; sys.exit(3)"
     forkserver.ensure_running = lambda: sys.exit(subprocess.call([sys.executable, "-c", other]))
-    forked_after_import("json")
+    fork_server_context("json")
 """
 
-pytestmark = pytest.mark.skipif(
+needs_fork = pytest.mark.skipif(
     "forkserver" not in multiprocessing.get_all_start_methods(), reason="nothing is forked"
 )
 
@@ -129,10 +250,12 @@ def run(program, folder, **modules):
     return ended.returncode, ended.stdout
 
 
+@needs_fork
 def test_ctrl_c_during_the_imports_ends_nothing_but_the_program_that_it_is_meant_for(tmp_path):
     assert run(_PROGRAM, tmp_path, slow_to_import=_SLOW) == (0, "")
 
 
+@needs_fork
 @pytest.mark.parametrize(
     ("end", "code"),
     [
@@ -145,27 +268,30 @@ def test_a_program_that_ends_during_the_imports_leaves_nothing_behind(tmp_path, 
     assert run(_ENDS_DURING_IMPORTS.format(end=end), tmp_path, endless=_ENDLESS) == (code, "")
 
 
+@needs_fork
 def test_a_program_that_has_done_its_work_leaves_nothing_behind(tmp_path):
     module = {"long_to_take_apart": _LONG_TO_TAKE_APART}
     assert run(_ENDS_AFTER_ITS_WORK, tmp_path, **module) == (0, "\n")
 
 
+@needs_fork
 def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback(tmp_path):
     assert run(_ENDS_DURING_A_REQUEST, tmp_path) == (2, "")
 
 
-@pytest.mark.parametrize("and_more", ["", ", zerolab.core.processes"])
-def test_another_process_that_starts_beside_the_server_ends_with_its_own_code(tmp_path, and_more):
-    assert run(_STARTS_ANOTHER_MEANWHILE.format(and_more=and_more), tmp_path) == (3, "")
+@needs_fork
+def test_another_process_that_starts_beside_the_server_ends_with_its_own_code(tmp_path):
+    assert run(_STARTS_ANOTHER_MEANWHILE, tmp_path) == (3, "")
 
 
+@needs_fork
 def test_errors_before_the_work_begins_are_shown(tmp_path):
     """As of a program's own file, which every process imports again."""
     broken = """
-        from zerolab.core.processes import forked_after_import
+        from zerolab.core.processes import fork_server_context
         if __name__ != "__main__":
             open("missing")
-        context = forked_after_import("json")
+        context = fork_server_context("json")
         process = context.Process(target=print)
         process.start()
         process.join()

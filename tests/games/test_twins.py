@@ -1,15 +1,18 @@
-"""Every size of every game against a naive twin: random games and counts of sequences."""
+"""Every size of every game against a naive twin, and some against open-spiel."""
 
 from __future__ import annotations
 
 from functools import partial
 
+import pyspiel
 import pytest
 
 from games.naive import NaiveConnectFour, NaiveGobang, NaiveOthello
+from games.spiel import spiel_start
 from zerolab.games.connect_four import ConnectFour
 from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
+from zerolab.rules.catalogue import parse_game
 from zerolab.testing import check_twin
 from zerolab.testing.samples import ongoing_positions, positions, random_games
 
@@ -64,3 +67,30 @@ def test_small_boards_of_the_comparison_are_drawn_too() -> None:
         last = [played[-1] for played in random_games(game)]
         assert 0 in {sample.outcome for sample in last}
         assert all(sample.outcome == 2 for sample in ongoing_positions(game))
+
+
+CONNECT_FOUR = [(4, 4, 4), (4, 7, 4), (5, 5, 3), (6, 7, 4), (7, 6, 5), (8, 8, 4)]
+GOBANG = [(3, 3, 3), (3, 8, 3), (5, 5, 4), (6, 4, 3), (6, 6, 4), (7, 8, 5), (8, 8, 5)]
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), CONNECT_FOUR)
+def test_connect_four(rows: int, columns: int, length: int) -> None:
+    theirs = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
+    check_twin(parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(theirs), 20000)
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), GOBANG)
+def test_gobang(rows: int, columns: int, length: int) -> None:
+    theirs = f"mnk(m={columns},n={rows},k={length})"
+    check_twin(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(theirs), 20000)
+
+
+def test_othello() -> None:
+    check_twin(parse_game("othello:8x8"), spiel_start("othello"), 20000)
+
+
+def test_first_player_is_the_same() -> None:
+    state = pyspiel.load_game("othello").new_initial_state()
+    assert [state.action_to_string(0, action) for action in state.legal_actions()] == [
+        "d3", "c4", "f5", "e6",
+    ]  # fmt: skip

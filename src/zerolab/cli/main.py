@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from zerolab.core.version import __version__
+from zerolab.core import __version__
 
 USAGE_ERROR = 2
 

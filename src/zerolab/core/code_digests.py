@@ -33,7 +33,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic as Intrinsic
 from numba.core.registry import cpu_target
 
-from zerolab.core.version import __version__
+from zerolab.core import __version__
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
 _INSTALLED = tuple(

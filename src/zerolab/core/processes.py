@@ -160,9 +160,6 @@ function that takes the units done so far and a note to show beside them."""
 PARENT = "ZEROLAB_FORK_SERVER_OF"
 """The environment variable that gives the server the process id of its parent."""
 
-# By its name, as nothing but the server is to import it.
-_PRELOAD = f"{__package__}.fork_server_preload"
-
 
 def fork_server_context(*modules: str) -> BaseContext:
     """Return how to start processes that have imported some modules already.
@@ -171,12 +168,12 @@ def fork_server_context(*modules: str) -> BaseContext:
     milliseconds where importing torch takes seconds. Where a system cannot fork, they start anew.
     A program has one server, which imports what the first to ask for it names, and keeps the
     environment variables and the cores of that moment. It ends with the program, even while it
-    imports. Each process must call `serve_parent`.
+    imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([_PRELOAD, *modules])
+    context.set_forkserver_preload([__name__, *modules])
     _start_server()
     return context
 

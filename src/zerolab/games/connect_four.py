@@ -142,7 +142,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `interface.playout`: the open columns change only when a piece fills one."""
+        """See `rules.playout`: the open columns change only when a piece fills one."""
         own = state[0]
         other = state[1]
         taken = own | other

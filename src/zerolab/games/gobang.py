@@ -44,7 +44,7 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `interface.playout`.
+        """See `rules.playout`.
 
         The empty cells are listed in `moves` and shuffled in place [Durstenfeld1964], so that no
         draw depends on the one before.

@@ -204,7 +204,7 @@ class OthelloRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `interface.playout`; the two passes at the end do not count as plies."""
+        """See `rules.playout`; the two passes at the end do not count as plies."""
         own = state[0]
         other = state[1]
         random = boards.ZERO

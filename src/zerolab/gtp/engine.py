@@ -16,7 +16,7 @@ from zerolab.agents.kinds.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.core.version import __version__
+from zerolab.core import __version__
 from zerolab.gtp.protocol import (
     FIRST,
     ILLEGAL_MOVE,

@@ -189,7 +189,7 @@ def win_after(plies):
 def mean_playout(game, state, count, key, out, moves):
     """Return the mean outcome of `count` playouts for the mover of `state`.
 
-    Playout j uses the stream `fold(key, j)`. `out` and `moves` are as for `interface.playout`;
+    Playout j uses the stream `fold(key, j)`. `out` and `moves` are as for `rules.playout`;
     `moves` keeps the last playout.
     """
     total = 0

@@ -1,15 +1,81 @@
-"""The conformance kit: laws that every game must obey, in this package or another.
+"""The conformance kit: laws that every game obeys, in this package or in another one.
 
 >>> from zerolab.testing import check_game
 >>> check_game("othello:6x6")
 
-Every law is a function that raises AssertionError, naming the position in which a game breaks it.
+Each law is a function that raises AssertionError and names the position in which a game breaks it.
 `CHECKS` lists them, so that a test suite can run them one by one.
 """
 
 from __future__ import annotations
 
-from zerolab.testing.conformance import CHECKS, check_game
+from collections.abc import Callable
+
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.rules import Game
+from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
+from zerolab.testing.laws import (
+    check_apply,
+    check_drawing,
+    check_empties,
+    check_end,
+    check_legal,
+    check_longest,
+    check_names,
+    check_outcome,
+    check_planes,
+    check_registration,
+    check_scores,
+    check_set_up,
+    check_solver_moves,
+    check_start,
+)
 from zerolab.testing.samples import Twin, check_twin
+from zerolab.testing.symmetry import (
+    check_action_layout,
+    check_plane_names,
+    check_symmetric_positions,
+    check_symmetries_invert,
+    check_symmetry_tables,
+)
 
 __all__ = ["CHECKS", "Twin", "check_game", "check_twin"]
+
+CHECKS: tuple[Callable[[Game], None], ...] = (
+    check_registration,
+    check_start,
+    check_outcome,
+    check_legal,
+    check_apply,
+    check_end,
+    check_planes,
+    check_names,
+    check_drawing,
+    check_set_up,
+    check_symmetry_tables,
+    check_symmetric_positions,
+    check_symmetries_invert,
+    check_action_layout,
+    check_plane_names,
+    check_random_action,
+    check_playout,
+    check_playout_mean,
+    check_empties,
+    check_longest,
+    check_scores,
+    check_solver_moves,
+)
+"""The laws, fundamental ones first; each raises AssertionError where a game breaks it."""
+
+
+def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None:
+    """Check a game, given as a value or by its name, against every law.
+
+    `twin` makes the first position of an independent implementation; with it, random games and
+    perft counts are compared too. Raises AssertionError, and UserError for an unknown name.
+    """
+    chosen = parse_game(game) if isinstance(game, str) else game
+    for check in CHECKS:
+        check(chosen)
+    if twin is not None:
+        check_twin(chosen, twin)

@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from zerolab.core.version import __version__
+from zerolab.core import __version__
 from zerolab.web.errors import add_handlers
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.routes import (
