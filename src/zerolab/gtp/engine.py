@@ -14,9 +14,8 @@ from zerolab.agents.agent import FORFEIT, Player
 from zerolab.agents.analysis import MoveAnalysis, analyse_as_player
 from zerolab.agents.kinds.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, for_one_game
-from zerolab.core import streams
+from zerolab.core import __version__, streams
 from zerolab.core.errors import UserError
-from zerolab.core import __version__
 from zerolab.gtp.protocol import (
     FIRST,
     ILLEGAL_MOVE,

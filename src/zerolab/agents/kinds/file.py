@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from zerolab.agents.agent import AGENT_KINDS, Access, Agent
 from zerolab.agents.kinds.run import StoredNetwork, network_agent, read_playable_run
 from zerolab.agents.options import NetworkOptions, parse_options, split_options
+from zerolab.core import __version__
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
-from zerolab.core import __version__
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game

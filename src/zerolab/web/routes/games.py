@@ -6,8 +6,7 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from zerolab.core import streams
-from zerolab.core import __version__
+from zerolab.core import __version__, streams
 from zerolab.play.pairings import random_openings
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.position import Position
