@@ -1,12 +1,11 @@
 """How much of the workers' time goes into the runs of a study, and how much is lost around them.
 
-Usage: python benchmarks/studies.py FOLDER [RUNS] [WORKERS] [local|ray|travel]
+Usage: python benchmarks/studies.py FOLDER [RUNS] [WORKERS] [local|ray]
 
 Trains RUNS (16) runs of about twenty seconds each with the engine of studies, WORKERS (one per
 core) at a time, in the empty FOLDER, and divides the sum of the runs' own times by the wall clock
 times the workers. Kernels are compiled before. The last argument says where: in processes, which
-is the default, on a Ray of this machine, or there with runs that travel as files although nodes
-could share the folder. Ray's start is counted.
+is the default, or on a Ray of this machine, whose start is counted.
 """
 
 from __future__ import annotations
@@ -46,13 +45,11 @@ class Even(Study):
         raise NotImplementedError
 
 
-def make_workers(where: str, count: int) -> Workers:
+def make_workers(where: str, folder: Path, count: int) -> Workers:
     """Return workers on this machine."""
     if where == "local":
         return LocalWorkers(count)
-    if where == "travel":
-        RayWorkers._probe = lambda *_: "/nowhere"  # type: ignore[method-assign]
-    return RayWorkers("local", count)
+    return RayWorkers("local", folder, count)
 
 
 def train(root: Path, first: int, runs: int, workers: Workers) -> tuple[float, float]:
@@ -68,11 +65,13 @@ def train(root: Path, first: int, runs: int, workers: Workers) -> tuple[float, f
 
 def main(folder: str, runs: str = "16", workers: str = "", where: str = "local") -> None:
     """Measure and print."""
-    if where not in ("local", "ray", "travel"):
+    if where not in ("local", "ray"):
         sys.exit(__doc__)
     count = int(workers) if workers else available_cores()
     train(Path(folder) / "before", 0, 1, LocalWorkers(1))
-    wall, own = train(Path(folder) / "measured", 1, int(runs), make_workers(where, count))
+    wall, own = train(
+        Path(folder) / "measured", 1, int(runs), make_workers(where, Path(folder), count)
+    )
     print(f"{runs} runs, {count} workers ({where}): {wall:.1f} s, own times {own:.1f} s")
     print(f"own times / (wall clock x workers): {own / (wall * count):.3f}")
 

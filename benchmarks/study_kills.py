@@ -4,8 +4,8 @@ Usage: python benchmarks/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY
 
 Runs STUDY (warm-start) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
 KILLS (10) kills, of a worker or of the study itself, each at a random moment; a
-killed study is begun again. With ray, workers are on two nodes on this machine, to which files
-travel, and a node is killed in a worker's place. Fails where a table of the two reports differs.
+killed study is begun again. With ray, workers are on two nodes on this machine, and a node is
+killed in a worker's place. Fails where a table of the two reports differs.
 Linux only.
 """
 
@@ -58,9 +58,7 @@ def planned(name: str, scale: Scale, root: Path) -> StudyWork:
 
 def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
     """Do what is left; this is the process that is killed."""
-    if address is not None:
-        RayWorkers._probe = lambda *_: "/nowhere"  # type: ignore[method-assign]
-    workers = LocalWorkers(2) if address is None else RayWorkers(address, 2)
+    workers = LocalWorkers(2) if address is None else RayWorkers(address, root, 2)
     if failures := planned(name, scale, root).work(workers, lambda view: None):
         print(f"failed: {failures}", flush=True)
         sys.exit(_FAILED)
@@ -122,7 +120,7 @@ def main(
             done = disturb(process, left, seconds, nodes)
             left -= len(done)
             process.join()
-            view = planned(name, scale, killed).view()
+            view = planned(name, scale, killed).progress()
             print(f"killed {done or 'nobody'}; {view.finished_runs} of {view.runs} runs,"
                   f" {view.finished_games} of {view.games} games", flush=True)  # fmt: skip
             if process.exitcode == 0:

@@ -121,7 +121,7 @@ def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch)
 )
 def test_what_is_to_be_done_is_announced(name, workers, expected, tmp_path, capsys):
     planned = StudyWork.of(registered_studies()[name], "mini", tmp_path)
-    study._announce(planned, planned.view(), workers)
+    study._announce(planned, planned.progress(), workers)
     assert expected in capsys.readouterr().err
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.core.processes import shares_of_cores
 from zerolab.studies.cost_model import Pace, mean_plies, run_bytes, run_seconds, work_of
 from zerolab.studies.design import full_product, one_at_a_time, run_key
+from zerolab.studies.study import SCALES, scale_caveats
 from zerolab.studies.work import StudyWork
 
 
@@ -35,22 +34,9 @@ def test_products_and_single_changes():
     )
 
 
-def test_unknown_parts_are_told():
+def test_an_unknown_part_is_refused():
     with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
         StudyWork.of(Tiny(), "smoke", Path("x"), ["A"])
-
-
-def test_shares_of_cores_cover_all_of_them(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4, 11)))
-    monkeypatch.setattr("zerolab.studies.workers.available_cores", lambda: 7)
-    for workers in range(1, 8):
-        shares = shares_of_cores(workers)
-        assert len(shares) == workers
-        assert sorted(core for share in shares for core in share) == list(range(4, 11))
-        sizes = [len(share) for share in shares]
-        assert max(sizes) - min(sizes) <= 1
-    assert len(shares_of_cores(20)) == 20
-    assert {core for share in shares_of_cores(20) for core in share} == set(range(4, 11))
 
 
 def test_estimates_grow_with_the_work():
@@ -68,3 +54,13 @@ def test_pace_is_measured_time_relative_to_the_estimate():
     pace.add(2, 6)
     pace.add(4, 6)
     assert pace.factor == 2
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_caveats_name_the_scale_the_subject_and_the_number_of_runs(scale, seeds):
+    text = scale_caveats(scale, seeds, "losses")
+    assert text.startswith(f"Scale {scale}: ")
+    assert "losses" in text
+    if scale != "smoke":
+        assert ("up to 3 runs" if seeds == 3 else "one run") in text

@@ -25,9 +25,9 @@ def root(tmp_path_factory):
 @pytest.mark.parametrize("name", registered_studies())
 def test_a_study_runs_and_reports(name, root):
     done = StudyWork.of(registered_studies()[name], "smoke", root)
-    assert done.view().is_unfinished
+    assert done.progress().is_unfinished
     assert done.work(Here(), lambda view: None) == {}
-    assert not done.view().is_unfinished
+    assert not done.progress().is_unfinished
     document = done.document()
     verdicts = [
         verdict

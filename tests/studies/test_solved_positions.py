@@ -63,7 +63,7 @@ def test_positions_are_planned_once_in_the_part_that_needs_them_first():
 
 
 def test_runs_wait_for_their_positions_and_use_them(done):
-    view = done.view()
+    view = done.progress()
     assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
     played, learnt = done.results().runs
     assert [record.positions for record in played.of(AccuracyRecord)] == [20, 20]
@@ -102,4 +102,4 @@ def test_positions_that_cannot_be_made_fail_alone(tmp_path):
     failures = work.work(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["play: positions late"]
     assert "may be over before ply 9" in " ".join(failures["play: positions late"])
-    assert work.view().finished_runs == 0
+    assert work.progress().finished_runs == 0

@@ -80,4 +80,4 @@ def test_without_its_source_a_run_is_not_begun(tmp_path):
 
     work = study_work_in(tmp_path, Hopeless())
     assert work.work(LocalWorkers(1), lambda view: None) == {}
-    assert work.view().finished_runs == 0
+    assert work.progress().finished_runs == 0

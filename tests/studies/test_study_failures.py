@@ -13,7 +13,7 @@ from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedComputation
 from zerolab.studies.tasks import CompileTask, Outcome, TrainTask
-from zerolab.studies.work import StudyWork, as_dict
+from zerolab.studies.work import StudyWork
 
 
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
@@ -37,8 +37,8 @@ def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
     failures = small.work(Here(), lambda view: None)
-    assert "has other settings than its name says" in failures["a: sum/seed=0"][0]
-    assert small.view().finished_runs == 1
+    assert "remove it" in failures["a: sum/seed=0"][0]
+    assert small.progress().finished_runs == 1
 
 
 def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
@@ -46,7 +46,7 @@ def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
     assert small.work(Here(), lambda view: None) == {}
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
     state.write_text(state.read_text()[:50])
-    assert small.view().finished_runs == 1
+    assert small.progress().finished_runs == 1
     assert [run.planned.label for run in small.results()] == ["value/seed=0"]
     failures = small.work(Here(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
@@ -91,7 +91,7 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     halves = study_work_in(tmp_path, Halves())
     listed = {name for name in halves.folder.failures() if "kernels" not in name}
     assert listed == {"a: sum/seed=0", "b: value/seed=0"}
-    status = as_dict(halves)
+    status = halves.status()
     assert status["failures"] == halves.folder.failures()
     assert status["failed"] == len(status["failures"])
     assert [part["failed"] for part in status["parts"]] == [
@@ -114,7 +114,7 @@ def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Uncompiled(), lambda view: None)
     assert small.folder.failures()
-    assert not small.view().is_unfinished
+    assert not small.progress().is_unfinished
     small.forget_failures()
     assert small.folder.failures() == {}
 
@@ -123,7 +123,7 @@ def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
     small = study_work_in(tmp_path, Small())
     small.begin()
     (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
-    assert as_dict(small)["failures"] == {}
+    assert small.status()["failures"] == {}
     assert small.work(Here(), lambda view: None) == {}
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
 
@@ -138,8 +138,8 @@ def test_a_damaged_tournament_is_listed(tmp_path):
     assert not results.tournaments
     assert [str(store) in message for message in results.damaged] == [True]
     store.write_bytes(b"not a database at all")
-    assert small.view().is_unfinished
-    assert small.view().finished_runs == 2
+    assert small.progress().is_unfinished
+    assert small.progress().finished_runs == 2
     failures = small.work(Here(), lambda view: None)
     assert list(failures) == ["a: games"]
     assert small.results().missing() == "tournaments not finished: a"
@@ -168,7 +168,7 @@ def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
     assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
     damaged = tmp_path / "computed" / f"{planned[0].key}.json"
     damaged.write_text(damaged.read_text()[:30])
-    assert done.view().finished_computations == 1
+    assert done.progress().finished_computations == 1
     assert list(done.results().computed) == ["a: y"]
     failures = done.work(Here(), lambda view: None)
     assert list(failures) == ["a: x"]
@@ -182,5 +182,5 @@ def test_a_run_is_no_place_for_a_study(tmp_path):
     run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
     before = sorted(run.path.rglob("*"))
     with pytest.raises(UserError, match="run is a run: choose another --folder"):
-        study_work_in(run.path, Small()).view()
+        study_work_in(run.path, Small()).progress()
     assert sorted(run.path.rglob("*")) == before

@@ -37,7 +37,7 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
     for lines in failures.values():
         assert "its worker ended unexpectedly: killed by signal 9" in lines[-1]
     assert tiny.folder.failures() == failures
-    assert tiny.view().finished_runs >= 3
+    assert tiny.progress().finished_runs >= 3
     assert tiny.work(LocalWorkers(2), lambda view: None) == {}
     assert tiny.folder.failures() == {}
     assert contents(tmp_path) == contents(undisturbed.folder.root)

@@ -12,8 +12,7 @@ from tiny_studies import GAME, Small, Tiny, planned, study_work_in
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies import work as scheduler
-from zerolab.studies import work as study_work
+from zerolab.studies import work
 from zerolab.studies.cost_model import work_of
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.queues import RunQueue
@@ -25,7 +24,7 @@ from zerolab.training.context import processor_model
 
 
 def test_everything_is_done_and_found_again(undisturbed):
-    view = undisturbed.view()
+    view = undisturbed.progress()
     assert (view.finished_runs, view.runs) == (4, 4)
     assert (view.finished_games, view.games) == (40, 40)
     assert view.done_seconds == pytest.approx(view.seconds)
@@ -90,7 +89,7 @@ def test_studies_share_runs(undisturbed):
             return Design([planned("value", 1, part="elsewhere")])
 
     other = study_work_in(undisturbed.folder.root, Other())
-    assert other.view().finished_runs == 1
+    assert other.progress().finished_runs == 1
 
 
 def test_equal_runs_of_one_study_are_trained_once(tmp_path):
@@ -118,16 +117,18 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
     apart = StudyWork.of(Apart(), "smoke", tmp_path, ["games"])
     assert apart.waiting() == ["games"]
     assert apart.work(Here(), lambda view: None) == {}
-    assert apart.view().finished_games == 0
+    assert apart.progress().finished_games == 0
     assert StudyWork.of(Apart(), "smoke", tmp_path).waiting() == []
 
 
 def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
     small = study_work_in(tmp_path, Small())
-    looks, watched = [], []
-    look = RunQueue.look
-    monkeypatch.setattr(RunQueue, "look", lambda self, key: looks.append(key) or look(self, key))
-    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 1000.0)
+    updates, watched = [], []
+    update = RunQueue.update
+    monkeypatch.setattr(
+        RunQueue, "update", lambda self, key: updates.append(key) or update(self, key)
+    )
+    monkeypatch.setattr(work, "_POLL_SECONDS", 1000.0)
 
     class Slow(Here):
         """Has an outcome only every other time that it is asked."""
@@ -136,11 +137,11 @@ def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
             return super().finished(seconds) if len(watched) % 2 else []
 
     assert small.work(Slow(), watched.append) == {}
-    assert len(looks) <= 1 < len(watched)
+    assert len(updates) <= 1 < len(watched)
 
 
 def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(scheduler, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(work, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
         def design(self, scale):
@@ -150,7 +151,7 @@ def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
         count = 2
 
         def finished(self, seconds):
-            seen.append(tuple(shown.view(part).active for part in "ab"))
+            seen.append(tuple(shown.progress(part).active for part in "ab"))
             return super().finished(seconds)
 
     seen = []
@@ -178,8 +179,8 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
         assert small.work(Here(), watch) == {}
     assert 1 in seen
     assert "waiting for a: sum/seed=0 (another process)" in waiting
-    assert small.view().finished_runs == 2
-    assert small.view().finished_games == small.view().games
+    assert small.progress().finished_runs == 2
+    assert small.progress().finished_games == small.progress().games
 
 
 def test_a_folder_of_another_design_is_refused(tmp_path):
@@ -205,8 +206,8 @@ def test_one_process_at_a_time(tmp_path):
 
 
 def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypatch):
-    usage = study_work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
-    monkeypatch.setattr(study_work.shutil, "disk_usage", lambda path: usage)
+    usage = work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(work.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"will take about 0\.\d GiB, and the disk has 0\.0 GiB"):
         study_work_in(tmp_path / "new").require_room()
     assert not (tmp_path / "new").exists()
@@ -220,6 +221,6 @@ def test_results_of_nothing(tmp_path):
 def test_estimated_work_is_what_a_run_does(undisturbed):
     run = undisturbed.results().runs[0]
     learnt = sum(each.examples_seen for each in run.records if each.stage == "learn")
-    work = work_of(run.planned.settings)
-    assert run.positions == pytest.approx(work.positions, rel=0.5)
-    assert learnt == pytest.approx(work.samples, rel=0.5)
+    estimated = work_of(run.planned.settings)
+    assert run.positions == pytest.approx(estimated.positions, rel=0.5)
+    assert learnt == pytest.approx(estimated.samples, rel=0.5)

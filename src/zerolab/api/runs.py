@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
 from zerolab.core.errors import UserError, quoted, require
+from zerolab.store.folder import flat
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
 from zerolab.training.configure import (
     amend_settings,
-    as_assignments,
     require_effects,
     resolve_settings,
 )
@@ -92,11 +91,11 @@ def train(
     require_function("on_stage", on_stage)
     require("allow_programs", allow_programs, bool, "True or False")
     folder = Path(run)
-    assignments = list(as_assignments(settings or {}))
+    assignments = list(flat(settings or {}))
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)
-        named = [] if game is None else [f"game={json.dumps(game)}"]
+        named = [] if game is None else [("game", game)]
         chosen = amend_settings(opened, [*named, *assignments], allow_programs=allow_programs)
     else:
         chosen = resolve_settings(game, preset, assignments, allow_programs=allow_programs)

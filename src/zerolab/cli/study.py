@@ -114,7 +114,7 @@ _OPTIONS = """Args:
 
 def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> Failures:
     """Do what is left, with one bar for everything; return what has failed."""
-    before = study_work.view()
+    before = study_work.progress()
     for tournament in study_work.waiting():
         Console(stderr=True).print(
             f"{tournament} is not played: some of its players are in parts that --only leaves out",
@@ -124,7 +124,7 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
         study_work.forget_failures()
         return {}
     study_work.require_room()
-    chosen = _workers(workers, ray)
+    chosen = _workers(workers, ray, study_work.folder.root)
     study_work.begin()
     _announce(study_work, before, chosen.count)
     with (
@@ -134,7 +134,7 @@ def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> F
         return study_work.work(chosen, lambda view: update(*_progress(view, before)))
 
 
-def _workers(count: int | None, ray: str) -> Workers:
+def _workers(count: int | None, ray: str, folder: Path) -> Workers:
     """Return who does the work; raise UserError where there is no such cluster."""
     from zerolab.studies.workers import LocalWorkers
 
@@ -143,7 +143,7 @@ def _workers(count: int | None, ray: str) -> Workers:
     if ray:
         from zerolab.studies.ray_workers import RayWorkers
 
-        return RayWorkers(ray, count or 0)
+        return RayWorkers(ray, folder, count or 0)
     return LocalWorkers(count or available_cores())
 
 
@@ -178,9 +178,7 @@ def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
 
 
 def _show_status(study_work: StudyWork, json: bool) -> None:
-    from zerolab.studies.work import as_dict
-
-    found = as_dict(study_work)
+    found = study_work.status()
     if json:
         print_json(found)
         return

@@ -208,12 +208,10 @@ def fit(
             baselines, not only those that --set names.
     """
     from zerolab.cli.output import Console
-
-    pass
+    from zerolab.core.config import Assignment
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import (
         amend_settings,
-        as_assignments,
         require_effects,
         resolve_settings,
     )
@@ -221,12 +219,12 @@ def fit(
     from zerolab.training.presets import preset_name
     from zerolab.training.trainer import check_new_run
 
-    asked = [*as_assignments(file_settings(positions)), *set]
+    asked: list[Assignment] = [*file_settings(positions).items(), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
     console = Console()
     if is_run(folder):
         opened = RunFolder.open(folder)
-        changes = [f"preset={preset_name(preset)}", *asked]
+        changes: list[Assignment] = [f"preset={preset_name(preset)}", *asked]
         settings = amend_settings(opened, changes, allow_programs=allow_programs)
         inputs = None
     else:

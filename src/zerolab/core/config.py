@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -52,6 +53,10 @@ class Settings(BaseModel):
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Return the settings as nested dictionaries without None, which TOML cannot express."""
         return super().model_dump(**{"exclude_none": True, **options})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as plain data: the classes of some variants are created at run time."""
+        return type(self).model_validate, (self.model_dump(mode="json"),)
 
 
 class Variant(Settings):
@@ -143,21 +148,33 @@ def require_even(games: int) -> int:
     return games
 
 
-def parse_assignments(assignments: Sequence[str]) -> list[tuple[list[str], Any]]:
-    """Parse ``a.b=c``: values are TOML, and what is not TOML is a string.
+Assignment = str | tuple[str, Any]
+"""``KEY=VALUE`` as a text, or a dotted key and its value."""
 
-    Returns for each the parts of its key and the value. Raises UserError for one without a key,
-    and for keys or values that are nested too deeply.
+
+def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
+    """Return the parts of each key, and its value.
+
+    The values of texts are TOML; what is not TOML is a string. An empty table given as a value
+    assigns nothing. Raises UserError for a text without a key or a value, and for keys or values
+    that are nested too deeply.
     """
     parsed = []
-    for text in assignments:
-        key, equals, value = text.partition("=")
-        path = key.strip().split(".")
-        if not equals or not key.strip() or len(path) > _DEEPEST_KEY:
+    for each in assignments:
+        if isinstance(each, str):
+            key, equals, text = each.partition("=")
+            key, value = key.strip(), _parse_value(key.strip(), text.strip())
+        else:
+            key, value, equals = each[0], deepcopy(each[1]), "="
+            if value == {}:
+                continue
+        path = key.split(".")
+        if not equals or not key or len(path) > _DEEPEST_KEY:
+            shown = each if isinstance(each, str) else key
             raise UserError(
-                f"{quoted(text)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
+                f"{quoted(shown)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
             )
-        parsed.append((path, _parse_value(key.strip(), value.strip())))
+        parsed.append((path, value))
     return parsed
 
 

@@ -332,19 +332,24 @@ def shares_of_cores(workers: int) -> list[list[int]]:
     return [cores[bounds[worker] : bounds[worker + 1]] for worker in range(workers)]
 
 
-_core_locks: list[FileLock] = []
+_claimed_cores: list[FileLock] = []
+"""Lock of the share of cores that this process holds."""
 
 
-def claim_cores(locks: str, shares: Sequence[Sequence[int]]) -> None:
-    """Take a share of the cores that no living worker has; a dead one's lock is free again."""
-    exit_with_parent()
-    for number, cores in enumerate(shares):
-        lock = FileLock(Path(locks) / str(number))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            continue
-        _core_locks.append(lock)
-        if cores:
-            os.sched_setaffinity(0, cores)
+def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> None:
+    """Pin this process to a share of cores that no other process holds, and hold it to the end.
+
+    The first call that finds a free share takes it; until then the process uses a share together
+    with another one. Shares are locked by files in the folder `locks`, so that those of ended
+    processes are free again. Has no effect where the system cannot pin processes.
+    """
+    if _claimed_cores or not hasattr(os, "sched_setaffinity"):
         return
+    for number, cores in enumerate(shares):
+        lock = FileLock(locks / str(number), thread_local=False)
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+            _claimed_cores.append(lock)
+            os.sched_setaffinity(0, cores)
+            return
+    os.sched_setaffinity(0, shares[os.getpid() % len(shares)])

@@ -50,6 +50,11 @@ def best_precision(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
+def processor_precision() -> str:
+    """Return the name of the precision that networks compute in on this machine's processor."""
+    return str(best_precision(torch.device("cpu"))).removeprefix("torch.")
+
+
 def bucket(count: int) -> int:
     """Return the batch size that `count` positions are padded to: at most a sixteenth more.
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.processes import available_cores
-from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray
-from zerolab.networks.ray_nodes import check_nodes
+from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray, working_nodes
+from zerolab.networks.inference import processor_precision
 from zerolab.play.position_search import PositionResults, empty_results
 from zerolab.play.search_service import (
     EvaluatorSpec,
@@ -101,8 +101,8 @@ class Actors:
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:
-                check_nodes(self._cluster)
-            self.places = place_actors(self._cluster.nodes(), count)
+                self._cluster.require_equal_nodes(processor_precision)
+            self.places = place_actors(working_nodes(), count)
             self.handles = [self._begun(place) for place in self.places]
             stack.pop_all()
 

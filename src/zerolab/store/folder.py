@@ -104,7 +104,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{prefix}{key}.")
         else:
-            yield prefix + key, value
+            yield f"{prefix}{key}", value
 
 
 def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

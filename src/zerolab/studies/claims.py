@@ -1,7 +1,7 @@
-"""What a paper found, as claims that were written down before anything was measured.
+"""Verdicts on the claims of a paper.
 
-A study states its claims as constants; `judge` compares them with what was found. Nothing else goes
-in: a claim whose threshold moves with the data claims nothing.
+Claims are constants, written down before anything is measured; `judge` compares them with the
+estimates of a study. A threshold that moved with the data would claim nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from zerolab.studies.statistics import LEVEL, Estimate, holm
 
 
 class Missing(NamedTuple):
-    """In place of an estimate: why there is none."""
+    """Reason why there is no estimate."""
 
     note: str
     """Such as ``3 of 32 runs are not finished``."""
 
 
 def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
-    """Return a verdict on each of a study's claims, in their order.
+    """Return a verdict on each claim of a study, in the order given.
 
-    A claim holds, or does not, where its p-value is below 0.05 after Holm's adjustment over all
-    claims, those without data included: a verdict must not depend on what is finished. Everything
-    else is undecided. Pass every claim of the study: those that are left out would make the others
-    look surer than they are.
+    A claim holds, or does not hold, if its p-value is below 0.05 after Holm's adjustment over all
+    claims; otherwise it is undecided. Claims without data count in the adjustment, so that a
+    verdict does not depend on how much is finished. Pass every claim of the study: leaving some out
+    would make the others look more certain than they are.
     """
     keys = [claim.key for claim in found]
     if len(set(keys)) < len(keys):
@@ -37,8 +37,7 @@ def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
         if estimate is not None and not isinstance(estimate, Missing)
     }
     p_values = {claim: estimate.p_value(claim.threshold) for claim, estimate in known.items()}
-    every = [p_values.get(claim, 1.0) for claim in found]
-    adjusted = dict(zip(found, holm(every), strict=True))
+    adjusted = dict(zip(found, holm([p_values.get(claim, 1.0) for claim in found]), strict=True))
     verdicts = []
     for claim, estimate in found.items():
         if claim in known:

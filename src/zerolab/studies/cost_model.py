@@ -1,8 +1,8 @@
 """Estimates of the time and disk space that work will take.
 
-The model counts what takes long, that is simulations of self-play and examples seen by learning,
-and knows how large the network is. Its constants are those of one core of a laptop; `Pace` replaces
-them by what finished tasks took on the machine at hand.
+The model counts what takes long, simulations of self-play and examples seen by learning, and takes
+the size of the network into account. Its constants are those of one core of a laptop; `Pace` scales
+them by the measured times of finished tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
 _SAMPLE_SECONDS = 1e-4  # a step's fixed costs, divided by the papers' batch of 64
 _FLOPS = 5e10
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
-_AGENT_SECONDS = 1e-4  # a move of a player without a network
+_AGENT_SECONDS = 1e-4  # a move of an agent without a network
 _STAGE_SECONDS = 0.3  # loading, saving
 _COMPRESSED = 0.4  # see store.examples
 _RANDOM_GAMES = 20
@@ -33,19 +33,19 @@ _SHARE_KEPT = 0.7  # of candidates that a gate accepts, whose networks stay on d
 
 
 class RunWork(NamedTuple):
-    """What a run does, in numbers."""
+    """Amount of work in a run."""
 
     simulations: float
     samples: float
-    """Examples seen by learning, repetitions included."""
+    """Examples seen by learning, with repetitions."""
     positions: float
-    """Examples that are stored."""
+    """Examples stored."""
 
 
 def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
-    """Return about what a run does; games are taken to be as long as random ones.
+    """Estimate the work of a run, assuming games as long as random ones.
 
-    `solved` positions are learnt from in place of games, if there are any.
+    A run with `solved` positions learns from these instead of games.
     """
     if solved:
         return RunWork(0.0, settings.iterations * (settings.learn.epochs or 1) * solved, 0.0)
@@ -65,7 +65,7 @@ def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
 
 
 def _fresh_positions(settings: TrainSettings) -> float:
-    """Return about how many positions an iteration plays."""
+    """Estimate the number of positions played in an iteration."""
     play = settings.selfplay
     if isinstance(play.mode, ContinuousMode):
         return play.parallel_games * play.mode.plies
@@ -73,17 +73,17 @@ def _fresh_positions(settings: TrainSettings) -> float:
 
 
 def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
-    """Return about how many seconds a run takes on one core; see `work_of`."""
+    """Estimate the seconds that a run takes on one core; see `work_of`."""
     work = work_of(settings, solved)
     sizes = [forward_flops(settings, each) for each in range(settings.iterations)]
-    flops = sum(sizes) / len(sizes)  # self-play is by the network of the iteration before
+    flops = sum(sizes) / len(sizes)  # self-play uses the network of the previous iteration
     played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
     learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
 
 
 def tournament_seconds(tournament: PlannedTournament) -> float:
-    """Return about how many seconds a tournament takes on one core."""
+    """Estimate the seconds that a tournament takes on one core."""
     runs = [run.settings for run in tournament.entrants.values()]
     moves = [
         each.search.simulations
@@ -96,7 +96,7 @@ def tournament_seconds(tournament: PlannedTournament) -> float:
 
 
 def run_bytes(settings: TrainSettings) -> float:
-    """Return about how many bytes a run takes on disk."""
+    """Estimate the bytes that a run takes on disk."""
     game = parse_game(settings.game)
     actions, words = len(python.legal(game, python.start(game))), len(python.start(game))
     position = 8 * words + 4 * actions + 20
@@ -112,7 +112,7 @@ def forward_flops(settings: TrainSettings, iteration: int) -> float:
 
 @cache
 def mean_plies(game: str) -> float:
-    """Return the mean length of some random games."""
+    """Return the mean length of random games, in plies."""
     parsed, total = parse_game(game), 0
     random = streams.generator(0, 0, streams.ARENA_OPENING)
     for _ in range(_RANDOM_GAMES):
@@ -125,22 +125,22 @@ def mean_plies(game: str) -> float:
 
 @cache
 def symmetries(game: str) -> int:
-    """Return how many symmetries a game has."""
+    """Return the number of symmetries of a game."""
     return len(python.symmetry_tables(parse_game(game))[0])
 
 
 class Pace:
-    """How much longer tasks take here than the model says, from those that are finished."""
+    """Ratio of measured to estimated times, from finished tasks."""
 
     def __init__(self) -> None:
         self._estimated = self._measured = 0.0
 
     def add(self, estimated: float, measured: float) -> None:
-        """Take note of a finished task, in seconds."""
+        """Add a finished task, in seconds."""
         self._estimated += estimated
         self._measured += measured
 
     @property
     def factor(self) -> float:
-        """What to multiply estimates by; 1 before anything was measured."""
+        """Factor for estimates; 1 before anything was measured."""
         return self._measured / self._estimated if self._measured else 1.0

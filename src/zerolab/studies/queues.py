@@ -8,7 +8,6 @@ from typing import Any
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.core.files import make_folder
 from zerolab.play.pairings import Pairing
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
@@ -33,18 +32,17 @@ from zerolab.studies.tasks import (
     PositionsTask,
     SliceTask,
     TrainTask,
-    entrant_agent,
 )
 from zerolab.training.settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
 
 class RunQueue:
-    """What is left of the runs of a design; a run that cannot be read is among the failures."""
+    """Runs of a design that are left to train; a run that cannot be read counts as a failure."""
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self.failures: Failures = {}
-        """By title, runs whose folders were damaged or another's at the beginning."""
+        """Errors of runs whose folders are damaged or hold something else."""
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
@@ -54,16 +52,16 @@ class RunQueue:
         }
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """How much of each run is done; of those under way, when it was last looked."""
+        """Share of each run that is done, as of the last `update`."""
         self._sources = {source.key for run in self._planned.values() for source in run.sources}
         left = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
-            (run for run in left if run_title(run) not in self.failures), key=self._urgency
+            (run for run in left if run.title not in self.failures), key=self._urgency
         )
         self._elsewhere: list[PlannedRun] = []
-        """Runs that another study was training when a worker wanted to."""
+        """Runs that a worker could not begin because another study was training them."""
         self._opened: dict[str, RunFolder] = {}
-        """Runs under way, whose settings have been checked."""
+        """Runs under way whose settings have been checked."""
         self._kernels = {run.key: kernel_kind(run.settings) for run in self._queue}
         self._uncompiled = set(self._kernels.values())
         self._compiling: set[str] = set()
@@ -78,30 +76,29 @@ class RunQueue:
         try:
             return self._share(run)
         except UserError as error:
-            self.failures[run_title(run)] = str(error).splitlines()
+            self.failures[run.title] = str(error).splitlines()
             return 0.0
 
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
-        """Order runs by part; long ones first, so that none is left over at the end.
+        """Order runs by part, sources of other runs first, then long runs before short ones.
 
-        Those that other runs learn or start from come before all others.
+        A long run begun last would keep all other workers waiting.
         """
         return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
 
     def next(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
-        """Return the task of the most urgent run of some parts that can be begun now.
+        """Return a task for the most urgent run of some parts that can be begun now.
 
         The first run of a combination of game and search waits until its kernels are compiled.
         """
         for run in [each for each in self._queue if each.part in parts]:
-            if not self._has_what_it_needs(run):
+            if not self._is_ready(run):
                 continue
             kind = self._kernels[run.key]
             if kind in self._uncompiled:
                 self._uncompiled.remove(kind)
                 self._compiling.add(kind)
-                settings = run.settings.model_dump(mode="json")
-                return CompileTask(f"{run.part}: {kind}", kind, settings)
+                return CompileTask(f"{run.part}: {kind}", kind, run.settings)
             if kind in self._compiling:
                 continue
             self._queue.remove(run)
@@ -109,62 +106,65 @@ class RunQueue:
                 try:
                     return self._task(run)
                 except UserError as error:
-                    self.failures[run_title(run)] = str(error).splitlines()
+                    self.failures[run.title] = str(error).splitlines()
                     continue
             self._shares[run.key] = 1.0
         return None
 
     def _task(self, run: PlannedRun) -> TrainTask:
-        """Return the task of a run; raise UserError where what it needs of others is damaged."""
-        settings = run.settings.model_dump(mode="json")
+        """Return the task of a run; raise UserError if one of its sources is damaged."""
         return TrainTask(
-            run_title(run), run.key, str(self._folder.run_path(run)), settings,
-            self._folder.read_positions(run), self._folder.read_sources(run),
-        )  # fmt: skip
+            title=run.title,
+            key=run.key,
+            folder=str(self._folder.run_path(run).absolute()),
+            settings=run.settings,
+            positions=[str(self._folder.positions_path(each).absolute()) for each in run.positions],
+            sources=self._folder.read_sources(run),
+        )
 
-    def _has_what_it_needs(self, run: PlannedRun) -> bool:
-        """Return whether the positions and networks that a run learns or starts from are there."""
+    def _is_ready(self, run: PlannedRun) -> bool:
+        """Return whether the positions and source networks of a run exist."""
         return all(map(self._folder.has_positions, run.positions)) and all(
             self._shares.get(source.key) == 1 or self._folder.is_readable_and_finished(source)
             for source in run.sources
         )
 
     def compiled(self, task: CompileTask) -> None:
-        """Take note that kernels are compiled, or that this has failed."""
+        """Record that kernels are compiled, or that compiling them has failed."""
         self._compiling.remove(task.kernels)
 
     def finished(self, key: str) -> None:
-        """Take note of a run that has been trained; raise UserError if it cannot be read."""
+        """Record that a run has been trained; raise UserError if it cannot be read."""
         self._opened.pop(key, None)
         self._shares[key] = self._share(self._planned[key])
 
     def trained_elsewhere(self, key: str) -> None:
-        """Take note of a run that another process is training."""
+        """Record that another process is training a run."""
         self._elsewhere.append(self._planned[key])
 
     @property
     def awaited(self) -> list[str]:
-        """The titles of runs that another process is training."""
-        return [run_title(run) for run in self._elsewhere]
+        """Titles of the runs that another process is training."""
+        return [run.title for run in self._elsewhere]
 
-    def look_elsewhere(self) -> None:
-        """Queue the runs again that nobody else is training any more."""
+    def requeue(self) -> None:
+        """Queue again the runs that no other process is training any more."""
         free = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
         self._elsewhere = [run for run in self._elsewhere if run not in free]
         self._queue = [*free, *self._queue]
 
-    def look(self, key: str) -> str:
-        """Look how far a run under way has come; return its iteration of how many."""
+    def update(self, key: str) -> str:
+        """Read the progress of a run under way; return it as ``iteration/iterations``."""
         run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:
             iteration = min(iterations, self._progress(run).iteration)
-        except UserError:  # whoever trains it will say so
+        except UserError:  # the worker that trains it will report this
             return "?"
         self._shares[key] = (iteration - 1) / iterations
         return f"{iteration}/{iterations}"
 
     def _progress(self, run: PlannedRun) -> RunProgress:
-        """Return how far a run under way has come; its settings are read once."""
+        """Return the progress of a run under way, reading its settings only once."""
         if run.key in self._opened:
             return self._opened[run.key].latest_progress()
         opened = self._folder.open_run(run)
@@ -178,25 +178,20 @@ class RunQueue:
         return self._shares[key] == 1
 
     def keys_of(self, part: str | None = None) -> set[str]:
-        """Return the keys of the runs that are counted for a part, or of all."""
+        """Return the keys of the runs of a part, or of all runs."""
         return {key for key, run in self._planned.items() if part in (None, run.part)}
 
     def seconds(self, keys: Collection[str]) -> tuple[float, float]:
-        """Return about how many seconds some runs take on one core, and how many are left."""
+        """Estimate the seconds that some runs take on one core in all, and those left."""
         every = [self._pace.factor * self._seconds[key] for key in keys]
         left = [self._pace.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys]
         return sum(every), sum(left)
 
 
-def run_title(run: PlannedRun) -> str:
-    """Return what people call a run."""
-    return f"{run.part}: {run.label}"
-
-
 def kernel_kind(settings: TrainSettings) -> str:
-    """Return what tells apart the kernels that self-play with some settings compiles.
+    """Return a name for the set of kernels that self-play with some settings compiles.
 
-    People read it, too: ``kernels of Othello: puct, zero, network; rave, zero, playout``.
+    Such as ``kernels of Othello: puct, zero, network; rave, zero, playout``.
     """
     game = type(parse_game(settings.game)).__name__
     kinds = dict.fromkeys(
@@ -207,7 +202,7 @@ def kernel_kind(settings: TrainSettings) -> str:
 
 
 def _search_kind(search: SearchSettings) -> str:
-    """Return what decides which kernels a search compiles."""
+    """Return the settings that decide which kernels a search compiles."""
     rules = search.selection, search.fpu, search.leaf_evaluator
     names = [rule.name for rule in rules]
     if search.root.name != "puct":
@@ -224,14 +219,14 @@ _Planned = PlannedComputation | PlannedPositions
 
 
 class ComputationQueue:
-    """What is left of computations and of solved positions, on which runs wait.
+    """Computations that are left, and solved positions that runs wait for.
 
-    A computation whose result cannot be read is among the failures.
+    A computation whose result cannot be read counts as a failure.
     """
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self.failures: Failures = {}
-        """By title, computations whose results are damaged."""
+        """Errors of computations whose results are damaged."""
         self._folder = folder
         self._planned: list[_Planned] = [*design.positions, *design.computations]
         self._left = {each.key: each for each in self._planned if self._is_left(each)}
@@ -247,7 +242,7 @@ class ComputationQueue:
             return True
 
     def next(self, part: str) -> ComputeTask | PositionsTask | None:
-        """Return the next one of a part that can be begun now."""
+        """Return a task for the next computation of a part."""
         for planned in self._queue:
             if planned.part == part:
                 self._queue.remove(planned)
@@ -257,27 +252,23 @@ class ComputationQueue:
     def _task(self, planned: _Planned) -> ComputeTask | PositionsTask:
         if isinstance(planned, PlannedComputation):
             return ComputeTask(planned.title, planned.key, planned.function, planned.arguments)
-        path = self._folder.positions_path(planned)
-        make_folder(path.parent)
-        settings = planned.settings.model_dump(mode="json")
+        path = str(self._folder.positions_path(planned).absolute())
         return PositionsTask(
-            planned.title, planned.key, str(path), planned.game, planned.count, settings
+            planned.title, planned.key, path, planned.game, planned.count, planned.settings
         )
 
     def finished(self, task: ComputeTask | PositionsTask, result: Any) -> None:
-        """Keep the result of a task."""
+        """Store the result of a computation; solved positions are stored by their task."""
         planned = self._left.pop(task.key)
-        if isinstance(planned, PlannedPositions):
-            self._folder.save_positions(planned, result)
-        else:
+        if isinstance(planned, PlannedComputation):
             self._folder.save_computed(planned, result)
 
     def count(self, part: str | None = None) -> tuple[int, int]:
-        """Return how many there are in a part, or in all, and how many of them are left."""
+        """Return the number of computations of a part, or of all, and the number left."""
         return len(_of_part(self._planned, part)), len(_of_part(self._left.values(), part))
 
     def seconds(self, part: str | None = None) -> tuple[float, float]:
-        """Return about how many seconds they take on one core, and how many are left."""
+        """Estimate the seconds that they take on one core in all, and those left."""
         every, left = _of_part(self._planned, part), _of_part(self._left.values(), part)
         return sum(each.seconds for each in every), sum(each.seconds for each in left)
 
@@ -287,11 +278,11 @@ def _of_part(planned: Iterable[_Planned], part: str | None) -> list[_Planned]:
 
 
 _SEED = 0
-"""Of all random streams of the games."""
+"""Seed of all tournament games."""
 
 
 class TournamentQueue:
-    """A tournament under way; `stack` ends the lock on its folder."""
+    """Slices of a tournament that are left to play; closing `stack` unlocks its folder."""
 
     def __init__(self, folder: StudyFolder, planned: PlannedTournament, stack: ExitStack) -> None:
         self.planned = planned
@@ -300,14 +291,19 @@ class TournamentQueue:
         self.seconds = tournament_seconds(planned)
         self._path = folder.tournament_path(planned)
         self._entrants = {
-            name: Entrant(name, str(folder.run_path(run)), planned.options, planned.after.get(name))
+            name: Entrant(
+                name,
+                str(folder.run_path(run).absolute()),
+                planned.options,
+                planned.after.get(name),
+            )
             for name, run in planned.entrants.items()
         }
         self._stack = stack
         self._tournament: Tournament | None = None
         self._slices: list[tuple[int, list[Pairing]]] = []
         self.failures: Failures = {}
-        """By title, if what is stored of it is damaged."""
+        """Error of the tournament, if its folder is damaged."""
         try:
             if saved := Tournament.saved(self._path) if self._path.is_dir() else None:
                 self.games_left = saved.games_left()
@@ -316,16 +312,16 @@ class TournamentQueue:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Name in progress displays and lists of failures."""
         return f"{self.planned.part}: games{f' {self.planned.name}' if self.planned.name else ''}"
 
     @property
     def seconds_left(self) -> float:
-        """About how long the rest takes on one core."""
+        """Estimated time of the games left, on one core."""
         return self.seconds * self.games_left / max(1, self.games)
 
     def next(self) -> SliceTask | None:
-        """Return the next slice to play, if one is left; all players must be trained.
+        """Return a task for the next slice, if one is left; all entrants must be trained.
 
         Raises UserError if the folder holds another tournament.
         """
@@ -348,11 +344,11 @@ class TournamentQueue:
         )
 
     def _begin(self) -> None:
-        """Begin the tournament or go on with it; raise UserError if it was another one."""
+        """Begin or resume the tournament; raise UserError if the folder holds another one."""
         for spec in self.planned.agents:
-            agent = entrant_agent(Entrant(spec), self.planned.game)
+            agent = Entrant(spec).agent(self.planned.game)
             self._entrants[agent.name] = Entrant(agent.name)
-        agents = [entrant_agent(each, self.planned.game) for each in self._entrants.values()]
+        agents = [each.agent(self.planned.game) for each in self._entrants.values()]
         settings = {
             "game": self.planned.game,
             "games": self.planned.games,

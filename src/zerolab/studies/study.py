@@ -1,9 +1,9 @@
 """Base class of studies, their scales, and the caveats that head a report.
 
-A study says what it trains and plays (`Study.design`) and what it makes of the results
-(`Study.document`). Everything else, that is working on any number of processes or machines, going
-on, estimates, figures on disk and pages, is the engine's. The docstring of the class is the help of
-``zerolab study NAME``, its first line the one that ``zerolab study`` lists.
+A study plans what it trains and plays (`Study.design`) and turns the results into a report
+(`Study.document`). This package does everything else: scheduling over processes or machines,
+resuming, estimates, verdicts on claims. The docstring of the class is the help text of
+``zerolab study NAME``; its first line appears in the list of ``zerolab study``.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 Scale = Literal["smoke", "mini", "small", "paper"]
-"""How much a study trains and plays: `smoke` takes seconds and shows nothing but that everything
-works, `mini` takes minutes, `small` a night on two cores; `paper` is the published design."""
+"""Amount of training and play: `smoke` takes seconds and only shows that everything works, `mini`
+takes minutes, `small` a night on two cores; `paper` is the published design."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
 class Study(ABC):
-    """Base of all studies."""
+    """Base class of studies."""
 
     name: ClassVar[str]
-    """What the study is called on the command line."""
+    """Name on the command line."""
 
     @abstractmethod
     def design(self, scale: Scale) -> Design:
-        """Return what is trained and played; always the same for a scale."""
+        """Plan what is trained and played; depends on nothing but the scale."""
 
     @abstractmethod
     def document(self, results: Results) -> Document:
-        """Return the report on whatever is finished; claims without data say so."""
+        """Return the report on the finished part; claims without data are marked as such."""
 
 
 _STUDIES: Registry[Study] = Registry("study")
@@ -59,13 +59,13 @@ def registered_studies() -> Registry[Study]:
 
 
 TIMES_CAVEAT = (
-    "Times are those of runs that went on beside others of the study where it had several workers,"
-    " on the machine that the last line names: compare their ratios, not the times themselves with"
-    " published ones."
+    "Times were measured on the machine named in the last line, where several workers may have"
+    " trained runs side by side: compare ratios of times with published ones, not the times"
+    " themselves."
 )
-"""For studies that report times, after `limits`."""
+"""Addition to `scale_caveats` for studies that report times."""
 
-_ONE_SYMMETRY = ", and each example learned under one symmetry instead of all"
+_ONE_SYMMETRY = ", and each example learned under one symmetry instead of all of them"
 
 _RUNS = {
     "mini": (
@@ -81,32 +81,32 @@ _RUNS = {
 
 
 def scale_caveats(scale: str, seeds: int, what: str, *, symmetries: bool = True) -> str:
-    """Return what a reader must know before anything else.
+    """Return the caveats that head a report: what cannot be concluded from its scale.
 
-    `seeds` is the largest number of runs per setting; `what` the subject of the study, such as
-    ``which loss function is best``, to follow "nothing follows about" and the like; `symmetries`
-    whether the published runs learn each example under all symmetries of the board.
+    `seeds` is the largest number of runs per setting; `what` is the subject of the study, such as
+    ``which loss function is best``, to follow "no conclusion about"; `symmetries` tells whether the
+    published runs learn each example under all symmetries of the board.
     """
     if scale == "smoke":
         return (
-            f"Scale smoke: a few games by nearly untrained networks, which show that everything"
-            f" works. Nothing follows about {what}: whatever numbers say below is chance."
+            "Scale smoke: a few games of nearly untrained networks, which show that everything"
+            f" works. They allow no conclusion about {what}: the numbers below are chance."
         )
     one = _ONE_SYMMETRY if symmetries and scale != "paper" else ""
     made_of = f"Scale {scale}: {_RUNS[scale]}{one}; {_seeds(seeds)}."
     if scale == "paper":
-        return f"{made_of} Nothing follows about {what} with other games, networks or budgets."
+        return f"{made_of} No conclusion about {what} extends to other games, networks or budgets."
     return (
-        f"{made_of} The results say what such small runs do; for the published size nothing follows"
-        f" about {what}. Effects smaller than the difference between two runs of one setting cannot"
-        " be seen: undecided does not mean equal."
+        f"{made_of} The results hold for runs of this size and allow no conclusion about {what} at"
+        " the published size. Effects smaller than the difference between two runs of one setting"
+        " cannot be seen: undecided does not mean equal."
     )
 
 
 def _seeds(seeds: int) -> str:
     if seeds > 1:
-        return f"up to {seeds} runs of each setting, which differ in their seed"
+        return f"up to {seeds} runs per setting with different seeds"
     return (
-        "one run of each setting, so that settings cannot be told from chance where nothing else"
-        " averages over it"
+        "one run per setting, so that effects of settings cannot be separated from chance unless"
+        " an average over other settings does so"
     )

@@ -2,12 +2,12 @@
 
 ::
 
-    studies/runs/KEY/                      a run; all studies of the folder share them
-    studies/computed/KEY.json              what was computed, also for reports; shared, too
+    studies/runs/KEY/                      a run, shared by all studies of the folder
+    studies/computed/KEY.json              results of computations and measurements, also shared
     studies/positions/KEY.parquet          solved positions, also shared
     studies/NAME-SCALE/study.toml          the study and the digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
-    studies/NAME-SCALE/failures.json       what failed, until it succeeds
+    studies/NAME-SCALE/failures.json       failures of tasks that have not succeeded since
     studies/NAME-SCALE/report/             tables, figures and pages
 """
 
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder, write_bytes, write_text
+from zerolab.core.files import make_folder, write_text
 from zerolab.store.checks import check_schema, read_bytes, reading
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
@@ -37,18 +37,19 @@ from zerolab.training.inputs import feature_files, start_files
 STUDY = FolderKind("study", "study.toml", "--folder")
 
 SCHEMA = 1
-"""Of the results of computations."""
+"""Version of the files with results of computations."""
 
-_LARGEST = 1 << 24
+Failures = dict[str, list[str]]
+"""Last lines of errors by the title of the task."""
+
 LARGEST_POSITIONS = 1 << 28
 """Bytes of a file of solved positions."""
 
-Failures = dict[str, list[str]]
-"""The last lines of what failed, by the name of the task."""
+_LARGEST = 1 << 24  # bytes of other files
 
 
 class StudyFolder:
-    """The folder of one study at one scale, beside the runs that it shares with others."""
+    """Folder of one study at one scale, beside the runs that it shares with others."""
 
     def __init__(self, root: Path, study: str, scale: str) -> None:
         self.root = root
@@ -57,9 +58,9 @@ class StudyFolder:
 
     @contextmanager
     def locked(self, design: Design) -> Iterator[None]:
-        """Begin the study or go on with it, and keep other processes out.
+        """Begin or resume the study, and keep other processes out.
 
-        Raises UserError if the folder holds something else, or if it was begun with another design.
+        Raises UserError if the folder holds something else or was begun with another design.
         """
         with STUDY.locked(self.path):
             if self.exists:
@@ -69,11 +70,11 @@ class StudyFolder:
             yield
 
     def require(self, design: Design) -> None:
-        """Raise UserError if the study was begun with another design, or its file is damaged."""
+        """Raise UserError if the study was begun with another design or its file is damaged."""
         if STUDY.read_settings(self.path) != {**self._settings, "design": design.digest}:
             raise UserError(
                 f"{quoted(self.path)} was begun by a version of zerolab with another design of"
-                " this study: choose another --folder, or remove it (runs are kept beside it)"
+                " this study: choose another --folder, or remove it (its runs are stored elsewhere)"
             )
 
     @property
@@ -82,17 +83,17 @@ class StudyFolder:
         return self.path.is_dir() and STUDY.is_in(self.path)
 
     def run_path(self, run: PlannedRun) -> Path:
-        """Return where a run is kept."""
+        """Return the folder of a run."""
         return self.root / "runs" / run.key
 
     def open_run(self, run: PlannedRun) -> RunFolder | None:
-        """Return a run if it has been begun; raise UserError if it is damaged or another one."""
+        """Return a run if it has been begun; raise UserError if it is damaged or another run."""
         path = self.run_path(run)
         if not is_run(path):
             return None
         opened = RunFolder.open(path)
         if run_key(saved_settings(opened)) != run.key:
-            raise UserError(f"{quoted(path)} has other settings than its name says: remove it")
+            raise UserError(f"{quoted(path)} has settings that do not match its name: remove it")
         return opened
 
     def is_finished(self, run: PlannedRun) -> bool:
@@ -117,33 +118,26 @@ class StudyFolder:
         return (self.iteration(run) - 1) / run.settings.iterations
 
     def run_seconds(self, run: PlannedRun) -> float:
-        """Return how many seconds a run has taken so far."""
+        """Return the seconds that a run has taken so far."""
         opened = self.open_run(run)
         return sum(line["wall_seconds"] for line in opened.metrics()) if opened else 0.0
 
     def tournament_path(self, tournament: PlannedTournament) -> Path:
-        """Return where a tournament is kept."""
+        """Return the folder of a tournament."""
         return self.path / "tournaments" / tournament.key
 
     def positions_path(self, positions: PlannedPositions) -> Path:
-        """Return where solved positions are kept."""
+        """Return the file of solved positions."""
         return self.root / "positions" / positions.file
 
     def has_positions(self, positions: PlannedPositions) -> bool:
-        """Return whether solved positions are there."""
+        """Return whether the file of solved positions exists."""
         return self.positions_path(positions).is_file()
 
-    def read_positions(self, run: PlannedRun) -> dict[str, bytes]:
-        """Return the files of solved positions that a run needs, by name."""
-        return {
-            each.file: read_bytes(self.positions_path(each), LARGEST_POSITIONS)
-            for each in run.positions
-        }
-
     def read_sources(self, run: PlannedRun) -> dict[str, bytes]:
-        """Return the files that a run keeps of runs that it learns or starts from, by name.
+        """Return the contents of the files that a run keeps of its sources, by name.
 
-        Raises UserError where they are damaged.
+        Raises UserError if they are damaged.
         """
         files: dict[str, bytes] = {}
         if run.source is not None and (learnt := self.open_run(run.source)):
@@ -152,17 +146,11 @@ class StudyFolder:
             files |= start_files(run.settings, started)
         return files
 
-    def save_positions(self, positions: PlannedPositions, content: bytes) -> None:
-        """Keep solved positions, unless they have been made right there."""
-        if not self.has_positions(positions):
-            make_folder(self.positions_path(positions).parent)
-            write_bytes(self.positions_path(positions), content)
-
     def _computed_path(self, computation: PlannedComputation) -> Path:
         return self.root / "computed" / f"{computation.key}.json"
 
     def computed(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the result of a computation if there is one; raise UserError if it is damaged."""
+        """Return the result of a computation, or None; raise UserError if it is damaged."""
         path = self._computed_path(computation)
         if not path.exists():
             return None
@@ -173,7 +161,7 @@ class StudyFolder:
             return {str(name): float(value) for name, value in table["result"].items()}
 
     def save_computed(self, computation: PlannedComputation, result: Mapping[str, float]) -> None:
-        """Keep the result of a computation."""
+        """Store the result of a computation."""
         path = self._computed_path(computation)
         make_folder(path.parent)
         table = {
@@ -184,7 +172,7 @@ class StudyFolder:
 
     @property
     def report(self) -> Path:
-        """Where the report is written."""
+        """Folder of the report."""
         return self.path / "report"
 
     @property
@@ -192,7 +180,7 @@ class StudyFolder:
         return self.path / "failures.json"
 
     def failures(self) -> Failures:
-        """Return what has failed and not succeeded since; nothing from a list that is damaged."""
+        """Return the failures of tasks that have not succeeded since; none if damaged."""
         try:
             content = read_bytes(self._failures_path, _LARGEST)
             with reading(self._failures_path):
@@ -202,5 +190,5 @@ class StudyFolder:
             return {}
 
     def save_failures(self, failures: Failures) -> None:
-        """Replace the list of what has failed."""
+        """Replace the list of failures."""
         write_text(self._failures_path, json.dumps(failures, indent=1) + "\n")

@@ -1,15 +1,15 @@
 """Tasks of workers: a run to train, games to play, positions to solve, kernels to compile.
 
-A task is plain data, so that it can travel to another process or machine, and says everything that
-its work depends on.
+A task is plain data that another process or machine can perform: it holds everything that its work
+depends on. Paths are absolute.
 """
 
 from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +19,8 @@ from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import read_playable_run, run_agent
 from zerolab.agents.options import NetworkOptions, parse_options
 from zerolab.agents.specs import parse_agents
-from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.core.files import make_folder
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
@@ -31,10 +31,12 @@ from zerolab.play.selfplay import play_episodes
 from zerolab.play.tournament import play_slice
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import read_network
+from zerolab.store.checks import read_bytes
 from zerolab.store.folder import InUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import NOT_MADE_YET
+from zerolab.studies.study_folder import LARGEST_POSITIONS
 from zerolab.training.configure import require_no_programs, saved_settings
 from zerolab.training.facts import file_settings
 from zerolab.training.inputs import (
@@ -43,7 +45,6 @@ from zerolab.training.inputs import (
     features_head,
     with_feature_source,
 )
-from zerolab.training.records import Record
 from zerolab.training.reporting import best_after, read_records
 from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
@@ -51,53 +52,66 @@ from zerolab.training.warm_start import warm_start_search
 
 _LAST_LINES = 12  # of a traceback that is shown
 
-OnCommit = Callable[[bool], None]
-"""Is called after every stage of a run that is saved: whether an iteration ends with it."""
-
 
 class Task(Protocol):
     """Work for one worker."""
 
     @property
     def title(self) -> str:
-        """What people call it; different for all tasks of a study."""
+        """Name in progress displays and lists of failures; unique within a study."""
         ...
 
-    def run(self, on_commit: OnCommit) -> Any:
-        """Do the work; raise UserError for what a user can mend."""
+    def run(self) -> Any:
+        """Do the work; raise UserError for mistakes that a user can correct."""
         ...
 
 
 class Outcome(NamedTuple):
-    """How a task has ended."""
+    """Result or failure of a task."""
 
     task: Task
     result: Any = None
-    """What `Task.run` has returned."""
+    """What `Task.run` returned."""
     failure: list[str] | None = None
-    """The last lines of what went wrong, if anything did."""
+    """Last lines of the error, if there was one."""
     is_elsewhere: bool = False
     """Whether another process is at work on the same run."""
 
 
+def perform(task: Task) -> Outcome:
+    """Run a task; an error becomes part of the outcome, so that the worker stays available."""
+    try:
+        return Outcome(task, task.run())
+    except InUseError:
+        return Outcome(task, is_elsewhere=True)
+    except Exception as error:  # of any kind: the other tasks continue
+        return Outcome(task, failure=last_lines(error))
+
+
+def last_lines(error: Exception) -> list[str]:
+    """Return the message of a UserError, or the last lines of the traceback of another error."""
+    if isinstance(error, UserError):
+        return str(error).splitlines()
+    return "".join(traceback.format_exception(error)).splitlines()[-_LAST_LINES:]
+
+
 @dataclass(frozen=True)
 class TrainTask:
-    """Trains a run to its end, or goes on with it."""
+    """Train a run to its end, or resume it."""
 
     title: str
     key: str
-    """See `PlannedRun.key`."""
+    """Key of the run; see `run_key`."""
     folder: str
-    settings: Mapping[str, Any]
-    positions: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Files of solved positions that the settings name."""
+    settings: TrainSettings
+    positions: Sequence[str] = ()
+    """Paths of the solved positions that the settings name."""
     sources: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Files of runs that this one learns or starts from, by their names in its folder."""
+    """Contents of the files that this run keeps of the runs it learns or starts from, by name."""
 
-    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
-        """See `Task.run`."""
+    def run(self) -> None:
         path = Path(self.folder)
-        settings = _with_digest(validate(TrainSettings, self.settings), self.positions)
+        settings = _with_digest(self.settings, self.positions)
         if FEATURES_COPY in self.sources:
             settings = _with_features(settings, self.sources[FEATURES_COPY])
         if not is_run(path):
@@ -108,32 +122,28 @@ class TrainTask:
         run = RunFolder.open(path)
         planned, settings = settings, saved_settings(run)
         require_no_programs(settings, self.folder, planned.final_evaluation.baselines)
-
-        def saved(record: Record) -> None:
-            on_commit(run.progress.iteration > record.iteration)
-
         with run.locked():
-            for name, content in self.positions.items():
-                run.keep_positions(name, content)
+            for file in map(Path, self.positions):
+                run.keep_positions(file.name, read_bytes(file, LARGEST_POSITIONS))
             for name, content in self.sources.items():
                 run.keep_source(name, content)
-            Trainer(run, with_threads(settings), on_record=saved).train()
+            Trainer(run, with_threads(settings)).train()
 
 
-def _with_digest(settings: TrainSettings, positions: Mapping[str, bytes]) -> TrainSettings:
-    """Return the settings with the digest of the positions to learn from, which are made by now."""
-    learnt = settings.supervised
-    if learnt.digest != NOT_MADE_YET:
+def _with_digest(settings: TrainSettings, positions: Sequence[str]) -> TrainSettings:
+    """Return the settings with the digest of the positions to learn from, which exist by now."""
+    supervised = settings.supervised
+    if supervised.digest != NOT_MADE_YET:
         return settings
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / learnt.positions
-        path.write_bytes(positions[learnt.positions])
-        found = file_settings(path)["supervised.digest"]
-    return settings.model_copy(update={"supervised": learnt.model_copy(update={"digest": found})})
+    (path,) = (each for each in map(Path, positions) if each.name == supervised.positions)
+    digest = file_settings(path)["supervised.digest"]
+    return settings.model_copy(
+        update={"supervised": supervised.model_copy(update={"digest": digest})}
+    )
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings with what is known of the network whose features are learnt."""
+    """Return the settings with the facts about the network whose features are learned."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:
@@ -143,71 +153,65 @@ def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:
-    """Return the settings with as many threads of self-play as this worker has cores."""
+    """Return the settings with one thread of self-play per core of this worker."""
     play = settings.selfplay.model_copy(update={"threads": available_cores()})
     return settings.model_copy(update={"selfplay": play})
 
 
 class Entrant(NamedTuple):
-    """A player of a tournament: the best network of a run, or an agent by its spec."""
+    """A participant of a tournament: a network of a run, or an agent given by its spec."""
 
     name: str
     run: str | None = None
-    """The run's folder."""
+    """Folder of the run."""
     options: str = ""
-    """See `PlannedTournament.options`."""
+    """Search options of the network; see `PlannedTournament.options`."""
     after: int | None = None
-    """The iteration after which the run's network is taken; None for the final one."""
+    """Iteration after which the run's best network is taken; None for the final one."""
+
+    def agent(self, game: str) -> Agent:
+        """Return the agent; its name does not depend on where runs are stored."""
+        if self.run is None:
+            return parse_agents([self.name], parse_game(game))[0]
+        run = RunFolder.open(Path(self.run))
+        options = parse_options(NetworkOptions, self.options or None, read_playable_run(run).search)
+        network = (
+            run.progress.best if self.after is None else best_after(read_records(run), self.after)
+        )
+        return replace(run_agent(run, network, options), name=self.name)
 
 
 @dataclass(frozen=True)
 class SliceTask:
-    """Plays a slice of a tournament and returns its games."""
+    """Play a slice of a tournament and return its games."""
 
     title: str
     tournament: str
-    """See `PlannedTournament.key`."""
+    """Key of the tournament."""
     game: str
     entrants: Sequence[Entrant]
-    """The players of the slice."""
+    """Participants of the slice."""
     games: Sequence[Pairing]
     openings: int
     seed: int
 
-    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> list[GameRecord]:
-        """See `Task.run`."""
-        agents = [entrant_agent(each, self.game) for each in self.entrants]
+    def run(self) -> list[GameRecord]:
+        agents = [each.agent(self.game) for each in self.entrants]
         return play_slice(agents, self.games, self.openings, self.seed)
-
-
-def entrant_agent(entrant: Entrant, game: str) -> Agent:
-    """Return a player of a tournament; its name does not depend on where runs are kept."""
-    if entrant.run is None:
-        return parse_agents([entrant.name], parse_game(game))[0]
-    run = RunFolder.open(Path(entrant.run))
-    options = parse_options(NetworkOptions, entrant.options or None, read_playable_run(run).search)
-    return replace(run_agent(run, entrant_network(entrant, run), options), name=entrant.name)
-
-
-def entrant_network(entrant: Entrant, run: RunFolder) -> int:
-    """Return the iteration whose network of its run plays for an entrant."""
-    if entrant.after is None:
-        return run.progress.best
-    return best_after(read_records(run), entrant.after)
 
 
 @dataclass(frozen=True)
 class ComputeTask:
-    """Calls a function that is named by its module and returns its result, a table of numbers."""
+    """Call a function, named by its module, and return its result, a table of numbers."""
 
     title: str
     key: str
-    """See `PlannedComputation.key`."""
+    """Key of the computation."""
     function: str
+    """``module:name``."""
     arguments: Mapping[str, Any]
 
-    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> dict[str, float]:
-        """See `Task.run`."""
+    def run(self) -> dict[str, float]:
         module, _, name = self.function.partition(":")
         result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
         return result
@@ -215,61 +219,36 @@ class ComputeTask:
 
 @dataclass(frozen=True)
 class PositionsTask:
-    """Makes a file of solved positions and returns its content."""
+    """Write a file of solved positions."""
 
     title: str
     key: str
-    """See `PlannedPositions.key`."""
+    """Key of the positions."""
     path: str
-    """Where the study keeps it; a node that does not see that folder works in one of its own."""
     game: str
     count: int
-    settings: Mapping[str, Any]
+    settings: DatasetSettings
 
-    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> bytes:
-        """See `Task.run`."""
+    def run(self) -> None:
         path = Path(self.path)
-        with ExitStack() as stack:
-            if not path.parent.is_dir():
-                path = Path(stack.enter_context(TemporaryDirectory())) / path.name
-            settings = validate(DatasetSettings, self.settings)
-            make_dataset(parse_game(self.game), self.count, settings, path, available_cores())
-            return path.read_bytes()
+        make_folder(path.parent)
+        make_dataset(parse_game(self.game), self.count, self.settings, path, available_cores())
 
 
 @dataclass(frozen=True)
 class CompileTask:
-    """Compiles the kernels of self-play for all workers of a machine: a cache on disk has them."""
+    """Compile the kernels of self-play into the cache of a machine, for all of its workers."""
 
     title: str
     kernels: str
-    """See `engine.runs.kernels`."""
-    settings: Mapping[str, Any]
+    """Kind of the kernels; see `kernel_kind`."""
+    settings: TrainSettings
 
-    def run(self, on_commit: OnCommit = lambda ends_iteration: None) -> None:
-        """See `Task.run`."""
-        settings = validate(TrainSettings, self.settings)
-        game = parse_game(settings.game)
+    def run(self) -> None:
+        settings, game = self.settings, parse_game(self.settings.game)
         evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)
         play = settings.selfplay.model_copy(update={"episodes": 2, "threads": 1})
         for weight in (0.0, 1.0):
             search = warm_start_search(settings.search, settings.warm_start, weight)
             search = search.model_copy(update={"simulations": 2})
             play_episodes(game, play, search, evaluator, seed=0, iteration=1)
-
-
-def perform(task: Task, on_commit: OnCommit = lambda ends_iteration: None) -> Outcome:
-    """Run a task; an error becomes part of the outcome, so that the worker serves on."""
-    try:
-        return Outcome(task, task.run(on_commit))
-    except InUseError:
-        return Outcome(task, is_elsewhere=True)
-    except Exception as error:  # whatever it is: the other tasks are to go on
-        return Outcome(task, failure=last_lines(error))
-
-
-def last_lines(error: Exception) -> list[str]:
-    """Return what to show of an error: the message of a user's, the end of a traceback else."""
-    if isinstance(error, UserError):
-        return str(error).splitlines()
-    return "".join(traceback.format_exception(error)).splitlines()[-_LAST_LINES:]

@@ -1,7 +1,7 @@
 """Work on a study: scheduling, progress, results and report.
 
-Everything that is finished is found on disk, so going on is the same as beginning. A task that
-fails is put down, with its last lines, and the others go on.
+Everything that is finished is found on disk, so resuming is the same as beginning. A task that
+fails is listed with the last lines of its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from zerolab.studies.tasks import (
 )
 from zerolab.studies.workers import Workers
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
+_SPARE_BYTES = 1 << 28
 
 
 class StudyProgress(NamedTuple):
-    """How far a study, or a part of it, has come."""
+    """Progress of a study, or of a part of it."""
 
     runs: int
     finished_runs: int
@@ -47,15 +48,15 @@ class StudyProgress(NamedTuple):
     """Games of all tournaments."""
     finished_games: int
     computations: int
-    """What else is computed."""
+    """Computations and files of solved positions."""
     finished_computations: int
     active: list[str]
-    """What workers do: the titles of tasks, runs with their iteration; then runs waited for."""
+    """Titles of tasks under way, runs with their iteration, and of runs in other processes."""
     failed: int
     seconds: float
-    """About how many seconds of work, on one core, there are in all."""
+    """Estimated seconds of work on one core, in all."""
     done_seconds: float
-    """How many of them are done."""
+    """Estimated seconds of finished work."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -65,13 +66,13 @@ class StudyProgress(NamedTuple):
 
 
 class Scheduler:
-    """Does what is left of a design; the caller holds the study's lock."""
+    """Gives the tasks of a design to workers; `work` requires the lock of the study."""
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self._folder = folder
         self._design = design
         self._active: dict[str, tuple[Task, float]] = {}
-        """Tasks under way by title, with the time when they began."""
+        """Tasks under way by title, with their starting times."""
         self._stack = ExitStack()
         self._runs = RunQueue(folder, design)
         self._tournaments = [
@@ -81,42 +82,42 @@ class Scheduler:
             run.key for each in design.tournaments for run in each.entrants.values()
             if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
         }  # fmt: skip
-        """Players whose runs are in parts that are not worked on."""
+        """Entrants whose runs belong to parts that are not chosen."""
         self._computations = ComputationQueue(folder, design)
         self._games_pace = Pace()
         self._iterations: dict[str, str] = {}
-        """Of runs under way by title, when it was last looked."""
-        self._look_due = 0.0
+        """Iterations of runs under way by title, as of the last update."""
+        self._update_due = 0.0
         self._former = folder.failures()
-        """Those of former calls."""
+        """Failures of former calls."""
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
-        """Of this call."""
+        """Failures of this call."""
         for each in self._tournaments:
             self._failures |= each.failures
 
     def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do everything that is left; return what has failed."""
+        """Do everything that is left; return the failures."""
         self.forget_failures()
         with self._stack:
             while True:
-                self._runs.look_elsewhere()
+                self._runs.requeue()
                 while len(self._active) < workers.count and (task := self._next()):
                     self._active[task.title] = task, time.monotonic()
                     workers.submit(task)
                 if self._active:
-                    for outcome in workers.finished(_LOOK_SECONDS):
+                    for outcome in workers.finished(_POLL_SECONDS):
                         self._finish(outcome)
                 elif self._runs.awaited:
-                    time.sleep(_LOOK_SECONDS)
+                    time.sleep(_POLL_SECONDS)
                 else:
                     return self._failures
-                watch(self.view())
+                watch(self.progress())
 
     def _next(self) -> Task | None:
-        """Return a task that can be begun now, if there is one: of the earliest part that has any.
+        """Return a task of the earliest part that has one which can be begun now.
 
-        A part's runs may wait for solved positions, and its tournaments for its runs; meanwhile
-        workers go on with the next part.
+        The runs of a part may wait for solved positions, and its tournaments for its runs;
+        meanwhile workers proceed to the next part.
         """
         for part in self._design.parts:
             task = self._computations.next(part) or self._next_run(part) or self._next_slice(part)
@@ -135,7 +136,7 @@ class Scheduler:
             if each.planned.part == part and self._can_begin(each):
                 try:
                     task = each.next()
-                except Exception as error:  # the other tournaments are to go on
+                except Exception as error:  # of any kind: the other tournaments continue
                     self._fail(each.title, last_lines(error))
                     continue
                 if task is not None:
@@ -143,7 +144,7 @@ class Scheduler:
         return None
 
     def _can_begin(self, each: TournamentQueue) -> bool:
-        """Return whether all players of a tournament are trained, and it has not failed."""
+        """Return whether all entrants of a tournament are trained and it has not failed."""
         keys = {run.key for run in each.planned.entrants.values()}
         is_trained = keys.isdisjoint(self._untrained) and all(
             self._runs.is_trained(key) for key in keys & self._runs.keys_of()
@@ -160,11 +161,11 @@ class Scheduler:
             self._fail(task.title, outcome.failure)
         else:
             try:
-                self._keep(task, outcome, time.monotonic() - began)
+                self._store(task, outcome, time.monotonic() - began)
             except UserError as error:
                 self._fail(task.title, last_lines(error))
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+    def _store(self, task: Task, outcome: Outcome, seconds: float) -> None:
         """Store the result of a task."""
         if isinstance(task, TrainTask):
             self._runs.finished(task.key)
@@ -180,7 +181,7 @@ class Scheduler:
         self._save_failures()
 
     def forget_failures(self) -> None:
-        """Forget the failures of former calls, but for those of parts that are not worked on."""
+        """Forget the failures of former calls in the chosen parts."""
         parts = self._design.parts
         self._former = {
             title: lines for title, lines in self._former.items() if _part_of(title) not in parts
@@ -191,14 +192,14 @@ class Scheduler:
         self._folder.save_failures({**self._former, **self._failures})
 
     def failures(self, part: str | None = None) -> Failures:
-        """Return what has failed and not succeeded since: of a part, or of all worked on."""
+        """Return the failures of tasks that have not succeeded since, of one part or all chosen."""
         parts = self._design.parts if part is None else [part]
         listed = {**self._former, **self._failures}
         return {title: lines for title, lines in listed.items() if _part_of(title) in parts}
 
-    def view(self, part: str | None = None) -> StudyProgress:
-        """Return how far the study, or a part of it, has come."""
-        self._look()
+    def progress(self, part: str | None = None) -> StudyProgress:
+        """Return the progress of the study, or of a part of it."""
+        self._update()
         keys = self._runs.keys_of(part)
         played = [each for each in self._tournaments if part in (None, each.planned.part)]
         computations, uncomputed = self._computations.count(part)
@@ -221,7 +222,7 @@ class Scheduler:
         )
 
     def _describe_active(self, part: str | None) -> Iterator[str]:
-        """Say what workers do, and which runs are waited for."""
+        """Yield the titles of tasks under way and of runs in other processes."""
         for title in self._active:
             if part in (None, _part_of(title)):
                 iteration = self._iterations.get(title)
@@ -230,18 +231,18 @@ class Scheduler:
             if part in (None, _part_of(title)):
                 yield f"waiting for {title} (another process)"
 
-    def _look(self) -> None:
-        """Look how far the runs under way have come, unless that was done a moment ago.
+    def _update(self) -> None:
+        """Read the progress of the runs under way, at most once a second.
 
-        With many runs, the outcomes of others would come in faster than all can be looked at.
+        With many runs, outcomes arrive faster than the progress of all runs can be read.
         """
-        if time.monotonic() >= self._look_due:
+        if time.monotonic() >= self._update_due:
             self._iterations = {
-                title: self._runs.look(task.key)
+                title: self._runs.update(task.key)
                 for title, (task, _) in self._active.items()
                 if isinstance(task, TrainTask)
             }
-            self._look_due = time.monotonic() + _LOOK_SECONDS
+            self._update_due = time.monotonic() + _POLL_SECONDS
 
 
 def _part_of(title: str) -> str:
@@ -249,20 +250,17 @@ def _part_of(title: str) -> str:
     return title.partition(":")[0]
 
 
-_SPARE_BYTES = 1 << 28
-
-
 @dataclass(frozen=True)
 class StudyWork:
-    """A study at a scale in a folder, or some parts of it."""
+    """A study, or some parts of it, at a scale in a folder."""
 
     study: Study
     scale: Scale
     folder: StudyFolder
     design: Design
-    """All of it: folders know the whole."""
+    """The whole design, whatever parts are chosen."""
     only: Sequence[str] = ()
-    """The parts to work on; all if empty."""
+    """Parts to work on; empty for all."""
 
     @classmethod
     def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> StudyWork:
@@ -273,20 +271,21 @@ class StudyWork:
 
     @property
     def chosen(self) -> Design:
-        """The parts to work on."""
+        """Design of the parts to work on."""
         return self.design.only(self.only)
 
-    def view(self) -> StudyProgress:
-        """Return how far the study has come, whoever works on it."""
-        return self.scheduler().view()
+    def progress(self) -> StudyProgress:
+        """Return the progress of the study, which another process may be working on."""
+        return self.scheduler().progress()
 
     def scheduler(self) -> Scheduler:
-        """Return the scheduler; raise UserError if the folder is another study's, a run or a file.
+        """Return a scheduler.
 
-        A study in a run would leave its own runs among the run's files.
+        Raises UserError if the folder belongs to another study or design, or is a run, whose files
+        would be mixed with those of the study, or no folder at all.
         """
         if self.folder.root.exists() and not self.folder.root.is_dir():
-            raise UserError(f"{quoted(self.folder.root)} is no folder: choose another --folder")
+            raise UserError(f"{quoted(self.folder.root)} is not a folder: choose another --folder")
         if self.folder.root.is_dir() and is_run(self.folder.root):
             raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
         if self.folder.exists:
@@ -294,7 +293,7 @@ class StudyWork:
         return Scheduler(self.folder, self.chosen)
 
     def bytes_left(self) -> float:
-        """Return about how many bytes the rest will take."""
+        """Estimate the bytes that the unfinished runs will take."""
         return sum(
             run_bytes(run.settings)
             for run in self.chosen.distinct_runs.values()
@@ -302,7 +301,7 @@ class StudyWork:
         )
 
     def require_room(self) -> None:
-        """Raise UserError where the disk has less room than the rest will take."""
+        """Raise UserError if the disk has less free space than the unfinished runs will take."""
         needed = self.bytes_left() + _SPARE_BYTES
         place = next(each for each in (self.folder.root, *self.folder.root.absolute().parents)
                      if each.exists())  # fmt: skip
@@ -314,32 +313,32 @@ class StudyWork:
             )
 
     def begin(self) -> None:
-        """Make the study's folder if it is missing; raise UserError where `work` would at once."""
+        """Create the folder of the study; raise UserError if `work` would do so at once."""
         with self.folder.locked(self.design):
             pass
 
     def forget_failures(self) -> None:
-        """Forget the failures of former calls where nothing is left; see `begin` for errors."""
+        """Forget failures that have left nothing to do; see `begin` for errors."""
         if self.folder.failures():
             with self.folder.locked(self.design):
                 self.scheduler().forget_failures()
 
     def results(self) -> Results:
-        """Return everything that is finished; raise UserError where nothing has been begun."""
+        """Return everything that is finished; raise UserError if the study was never begun."""
         if not self.folder.exists:
             raise UserError(
-                f"{quoted(self.folder.path)} holds no study: expected one that has been begun, as"
-                f" by zerolab study {self.study.name} --scale {self.scale}"
+                f"{quoted(self.folder.path)} holds no study: expected the folder of zerolab study"
+                f" {self.study.name} --scale {self.scale}"
             )
         self.folder.require(self.design)
         return load_results(self.folder, self.design, self.scale)
 
     def document(self) -> Document:
-        """Return the report on everything that is finished; parts that are not say so."""
+        """Return the report on the finished part of the study."""
         return self.study.document(self.results())
 
     def waiting(self) -> list[str]:
-        """Return the tournaments that cannot begin: players are in parts that are not chosen."""
+        """Return the tournaments that cannot begin because they need runs of other parts."""
         chosen = self.chosen
         return [
             each.key
@@ -351,27 +350,27 @@ class StudyWork:
         ]
 
     def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do all that is left, and return what has failed.
+        """Do everything that is left; return the failures.
 
-        Raises UserError if another process is at work on the study, or the folder is another one's.
+        Raises UserError if another process works on the study or the folder holds something else.
         """
         with self.folder.locked(self.design), workers:
             return Scheduler(self.folder, self.chosen).work(workers, watch)
 
+    def status(self) -> dict[str, Any]:
+        """Return progress and failures, in all and by part, for JSON."""
+        scheduler = self.scheduler()
+        return {
+            "study": self.study.name,
+            "scale": self.scale,
+            "folder": str(self.folder.path),
+            **scheduler.progress()._asdict(),
+            "parts": [
+                {"part": part, **scheduler.progress(part)._asdict()} for part in self.chosen.parts
+            ],
+            "failures": scheduler.failures(),
+        }
+
 
 def _gib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB"
-
-
-def as_dict(study_work: StudyWork) -> dict[str, Any]:
-    """Return how far a study has come, for programs."""
-    scheduler = study_work.scheduler()
-    parts = study_work.chosen.parts
-    return {
-        "study": study_work.study.name,
-        "scale": study_work.scale,
-        "folder": str(study_work.folder.path),
-        **scheduler.view()._asdict(),
-        "parts": [{"part": part, **scheduler.view(part)._asdict()} for part in parts],
-        "failures": scheduler.failures(),
-    }

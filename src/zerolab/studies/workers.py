@@ -1,9 +1,10 @@
-"""Workers of a study: the protocol, and processes on this machine."""
+"""Workers of a study: their interface, and processes on this machine."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -15,24 +16,25 @@ from pebble import ProcessExpired, ProcessPool
 from zerolab.core.errors import one_line
 from zerolab.core.processes import (
     claim_cores,
+    exit_with_parent,
     fork_server_context,
     shares_of_cores,
 )
 from zerolab.studies.tasks import Outcome, Task, perform
 
 _IMPORTS = perform.__module__, "torch._dynamo"
-"""What workers need that takes long to import; optimizers import the last."""
+"""Modules of workers that take long to import; optimisers import the last one."""
 
 _NOT_BEGUN = "its worker ended unexpectedly: before it began"
 
 
 class Workers(Protocol):
-    """Does tasks, `count` at a time. It is a context: leaving it ends all work at once."""
+    """Perform up to `count` tasks at a time; leaving the context ends all of them at once."""
 
     count: int
 
     def __enter__(self) -> Self:
-        """Get ready."""
+        """Start the workers."""
         ...
 
     def __exit__(
@@ -41,23 +43,23 @@ class Workers(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop; tasks that are not done are not."""
+        """Stop all workers; unfinished tasks are abandoned."""
         ...
 
     def submit(self, task: Task) -> None:
-        """Begin a task; at most `count` are under way."""
+        """Begin a task; fewer than `count` must be under way."""
         ...
 
     def finished(self, seconds: float) -> list[Outcome]:
-        """Wait that long for an outcome; return all that there are by then."""
+        """Wait up to `seconds` for an outcome; return all outcomes available by then."""
         ...
 
 
 class LocalWorkers:
     """Processes on this machine, each pinned to its share of the cores.
 
-    One that dies, whatever kills it, fails its task alone and is replaced. All of them end with
-    this process.
+    The death of a process fails its task only, and another process takes its place. All of them end
+    with this process.
     """
 
     def __init__(self, count: int) -> None:
@@ -65,7 +67,6 @@ class LocalWorkers:
         self._running: dict[Future[Outcome], Task] = {}
 
     def __enter__(self) -> Self:
-        """See `Workers`."""
         self._locks = Path(tempfile.mkdtemp(prefix="zerolab-workers-"))
         self._pool = self._new_pool()
         return self
@@ -73,8 +74,8 @@ class LocalWorkers:
     def _new_pool(self) -> ProcessPool:
         return ProcessPool(
             self.count,
-            initializer=claim_cores,
-            initargs=(str(self._locks), shares_of_cores(self.count)),
+            initializer=_start_worker,
+            initargs=(self._locks, shares_of_cores(self.count)),
             context=fork_server_context(*_IMPORTS),
         )
 
@@ -84,7 +85,6 @@ class LocalWorkers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """See `Workers`."""
         self._stop_pool()
         shutil.rmtree(self._locks, ignore_errors=True)
 
@@ -97,23 +97,21 @@ class LocalWorkers:
         self._pool.join()
 
     def submit(self, task: Task) -> None:
-        """See `Workers`."""
         try:
             future = self._pool.schedule(perform, args=[task])
-        except RuntimeError:  # pebble gives up where a process dies while none has begun a task
+        except RuntimeError:  # pebble gives up if a process dies before any has begun a task
             self._replace_pool()
             future = self._pool.schedule(perform, args=[task])
         self._running[future] = task
 
     def finished(self, seconds: float) -> list[Outcome]:
-        """See `Workers`."""
         done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
         if not done and not self._pool.active:
             return self._lose_all()
         return [self._outcome(future) for future in done]
 
     def _lose_all(self) -> list[Outcome]:
-        """End a pool that pebble has given up, some of whose tasks will never have an outcome."""
+        """Replace a pool that pebble has given up; its tasks would never have an outcome."""
         self._replace_pool()
         lost, self._running = list(self._running.values()), {}
         return [Outcome(task, failure=[_NOT_BEGUN]) for task in lost]
@@ -126,8 +124,13 @@ class LocalWorkers:
             return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
         except BrokenProcessPool:
             return Outcome(task, failure=[_NOT_BEGUN])
-        except Exception as error:  # such as a result that could not travel
+        except Exception as error:  # such as a result that cannot be pickled
             return Outcome(task, failure=[f"{type(error).__name__}: {one_line(error)}"])
+
+
+def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:
+    exit_with_parent()
+    claim_cores(locks, shares)
 
 
 def _ending(error: ProcessExpired) -> str:

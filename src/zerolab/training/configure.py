@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zerolab.agents.specs import runs_program
-from zerolab.core.config import assign, parse_assignments, validate
+from zerolab.core.config import Assignment, assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.losses import learnt_heads
@@ -31,7 +31,7 @@ _ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
 def resolve_settings(
     game: str | None,
     preset: str,
-    assignments: Sequence[str] = (),
+    assignments: Sequence[Assignment] = (),
     *,
     allow_programs: bool = False,
 ) -> TrainSettings:
@@ -144,7 +144,7 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def amend_settings(
-    run: RunFolder, assignments: Sequence[str], *, allow_programs: bool = False
+    run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
     """Return a run's settings for resuming; only more iterations may be asked for.
 
@@ -219,34 +219,6 @@ def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
 def saved_settings(run: RunFolder) -> TrainSettings:
     """Return a run's saved settings."""
     return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
-
-
-def as_assignments(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield settings, nested or with dotted keys, as the ``KEY=VALUE`` texts of the command line.
-
-    Raises UserError for a value that is neither number nor text, nor a list of them.
-    """
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from as_assignments(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}={_as_toml(f'{prefix}{key}', value)}"
-
-
-def _as_toml(key: str, value: Any) -> str:
-    try:
-        return _inline(value)
-    except (TypeError, ValueError, RecursionError):
-        raise UserError(f"{key} = {quoted(value)}: expected numbers, texts or lists") from None
-
-
-def _inline(value: Any) -> str:
-    """Return a value as TOML on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return json.dumps(value)
 
 
 class WithoutEffect(NamedTuple):
@@ -368,7 +340,7 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
 """Whatever of this kind `TrainSettings` does not refuse by itself."""
 
 
-def require_effects(settings: TrainSettings, assignments: Sequence[str]) -> None:
+def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
     """Raise UserError where an assignment has no effect with the settings that it led to."""
     for key in assigned_keys(assignments):
         if message := no_effect(settings, key):
@@ -385,7 +357,7 @@ def no_effect(settings: TrainSettings, key: str) -> str:
     return ""
 
 
-def assigned_keys(assignments: Sequence[str]) -> list[str]:
+def assigned_keys(assignments: Sequence[Assignment]) -> list[str]:
     """Return the dotted keys that assignments set, those of tables one by one."""
     return [
         key

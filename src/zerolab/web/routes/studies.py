@@ -21,7 +21,7 @@ from zerolab.core.files import read_text
 from zerolab.store.folder import is_locked
 from zerolab.studies.study import SCALES, Scale, Study, registered_studies
 from zerolab.studies.study_folder import STUDY
-from zerolab.studies.work import StudyWork, as_dict
+from zerolab.studies.work import StudyWork
 from zerolab.web.errors import MissingError
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
@@ -171,7 +171,7 @@ class _Looks:
         with self._lock:
             when, found = self._seen.get(work.folder.path, (-_LOOK_SECONDS, {}))
             if time.monotonic() - when >= _LOOK_SECONDS or not found:
-                found = as_dict(work)
+                found = work.status()
                 self._seen[work.folder.path] = time.monotonic(), found
             return found
 

@@ -1,15 +1,12 @@
-"""Studies on Ray: nodes that die, drivers that die, and clusters that are not there.
+"""Studies on Ray: nodes that die, studies that die, and nodes that do not fit.
 
-Two nodes on this machine take part; the study's folder is hidden from them, so that files travel.
+Two nodes on this machine work in the study's folder.
 """
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
-import socket
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -23,19 +20,20 @@ from ray import cluster_utils
 
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
-from zerolab.core.ray_cluster import gpu_share, gpus_of
-from zerolab.networks import node_facts
+from zerolab.core.ray_cluster import ray
+from zerolab.store.folder import exclusive
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.studies import ray_workers as engine
+from zerolab.studies import ray_workers
 from zerolab.studies.design import Design, PlannedTournament, planned_run
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Study
+from zerolab.studies.tasks import TrainTask
 from zerolab.studies.work import StudyWork
 from zerolab.studies.workers import LocalWorkers
 
 GAME = "gobang:3x3:3"
 ITERATIONS = 6
-_WORKING = b"ray::_do", b"ray::Keeper", b"/raylet/raylet", b"/gcs_server"
+_WORKING = b"ray::_perform", b"/raylet/raylet", b"/gcs_server"
 
 
 class Pair(Study):
@@ -80,14 +78,8 @@ def cluster():
     for _ in range(2):
         cluster.add_node(num_cpus=1)
     yield cluster
-    engine.ray.shutdown()
+    ray.shutdown()
     cluster.shutdown()
-
-
-@pytest.fixture
-def hidden(monkeypatch):
-    """Nodes do not find the folder of the study."""
-    monkeypatch.setattr(RayWorkers, "_probe", lambda self, folder: "/nowhere")
 
 
 def working():
@@ -127,12 +119,12 @@ def kill_a_node(done, cluster, before):
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
 
-def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster, hidden):
+def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster):
     here, there = study_work_in(tmp_path / "here"), study_work_in(tmp_path / "there")
     before: list[list[dict]] = []
     killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
     killer.start()
-    assert there.work(RayWorkers(cluster.address, 2), lambda view: None) == {}
+    assert there.work(RayWorkers(cluster.address, there.folder.root, 2), lambda view: None) == {}
     killer.join()
     cluster.add_node(num_cpus=1)
     after = [RunFolder.open(there.folder.run_path(run)).metrics() for run in there.design.runs]
@@ -142,7 +134,7 @@ def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster, hidden
 
     assert here.work(LocalWorkers(2), lambda view: None) == {}
     assert outcome(there) == outcome(here)
-    assert not list((tmp_path / "there").rglob(".*.part"))
+    assert not list((tmp_path / "there").glob(".probe-*"))
     assert not is_locked_anywhere(there)
 
 
@@ -151,7 +143,7 @@ def is_locked_anywhere(done):
 
 
 def _work(root, address):
-    study_work_in(root).work(RayWorkers(address, 1), lambda view: None)
+    study_work_in(root).work(RayWorkers(address, root, 1), lambda view: None)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
@@ -167,7 +159,7 @@ def test_nothing_is_left_of_a_killed_study(tmp_path, where, request):
     try:
         wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
         at_work = {each: name for each, name in working().items() if each not in former}
-        assert len(at_work) == (4 if where == "local" else 2)
+        assert len(at_work) == (3 if where == "local" else 1)
         assert RunFolder.open(run).is_locked
     finally:
         process.kill()
@@ -186,65 +178,61 @@ def is_alive(process):
         return False
 
 
-def test_nodes_with_another_version_are_named(cluster, monkeypatch):
-    monkeypatch.setattr(node_facts, "code_digest", lambda: "0123456789")
-    expected = r"node [\d.]+ has code \S+ instead of 01234567 as on this machine"
-    with pytest.raises(UserError, match=expected), RayWorkers(cluster.address):
+def test_nodes_with_another_version_are_named(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "code_digest", lambda: "0123456789")
+    expected = r"node [\d.]+ has code \S+ instead of 01234567"
+    with pytest.raises(UserError, match=expected), RayWorkers(cluster.address, tmp_path):
         pass
 
 
-def test_kinds_of_gpus_are_those_of_ray():
-    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
-    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
-    assert gpus_of({"Resources": {"CPU": 1.0}}) == ""
+def test_nodes_that_do_not_share_the_folder_are_named(tmp_path, cluster, monkeypatch):
+    class Elsewhere:
+        def __enter__(self):
+            return str(tmp_path / "elsewhere")
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(ray_workers, "_locked_probe", lambda folder: Elsewhere())
+    expected = rf"node [\d.]+ does not share {tmp_path}"
+    with pytest.raises(UserError, match=expected), RayWorkers(cluster.address, tmp_path):
+        pass
 
 
-def test_a_cluster_with_too_few_cpus_is_refused(cluster):
+def test_a_cluster_with_too_few_cpus_is_refused(tmp_path, cluster):
     with pytest.raises(UserError, match=r"workers = 99: the Ray cluster at .* has 2 CPUs"):
-        RayWorkers(cluster.address, 99)
+        RayWorkers(cluster.address, tmp_path, 99)
 
 
-@pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
-def test_addresses_that_are_none(address):
-    with pytest.raises(UserError, match="expected local, or the HOST:PORT of a cluster"):
-        RayWorkers(address)
+def test_a_folder_is_shared_where_the_lock_on_its_probe_is_seen(tmp_path):
+    former = tmp_path / ".probe-of-a-killed-study"
+    former.mkdir()
+    with ray_workers._locked_probe(tmp_path) as probe:
+        assert [str(each) for each in tmp_path.iterdir()] == [probe]
+        assert ray_workers._shares(probe)
+    assert not list(tmp_path.iterdir())
+    copy = tmp_path / "a copy without its lock"
+    copy.mkdir()
+    assert not ray_workers._shares(str(copy))
+    assert not ray_workers._shares(str(tmp_path / "nothing"))
 
 
-def test_an_address_where_nothing_answers():
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-    with pytest.raises(UserError, match=f"no Ray cluster answers at {address}"):
-        RayWorkers(address)
+def test_nodes_with_other_code_or_another_folder_do_nothing(tmp_path):
+    run = planned_run("a", GAME, "smoke", {}, {})
+    task = TrainTask("a run", run.key, str(tmp_path / run.key), run.settings)
+    probe = tmp_path / "probe"
+    probe.mkdir()
+    with exclusive(probe):
+        other = ray_workers._Job(task, "other code", str(probe), is_repeated=False)
+        assert "another version of zerolab" in ray_workers._perform(other).failure[0]
+    job = other._replace(code=ray_cluster.code_digest(), probe=str(tmp_path / "nothing"))
+    assert f"does not share {tmp_path}" in ray_workers._perform(job).failure[0]
+    assert not (tmp_path / run.key).exists()
 
 
-def test_an_address_where_something_else_answers(monkeypatch):
-    monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(UserError, match=f"no Ray cluster answers at {address} within"):
-            RayWorkers(address)
-
-
-def test_ray_that_is_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
-    with pytest.raises(UserError, match=r"pip install 'zerolab\[cluster\]'"):
-        importlib.import_module("zerolab.core.ray_cluster")
-
-
-def test_ray_that_does_not_fit(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray._private.worker", None)
-    monkeypatch.delattr("ray._private.worker")
-    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
-    with pytest.raises(UserError, match=r"does not work with Ray \d+\.\d+"):
-        importlib.import_module("zerolab.core.ray_cluster")
-
-
-def test_every_worker_finds_room_on_a_gpu():
-    assert gpu_share(0, 8) == 0.0
-    assert gpu_share(2, 1) == gpu_share(2, 2) == 1.0
-    assert gpu_share(2, 6) == 0.3333
-    assert gpu_share(3, 10) == 0.25  # four on each: with 3 / 10 there would be room for nine
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows does not number users")
+def test_locks_on_cores_need_no_name_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_workers.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(ray_workers.os, "getuid", lambda: 123456)
+    assert ray_workers._core_locks("node") == tmp_path / "zerolab-cores-node-123456"
+    assert (tmp_path / "zerolab-cores-node-123456").is_dir()

@@ -1,0 +1,51 @@
+"""Shares of cores: divided evenly, each held by one process."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from filelock import FileLock
+
+from zerolab.core import processes
+from zerolab.core.processes import claim_cores, shares_of_cores
+
+
+def test_shares_of_cores_cover_all_of_them(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4, 11)))
+    monkeypatch.setattr(processes, "available_cores", lambda: 7)
+    for workers in range(1, 8):
+        shares = shares_of_cores(workers)
+        assert len(shares) == workers
+        assert sorted(core for share in shares for core in share) == list(range(4, 11))
+        sizes = [len(share) for share in shares]
+        assert max(sizes) - min(sizes) <= 1
+    assert len(shares_of_cores(20)) == 20
+    assert {core for share in shares_of_cores(20) for core in share} == set(range(4, 11))
+
+
+@pytest.fixture
+def pinned(monkeypatch):
+    """The cores that this process is pinned to, one call after the other."""
+    calls = []
+    monkeypatch.setattr(processes, "_claimed_cores", [])
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: calls.append(cores))
+    monkeypatch.setattr(os, "getpid", lambda: 4)
+    yield calls
+    for lock in processes._claimed_cores:
+        lock.release()
+
+
+def test_a_process_takes_the_first_share_that_becomes_free(tmp_path, pinned):
+    shares = [[4], [5, 6]]
+    others = [FileLock(tmp_path / str(number)) for number in range(2)]
+    for lock in others:
+        lock.acquire()
+    claim_cores(tmp_path, shares)
+    assert pinned == [[4]]  # together with another process
+    others[1].release()
+    claim_cores(tmp_path, shares)
+    assert pinned == [[4], [5, 6]]
+    others[0].release()
+    claim_cores(tmp_path, shares)
+    assert pinned == [[4], [5, 6]]  # it keeps its share

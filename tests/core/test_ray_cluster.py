@@ -1,0 +1,87 @@
+"""Ray clusters: addresses, equal nodes, shares of GPUs, and versions of Ray that do not fit."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import socket
+import sys
+
+import pytest
+
+pytest.importorskip("ray")
+
+from zerolab.core import ray_cluster
+from zerolab.core.errors import UserError
+from zerolab.core.ray_cluster import Cluster, gpu_share, gpus_of, node_facts, require_equal
+from zerolab.networks.inference import processor_precision
+
+
+def test_the_first_node_that_differs_is_named():
+    here = node_facts(processor_precision)
+    assert set(here.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
+    assert here.hardware["precision"] in ("float32", "bfloat16")
+    other = here._replace(installed={**here.installed, "torch": "0.1", "numba": "0.1"})
+    difference = f"node b has torch 0.1 instead of {here.installed['torch']}"
+    with pytest.raises(UserError, match=re.escape(difference)):
+        require_equal([("a", here), ("b", other), ("c", other)], here)
+
+
+def test_nodes_need_equal_hardware_but_not_that_of_the_study():
+    here = node_facts(processor_precision)
+    one, other = (here._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
+    require_equal([("a", one), ("b", one)], here)
+    with pytest.raises(UserError, match="node c has GPU H100 instead of A100"):
+        require_equal([("a", one), ("b", one), ("c", other)], here)
+
+
+def test_kinds_of_gpus_are_those_of_ray():
+    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
+    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
+    assert gpus_of({"Resources": {"CPU": 1.0}}) == ""
+
+
+def test_every_worker_finds_room_on_a_gpu():
+    assert gpu_share(0, 8) == 0.0
+    assert gpu_share(2, 1) == gpu_share(2, 2) == 1.0
+    assert gpu_share(2, 6) == 0.3333
+    assert gpu_share(3, 10) == 0.25  # four on each: with 3 / 10 there would be room for nine
+
+
+@pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
+def test_a_wrong_address_is_refused(address):
+    with pytest.raises(UserError, match="HOST:PORT"):
+        Cluster.joined(address, 0)
+
+
+def test_an_address_where_nothing_answers():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(UserError, match=address):
+        Cluster.joined(address, 0)
+
+
+def test_an_address_where_something_else_answers(monkeypatch):
+    monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"{address} within 2 seconds"):
+            Cluster.joined(address, 0)
+
+
+def test_ray_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
+    with pytest.raises(UserError, match=r"pip install 'zerolab\[cluster\]'"):
+        importlib.import_module("zerolab.core.ray_cluster")
+
+
+def test_ray_that_does_not_fit(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._private.worker", None)
+    monkeypatch.delattr("ray._private.worker")
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
+    with pytest.raises(UserError, match=r"Ray \d+\.\d+"):
+        importlib.import_module("zerolab.core.ray_cluster")
