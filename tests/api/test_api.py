@@ -212,7 +212,7 @@ def play(**wrong):
         (lambda: zerolab.train(GAME, run="x", settings=[1]), "settings = .*expected a mapping"),
         (
             lambda: zerolab.train(GAME, run="x", settings={"seed": {1}}),
-            "seed = .*: expected numbers",
+            "seed = .*: expected a whole number",
         ),
         (lambda: zerolab.open_run("nowhere"), "nowhere"),
         (lambda: play(games=3), "3 is odd"),

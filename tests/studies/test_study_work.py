@@ -214,7 +214,7 @@ def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypat
 
 
 def test_results_of_nothing(tmp_path):
-    with pytest.raises(UserError, match="holds no study: expected one that has been begun"):
+    with pytest.raises(UserError, match="holds no study"):
         study_work_in(tmp_path).results()
 
 

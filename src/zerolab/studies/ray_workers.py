@@ -211,7 +211,6 @@ def _perform(job: _Job) -> Outcome:
     return perform(job.task)
 
 
-@cache
 def _shares(probe: str) -> bool:
     """Return whether this machine sees the probe of the study and the lock on it."""
     return is_locked(Path(probe))
