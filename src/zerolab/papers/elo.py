@@ -1,4 +1,4 @@
-"""Elo of a study's runs: by tournament, by training, and how both agree."""
+"""Elo of runs: in tournaments, in training, and the agreement of both; tables of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def random_sample(tournament: PlayedTournament) -> Sample:
 def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
     """Return what is missing of some tournaments; None if all are finished.
 
-    Whatever else of their parts is not finished does not matter.
+    Other unfinished work of their parts does not count.
     """
     planned = {each.key: each for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
@@ -72,23 +72,22 @@ def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
     trained = {run.planned.key for run in results}
     entrants = {run.key for key in left for run in planned[key].entrants.values()}
     untrained = len(entrants - trained)
-    told = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
-    return Missing("; ".join([*told, f"tournaments not finished: {', '.join(left)}"]))
+    runs = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
+    return Missing("; ".join([*runs, f"tournaments not finished: {', '.join(left)}"]))
 
 
 def gone(results: Results, part: str | None = None) -> Missing:
-    """Return that runs of some group are missing though their tournament is finished."""
-    left = results.missing(part)
-    return Missing(f"runs whose tournament is finished are not there any more: {left}")
+    """Return the note for runs that were removed after their tournament."""
+    return Missing(f"runs were removed after their tournament: {results.missing(part)}")
 
 
 def elo_difference(
     results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
 ) -> StudentEstimate | Missing:
-    """Return how much more Elo runs of one level of a factor have than those of another one.
+    """Return the Elo of runs at one level of a factor above that of runs at another level.
 
-    They played in the tournament of the part that has no name, or in another one. The interval is
-    over runs, by Welch's t.
+    Elo comes from the part's tournament named `tournament`. The interval is over runs, by Welch's
+    t.
     """
     key = "-".join(filter(None, (part, tournament)))
     if missing := unfinished(results, [key]):
@@ -105,10 +104,10 @@ def elo_difference(
 def training_elo_errors(run: TrainedRun) -> list[float]:
     """Return the standard errors of a run's training Elo after every gate.
 
-    Training Elo is a sum of the differences that accepted candidates showed in their gates, each
-    with games of its own, so their squared errors add up; a candidate that was turned down changes
-    neither. A gate that plays no games says nothing about strength, and adds nothing. That gates
-    accept those who were lucky in them is not a matter of these errors.
+    Training Elo is the sum of the differences that accepted candidates showed in their gates. The
+    games of gates are independent, so their squared errors add up; rejected candidates change
+    neither, and gates without games add nothing. These errors leave out the bias of gates towards
+    lucky candidates.
     """
     errors, variance = [], 0.0
     for gate in run.of(GateRecord):
@@ -122,9 +121,9 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 def elo_table(
     name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
 ) -> Table:
-    """Return means with intervals over runs, and what makes runs differ, beside published means.
+    """Return means with intervals over runs and the components of their spread.
 
-    Samples without runs are left out.
+    Published means stand beside, where there are any. Samples without runs are left out.
     """
     rows: list[list[Cell]] = []
     for heading, samples in groups.items():
@@ -164,7 +163,7 @@ class BothElos(NamedTuple):
 
 
 def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[BothElos]:
-    """Return both kinds of Elo of some runs of a tournament."""
+    """Return the training Elo and the tournament Elo of some runs."""
     ratings = [tournament.rating(run) for run in runs]
     return [
         BothElos(
@@ -175,10 +174,10 @@ def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[
 
 
 def elo_correlation(groups: Sequence[Sequence[BothElos]]) -> BootstrapEstimate | Missing:
-    """Return the rank correlation, mean over groups of runs, that exact measurements would show.
+    """Return the mean rank correlation over groups of runs, corrected for errors of measuring.
 
-    Errors of measuring lower a correlation. [Spearman1904] divides it by what they would leave of
-    a perfect one.
+    Such errors lower a correlation. [Spearman1904] divides it by what they would leave of a perfect
+    one.
     """
 
     def exact(*drawn: Sequence[BothElos]) -> float:
@@ -189,11 +188,11 @@ def elo_correlation(groups: Sequence[Sequence[BothElos]]) -> BootstrapEstimate |
     try:
         return bootstrap(*groups, statistic=exact)
     except ValueError:
-        return Missing("errors of measuring leave no correlation to be seen")
+        return Missing("errors of measuring hide any correlation")
 
 
 def rank_correlation(elos: Sequence[BothElos]) -> float:
-    """Return Spearman's rank correlation; 0 where one of both does not vary."""
+    """Return Spearman's rank correlation; 0 where either Elo does not vary."""
     from scipy.stats import rankdata
 
     x, y = rankdata([each.training for each in elos]), rankdata([each.tournament for each in elos])
@@ -205,7 +204,8 @@ def rank_correlation(elos: Sequence[BothElos]) -> float:
 def largest_correlation(elos: Sequence[BothElos]) -> float:
     """Return what errors of measuring leave of a perfect correlation.
 
-    That is the root of both reliabilities: the shares of the variances that are no such errors.
+    It is the root of the product of both reliabilities; a reliability is the share of variance that
+    is not error.
     """
     training = _reliability([(each.training, each.training_error) for each in elos])
     tournament = _reliability([(each.tournament, each.tournament_error) for each in elos])

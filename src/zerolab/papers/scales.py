@@ -1,8 +1,8 @@
 """Reductions of the papers' presets at the scales `smoke`, `mini` and `small`.
 
-Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), games are
-searched less deeply, and every example is shown under one random symmetry per epoch instead of all:
-learning would take most of the time otherwise.
+Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), searches have
+fewer simulations, and every example is learned under one random symmetry per epoch instead of all,
+which would make learning take most of the time.
 """
 
 from __future__ import annotations
@@ -34,5 +34,6 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 """By dotted keys, on top of a preset of the papers."""
 
 OPENINGS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
-"""Random plies at the start of the games of tournaments, the same for both colours of a pair. The
-papers have none, so that two networks nearly repeat a few games."""
+"""Random plies that open the games of tournaments, the same for both colours of a pair.
+
+The papers have none, so two networks nearly repeat a few games."""

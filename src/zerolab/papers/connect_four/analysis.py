@@ -1,4 +1,4 @@
-"""Report on efficiency on Connect Four: accuracy against cost [Clausen2021]."""
+"""Report on efficiency on Connect Four: accuracy against cost, as in [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.papers.connect_four import diversity, solved_positions
 from zerolab.papers.connect_four.costs import (
     Step,
     accuracy_at,
     cost_to_reach,
     measured_moves,
+    movers,
     peak,
     steps,
-    times_table,
 )
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
@@ -47,6 +48,7 @@ from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import Row, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
+from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import Results, provenance
 from zerolab.studies.statistics import Estimate, mean_of, paired_difference
@@ -298,4 +300,38 @@ def efficiency_report(results: Results) -> Document:
         scale_caveats(results.scale, seeds, what, symmetries=False),
         blocks,
         provenance(results),
+    )
+
+
+def times_table(results: Results) -> Table | None:
+    """Return what a move takes with every network; None where it has not been measured yet."""
+    times = measured_moves(results)
+    if times is None:
+        return None
+    planned = (run for run in results.design.runs if run.part == TRAINING)
+    rows: list[list[Cell]] = []
+    for mover in movers(planned).values():
+        measured = times.of(mover.kind)
+        if measured is not None:
+            settings = mover.run.settings
+            network, game = settings.network_of(mover.iteration), parse_game(settings.game)
+            interval = f"{measured.low:.3g} to {measured.high:.3g}"
+            rows.append(
+                [
+                    str(mover.kind), ", ".join(mover.titles), count_parameters(network, game),
+                    evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
+                ]
+            )  # fmt: skip
+    return Table(
+        "time-of-a-move",
+        "Networks, and what a move takes on one core of the machine that measured",
+        [
+            "network",
+            "variants",
+            Column("weights", ",d"),
+            Column("million operations per position", ".3g"),
+            Column("ms a move", ".3g"),
+            "interval of the median",
+        ],
+        rows,
     )

@@ -20,11 +20,7 @@ import numpy as np
 
 from zerolab.core.config import validate
 from zerolab.core.processes import on_one_core
-from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.papers.connect_four.variants import TRAINING, VARIANTS
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
-from zerolab.rules.catalogue import parse_game
 from zerolab.store.checks import digest
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import PlannedComputation, PlannedRun
@@ -114,7 +110,7 @@ class MeasuredMoves:
         return validate(MeasuredMove, {"kind": kind.model_dump(), **fields}) if fields else None
 
 
-class _Mover(NamedTuple):
+class Mover(NamedTuple):
     """A network whose moves are measured: of the first run that has moves of this kind."""
 
     kind: MoveKind
@@ -124,14 +120,14 @@ class _Mover(NamedTuple):
     """Of the variants that have such moves."""
 
 
-def _movers(runs: Iterable[PlannedRun]) -> dict[str, _Mover]:
+def movers(runs: Iterable[PlannedRun]) -> dict[str, Mover]:
     """Return whose moves some runs make, by the keys of their kinds."""
-    found: dict[str, _Mover] = {}
+    found: dict[str, Mover] = {}
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
         for iteration in range(run.settings.iterations):
             kind = move_kind(run.settings, iteration)
-            mover = found.setdefault(_key(kind), _Mover(kind, run, iteration, []))
+            mover = found.setdefault(_key(kind), Mover(kind, run, iteration, []))
             if title not in mover.titles:
                 mover.titles.append(title)
     return found
@@ -141,7 +137,7 @@ def planned_measurement(runs: Iterable[PlannedRun]) -> PlannedComputation:
     """Return the measurement of all kinds of moves that some runs make."""
     networks: dict[str, Any] = {}
     simulations = 0
-    for key, mover in _movers(runs).items():
+    for key, mover in movers(runs).items():
         settings = mover.run.settings
         networks[key] = {"settings": settings.model_dump(mode="json"), "iteration": mover.iteration}
         simulations += settings.selfplay.parallel_games * settings.search.simulations
@@ -177,40 +173,6 @@ def measured_moves(results: Results) -> MeasuredMoves | None:
     )
     numbers = next(found, None)
     return None if numbers is None else MeasuredMoves(numbers)
-
-
-def times_table(results: Results) -> Table | None:
-    """Return what a move takes with every network; None where it has not been measured yet."""
-    times = measured_moves(results)
-    if times is None:
-        return None
-    planned = (run for run in results.design.runs if run.part == TRAINING)
-    rows: list[list[Cell]] = []
-    for mover in _movers(planned).values():
-        measured = times.of(mover.kind)
-        if measured is not None:
-            settings = mover.run.settings
-            network, game = settings.network_of(mover.iteration), parse_game(settings.game)
-            interval = f"{measured.low:.3g} to {measured.high:.3g}"
-            rows.append(
-                [
-                    str(mover.kind), ", ".join(mover.titles), count_parameters(network, game),
-                    evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
-                ]
-            )  # fmt: skip
-    return Table(
-        "time-of-a-move",
-        "Networks, and what a move takes on one core of the machine that measured",
-        [
-            "network",
-            "variants",
-            Column("weights", ",d"),
-            Column("million operations per position", ".3g"),
-            Column("ms a move", ".3g"),
-            "interval of the median",
-        ],
-        rows,
-    )
 
 
 def _key(kind: MoveKind) -> str:

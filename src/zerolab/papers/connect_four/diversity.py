@@ -1,7 +1,4 @@
-"""Diversity of positions and leagues of search settings [Clausen2021, Figs 9 to 13].
-
-Accuracy against cost stands beside that of the other ways to train.
-"""
+"""Diversity of positions [Clausen2021, Fig. 9], and leagues of search settings [Figs 10 to 13]."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
-from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.papers.connect_four.findings import CEILING, DEEPER, EASY_CLAIM, LABELS, SPREAD
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
@@ -24,7 +23,6 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.checks import digest, read_bytes
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import Missing
-from zerolab.studies.design import PlannedPositions
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import Estimate, mean_of, paired_difference, sample_of_runs
 from zerolab.studies.study_folder import LARGEST_POSITIONS
@@ -211,17 +209,9 @@ def _validation(results: Results) -> Iterator[Block]:
 
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
 """Strong accuracy of search in percent [Clausen2021]."""
-_PERFECT = 0.9
-_SECONDS = 0.1  # of solving one: most of the plies before it have to be solved, too
 
 ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
-
-
-def easy_positions(game: str, count: int) -> PlannedPositions:
-    """Return the easy positions that the report measures networks on."""
-    settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
-    return PlannedPositions("easy", game, count, settings, count * _SECONDS, TRAINING)
 
 
 def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.papers.connect_four.analysis import efficiency_report
 from zerolab.papers.connect_four.costs import planned_measurement
-from zerolab.papers.connect_four.solved_positions import easy_positions
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     BASELINE_PRESET,
@@ -23,10 +21,12 @@ from zerolab.papers.connect_four.variants import (
     VARIANTS,
     Lengths,
 )
-from zerolab.report.document import Document
 from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
+
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "connect_four:4x4",
@@ -41,16 +41,19 @@ _SOLVED: Mapping[Scale, int] = {
     "small": 200_000,
     "paper": 1_000_000,
 }
-"""Positions of each set to learn from."""
+"""Positions in each set to learn from."""
 _MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
-"""Positions on which training is measured after every iteration."""
+"""Positions that measure training after every iteration."""
 _SECONDS = {False: 0.015, True: 0.055}
-"""Of solving: a position of games that give all of theirs, and of games that give one."""
+"""Time of solving a position, by whether a game gives only one."""
+_PERFECT = 0.9
+"""Share of perfect plies in the games of easy positions."""
+_SECONDS_EASY = 0.1  # most of the plies before a position have to be solved, too
 
 _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
     "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
 }
-"""Ways to train, where they are not all."""
+"""Variants at scales that leave some out."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
@@ -75,7 +78,7 @@ _FITTED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""What differs from the preset of learning from solved positions."""
+"""Changes to the preset of learning from solved positions."""
 
 _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
@@ -92,27 +95,28 @@ _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""What differs from the presets of training."""
+"""Changes to the presets of training."""
 
 
 class _Length(NamedTuple):
-    """How long runs are, in iterations of the baseline and of the extended one."""
+    """Length of runs, in iterations of the baseline and of the extended version."""
 
     iterations: int
-    """Of the baseline; the extended one has 5/3 times as many."""
+    """Of the baseline; the extended version has 5/3 as many."""
     plies: int
-    """Of the baseline, per lane and iteration; the extended one has 3/5 times as many."""
+    """Of the baseline, per lane and iteration; the extended version has 3/5 as many."""
     steps: tuple[int, int]
-    """When the baseline's learning rate falls. [Clausen2021]: 7 and 14."""
+    """Iterations at which the baseline's learning rate falls. [Clausen2021]: 7 and 14."""
     window: tuple[int, int]
-    """Between which iterations the slow window grows. [Clausen2021]: 5 and 15."""
+    """Iterations between which the slow window grows. [Clausen2021]: 5 and 15."""
     cycle: int
-    """When the cycle of the learning rate has shrunk. [Clausen2021]: iteration 20."""
+    """Iteration by which the cycle of the learning rate has shrunk. [Clausen2021]: 20."""
 
 
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
-"""Games per iteration of schedules that play whole games: about as many positions as the others;
-retries, which begin in the middle of games, search fewer."""
+"""Games per iteration of modes that play whole games: about as many positions as the others.
+
+Retries begin in the middle of games and so search fewer."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -125,8 +129,10 @@ _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {"stop": {"name": "spent", "evaluations": 900_000_000}},
 }  # fmt: skip
-"""The small network, in proportion to the others. It searches about a quarter as many positions, in
-about a tenth of the time: [Clausen2021] trained it for 2 hours, and others for 13 to 27."""
+"""The small network, in proportion to the others.
+
+It searches about a quarter as many positions, in about a tenth of the time: [Clausen2021] trained
+it for 2 hours, and the others for 13 to 27."""
 
 _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -139,7 +145,7 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Clocks in proportion to the simulations of the others, and about ten generations at least."""
+"""Clocks in proportion to the simulations of the others, and at least about ten generations."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},
@@ -147,15 +153,16 @@ _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
     "paper": {"network.filters": 16},
 }
-"""The first filters, and when they double; the last network is as large as those of the others,
-but at the published size twice as large."""
+"""Filters of the first network, and iterations after which they double.
+
+The last network is as large as those of the others; at the published size, twice as large."""
 _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"growth.epochs": 2},
     "mini": {"growth.epochs": 4},
     "small": {"growth.epochs": 4},
     "paper": {},
 }
-"""Passes over the window by a network with new weights, where windows are small."""
+"""Passes over the window by a network with new weights, at scales with small windows."""
 
 _PUBLISHED = Lengths(
     baseline={
@@ -170,7 +177,7 @@ _PUBLISHED = Lengths(
         "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
     },
 )  # fmt: skip
-"""As in the presets; variants are made of parts of both."""
+"""Settings of the presets; variants combine parts of both."""
 
 _LENGTHS: Mapping[Scale, _Length] = {
     "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
@@ -181,12 +188,12 @@ _LENGTHS: Mapping[Scale, _Length] = {
 
 @register_study
 class Connect4Efficiency(Study):
-    """Compare ways to train cheaply on Connect Four: accuracy against a solver, and what it cost.
+    """Compare ways to train cheaply on Connect Four: accuracy against a solver, and its cost.
 
-    Networks of 5, 10 and 20 blocks learn from solved positions, which shows how far a network can
-    get. Then training by self-play: baseline and extended baseline, each ingredient of the latter
-    left out in turn, and the other methods of the paper, measured on solved positions after every
-    iteration and compared at equal cost.
+    Networks of 5, 10 and 20 blocks learn from solved positions, which shows the limits of a
+    network. Then training by self-play: the baseline, its extended version, the latter without each
+    of its ingredients in turn, and the other methods of the paper, measured on solved positions
+    after every iteration and compared at equal cost.
 
     Examples:
       zerolab study connect4-efficiency
@@ -197,7 +204,6 @@ class Connect4Efficiency(Study):
     name: ClassVar[str] = "connect4-efficiency"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         trained = list(_trained(scale))
         return Design(
             [*trained, *_fitted(scale)],
@@ -206,7 +212,8 @@ class Connect4Efficiency(Study):
         )
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.connect_four.analysis import efficiency_report
+
         return efficiency_report(results)
 
 
@@ -214,6 +221,12 @@ def _positions(scale: Scale, label: str, count: int, **settings: Any) -> Planned
     chosen = DatasetSettings(**settings)
     seconds = count * _SECONDS[chosen.one_per_game]
     return PlannedPositions(label, _BOARD[scale], count, chosen, seconds)
+
+
+def easy_positions(game: str, count: int) -> PlannedPositions:
+    """Return the easy positions on which the report measures networks."""
+    settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
+    return PlannedPositions("easy", game, count, settings, count * _SECONDS_EASY, TRAINING)
 
 
 def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
@@ -226,7 +239,7 @@ def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
 
 
 def _fitted(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1, and those that learn the labels as they were published."""
+    """Yield the runs of Table 1, and those that learn from the published labels."""
     fewest = _BLOCKS[scale][0]
     for name, positions in _solved_sets(scale).items():
         for blocks in _BLOCKS[scale]:
@@ -277,7 +290,7 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
 
 
 def _size(scale: Scale, name: str) -> dict[str, Any]:
-    """Return what else fits a way to train to the scale: games of an iteration, first filters."""
+    """Return the changes that fit a variant to the scale: games of an iteration, first filters."""
     if name in TREES:
         return {"selfplay.episodes": _EPISODES[scale]}
     if name in LEAGUE:
@@ -290,10 +303,10 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
 
 
 def _lengths(scale: Scale) -> Lengths:
-    """Return how long runs are.
+    """Return the length of runs.
 
-    The baseline plays 5 positions per iteration where the extended one plays 3 [Clausen2021], and
-    gets as many iterations as make both play equally many.
+    The baseline plays 5 positions per iteration where the extended version plays 3 [Clausen2021];
+    the number of iterations makes both play equally many.
     """
     if scale == "paper":
         return Lengths(*({"stop": "no_gain", **each} for each in _PUBLISHED))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.papers.hyperparameters.findings import grid_findings
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
@@ -21,7 +22,6 @@ from zerolab.papers.hyperparameters.grid import (
 )
 from zerolab.papers.hyperparameters.regression import (
     front_table,
-    grid_findings,
     regression_blocks,
     run_spread,
 )

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import NamedTuple
 
-from zerolab.papers.hyperparameters.factors import DEFAULT, DEFAULT_HOURS, FACTORS
 from zerolab.papers.hyperparameters.grid import TimeUnit, time_unit
+from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, FACTORS
 from zerolab.papers.hyperparameters.sweep_runs import (
     PLACES,
     Measure,

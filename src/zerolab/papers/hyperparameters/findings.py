@@ -1,7 +1,7 @@
-"""Findings of [Wang2020a] as claims that can be tested.
+"""Findings of [Wang2020a] as claims, with their statistics and thresholds.
 
-FACTORS has the numbers. The paper gives no other number of the sweep that can be tested: its losses
-are figures, and its importance is by judgement.
+Of the sweep, only the hours of Table 3 can be tested: losses are published as figures, and
+importance by judgement.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from statistics import fmean as mean
 
 import numpy as np
 
-from zerolab.papers.hyperparameters.factors import FACTORS
-from zerolab.papers.hyperparameters.grid import INNER, OUTER
+from zerolab.papers.hyperparameters.grid import INNER, OUTER, Grid
+from zerolab.papers.hyperparameters.regression import fit, lead
+from zerolab.papers.hyperparameters.study import FACTORS
 from zerolab.papers.hyperparameters.sweep_runs import Sweep, seconds
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import Missing
 from zerolab.studies.joint_estimates import contrast, largest, smallest
 from zerolab.studies.results import TrainedRun
-from zerolab.studies.statistics import (
-    Estimate,
-    linear_regression,
-)
+from zerolab.studies.statistics import Estimate, linear_regression
 
-_TABLE_3 = "[Wang2020a, Table 3]"
+_TABLE_3, _ABSTRACT = "[Wang2020a, Table 3]", "[Wang2020a, abstract]"
 
 COSTLY = ("I", "E", "m", "rs", "ep", "n")
-"""More of them cost more time."""
+"""Hyper-parameters whose larger values cost more time."""
 FREE = ("T'", "c", "lr", "d", "u")
-"""They hardly change it: published hours differ from the default's by up to 18 %."""
+"""Hyper-parameters that hardly change the time: by up to 18 % of the default's published hours."""
 MOST = "E"
-"""Its published hours differ by a factor of 5; those of I, the next, by 2.5."""
+"""The hyper-parameter whose published hours differ most, by a factor of 5; the next is I, 2.5."""
 
 
 def _exponent_claim(symbol: str, text: str, below: bool = False) -> Claim:
@@ -55,8 +53,8 @@ FREE_CLAIM = Claim(
     "time-free",
     f"{', '.join(FREE)} hardly change the time.",
     _TABLE_3,
-    "the largest difference of a value's mean time from the default's, up or down, over that; the"
-    " spread between runs is pooled over these values",
+    "largest difference, up or down, between the mean time of a value and that of the default,"
+    " relative to the latter; the spread between runs is pooled over these values",
     0.25,
     "below",
 )
@@ -64,16 +62,46 @@ MOST_CLAIM = Claim(
     "time-most",
     "Of the twelve parameters, the number of games of an iteration (E) changes the time most.",
     _TABLE_3,
-    "doublings of time (mean of log2) from the least to the greatest value of E, less the largest"
+    "doublings of time (mean of log2) from the least to the greatest value of E, minus the largest"
     " difference between two values of another parameter; the spread between runs is pooled over"
     " all settings",
     0.0,
     "above",
 )
 
+MORE_CLAIM = Claim(
+    "more-iterations",
+    "More iterations train stronger players.",
+    _ABSTRACT,
+    "Elo per doubling of I, all others equal, from a fit over all runs with E, m and ep",
+    0.0,
+    "above",
+)
+OUTER_CLAIM = Claim(
+    "iterations-at-equal-time",
+    "Time is well spent on iterations: at equal time, more of them train stronger players.",
+    _ABSTRACT,
+    f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the time of"
+    " counted work and a constant per tournament",
+    0.0,
+    "above",
+)
+LEAD_CLAIMS = {
+    symbol: Claim(
+        f"iterations-above-{symbol}",
+        f"Iterations subsume {FACTORS[symbol].title}: at equal time, more iterations are worth more"
+        f" than more {FACTORS[symbol].title}.",
+        _ABSTRACT,
+        f"Elo per doubling of {OUTER}, minus that of {symbol}, both at equal time by counted work",
+        0.0,
+        "above",
+    )
+    for symbol in INNER
+}
+
 
 def sweep_findings(sweep: Sweep) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
+    """Return the statistic of every claim about the sweep."""
     found: dict[Claim, Estimate | Missing] = {
         claim: time_exponent(sweep, symbol) for symbol, claim in EXPONENTS.items()
     }
@@ -94,7 +122,7 @@ def time_exponent(sweep: Sweep, symbol: str) -> Estimate | Missing:
 
 
 def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
-    """Look at every value in both directions: which one differs most was not known beforehand."""
+    """Return the largest deviation, in either direction; which value it is was not known."""
     settings = [each for symbol in FREE for each in sweep.by_symbol[symbol] if each.place != 1]
     if not sweep.default or not all(each.runs for each in settings):
         return Missing(sweep.results.missing())
@@ -112,9 +140,9 @@ def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
 
 
 def _lead(sweep: Sweep) -> Estimate | Missing:
-    """Compare E with every difference between two values of another parameter, up and down.
+    """Return the lead of E over the largest difference, up or down, within another parameter.
 
-    Logarithms of times spread alike whatever the setting, which times do not.
+    In logarithms, because their spread is the same for all settings; that of times is not.
     """
     if not sweep.complete:
         return Missing(sweep.results.missing())
@@ -133,37 +161,15 @@ def _doublings(runs: Sequence[TrainedRun]) -> list[float]:
     return [math.log2(seconds(run)) for run in runs]
 
 
-_ABSTRACT = "[Wang2020a, abstract]"
-_EQUAL_TIME = (
-    "Elo per doubling of {0} at equal time, from a fit over all runs with log2 of the time of"
-    " counted work and a constant per tournament"
-)
-
-MORE_CLAIM = Claim(
-    "more-iterations",
-    "More iterations give stronger players.",
-    _ABSTRACT,
-    "Elo per doubling of I, all others equal, from a fit over all runs with E, m and ep",
-    0.0,
-    "above",
-)
-OUTER_CLAIM = Claim(
-    "iterations-at-equal-time",
-    "Time is well spent on iterations: at equal time, more of them give stronger players.",
-    _ABSTRACT,
-    _EQUAL_TIME.format(OUTER),
-    0.0,
-    "above",
-)
-LEAD_CLAIMS = {
-    symbol: Claim(
-        f"iterations-above-{symbol}",
-        f"Iterations subsume {FACTORS[symbol].title}: at equal time, more iterations are worth more"
-        f" than more {FACTORS[symbol].title}.",
-        _ABSTRACT,
-        f"Elo per doubling of {OUTER} less that of {symbol}, both at equal time by counted work",
-        0.0,
-        "above",
-    )
-    for symbol in INNER
-}
+def grid_findings(grid: Grid) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim about the grid."""
+    claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values()]
+    missing = grid.results.missing()
+    if missing or not grid.runs:
+        return dict.fromkeys(claims, Missing(missing or "nothing is planned"))
+    found = fit(grid)
+    return {
+        MORE_CLAIM: found.elo[OUTER],
+        OUTER_CLAIM: found.equal_work[OUTER],
+        **{claim: lead(grid, symbol) for symbol, claim in LEAD_CLAIMS.items()},
+    }

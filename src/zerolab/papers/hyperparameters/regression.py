@@ -30,8 +30,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.hyperparameters.factors import FACTORS
-from zerolab.papers.hyperparameters.findings import LEAD_CLAIMS, MORE_CLAIM, OUTER_CLAIM
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
@@ -41,7 +39,7 @@ from zerolab.papers.hyperparameters.grid import (
     mean_point,
     time_unit,
 )
-from zerolab.report.claims import Claim
+from zerolab.papers.hyperparameters.study import FACTORS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import Row, draw_intervals
@@ -50,7 +48,6 @@ from zerolab.report.xy_plots import pareto_front
 from zerolab.studies.claims import Missing
 from zerolab.studies.statistics import (
     BootstrapEstimate,
-    Estimate,
     Spread,
     StudentEstimate,
     bootstrap,
@@ -239,20 +236,6 @@ def _at_equal_time(rows: Floats, place: int) -> float:
     """Return c of the x in a column; NaN where x and time do not determine it."""
     found, _, rank, _ = np.linalg.lstsq(rows[:, [place, 4]], rows[:, 5], rcond=1e-9)
     return float(found[0]) if rank == 2 else float("nan")
-
-
-def grid_findings(grid: Grid) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values()]
-    missing = grid.results.missing()
-    if missing or not grid.runs:
-        return dict.fromkeys(claims, Missing(missing or "nothing is planned"))
-    found = fit(grid)
-    return {
-        MORE_CLAIM: found.elo[OUTER],
-        OUTER_CLAIM: found.equal_work[OUTER],
-        **{claim: lead(grid, symbol) for symbol, claim in LEAD_CLAIMS.items()},
-    }
 
 
 def regression_blocks(grid: Grid) -> Iterator[Block]:

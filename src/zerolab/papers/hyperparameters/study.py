@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from zerolab.papers.hyperparameters.correlation import correlation_report
-from zerolab.papers.hyperparameters.factors import DEFAULT, FACTORS, LEVELS, changed, levels
-from zerolab.papers.hyperparameters.sweep import sweep_report
-from zerolab.papers.hyperparameters.sweep_runs import TOURNAMENT
 from zerolab.papers.scales import CHANGES, OPENINGS
-from zerolab.report.document import Document
 from zerolab.studies.design import (
     Design,
     Level,
@@ -20,8 +15,73 @@ from zerolab.studies.design import (
     one_at_a_time,
     planned_run,
 )
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
+
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
+
+
+class Factor(NamedTuple):
+    """A hyper-parameter of [Wang2020a, Table 1]."""
+
+    setting: str
+    paper: tuple[float, float, float]
+    """Least, default and greatest value."""
+    hours: tuple[float, float]
+    """Published hours with the least and the greatest value [Wang2020a, Table 3]."""
+    title: str
+
+
+DEFAULT_HOURS = 44.0
+"""Published hours with all defaults [Wang2020a, Table 3]."""
+
+FACTORS: Mapping[str, Factor] = {
+    "I": Factor("iterations", (50, 100, 150), (23.8, 60.3), "iterations"),
+    "E": Factor("selfplay.episodes", (10, 50, 100), (17.4, 87.7), "games of an iteration"),
+    "T'": Factor("selfplay.temperature_plies", (10, 15, 20), (41.6, 40.4), "first greedy ply"),
+    "m": Factor("search.simulations", (25, 100, 200), (26.0, 64.8), "simulations of a move"),
+    "c": Factor("search.selection.c", (0.5, 1.0, 2.0), (50.7, 49.1), "exploration"),
+    "rs": Factor("learn.window", (1, 20, 40), (26.5, 50.7), "iterations to learn from"),
+    "ep": Factor("learn.epochs", (5, 10, 15), (43.4, 55.7), "epochs"),
+    "bs": Factor("learn.batch_size", (32, 64, 96), (47.7, 37.7), "batch size"),
+    "lr": Factor("learn.learning_rate", (0.001, 0.005, 0.01), (47.8, 40.3), "learning rate"),
+    "d": Factor("network.dropout", (0.2, 0.3, 0.4), (51.9, 51.4), "dropout"),
+    "n": Factor("gate.games", (20, 40, 100), (33.5, 57.4), "games of a gate"),
+    "u": Factor("gate.threshold", (0.5, 0.6, 0.7), (39.7, 40.4), "threshold of the gate"),
+}
+"""Hyper-parameters by the paper's symbols.
+
+T' counts plies from 1, so that T' - 1 plies are sampled."""
+
+_REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
+    "smoke": {
+        "I": (1, 1, 2), "E": (2, 4, 8), "m": (2, 4, 8), "rs": (1, 1, 2), "ep": (1, 2, 3),
+        "bs": (16, 32, 48), "n": (2, 4, 6),
+    },
+    "mini": {
+        "I": (4, 8, 12), "E": (4, 20, 40), "m": (6, 24, 48), "rs": (1, 3, 6), "n": (6, 12, 30),
+    },
+    "small": {
+        "I": (12, 25, 38), "E": (8, 40, 80), "m": (12, 50, 100), "rs": (1, 8, 16),
+        "n": (10, 20, 50),
+    },
+    "paper": {},
+}  # fmt: skip
+"""Values at smaller scales that differ from the published ones, in about the same proportions."""
+
+LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
+    "smoke": {"I": (1, 2), "E": (2, 3), "m": (2, 4), "ep": (1, 2)},
+    "mini": {"I": (2, 4, 6), "E": (10, 20, 30), "m": (8, 16, 24), "ep": (5, 10, 15)},
+    "small": {"I": (8, 16, 24), "E": (10, 20, 30), "m": (16, 32, 48), "ep": (5, 10, 15)},
+    "paper": {"I": (25, 50, 75), "E": (10, 20, 30), "m": (25, 50, 75), "ep": (5, 10, 15)},
+}
+"""Levels of the full grid: [Wang2020a, Table 2], and in the same proportions."""
+
+DEFAULT = "default"
+"""Level of the factor ``changed`` of runs with all defaults."""
+TOURNAMENT = "tournament"
+"""Part with the tournament of the sweep; the other parts are named by the changed parameter."""
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "othello:4x4",
@@ -29,9 +89,23 @@ _BOARD: Mapping[Scale, str] = {
     "small": "othello:6x6",
     "paper": "othello:6x6",
 }
-
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
+_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
+_GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
+
+
+def levels(scale: str, symbol: str) -> tuple[float, float, float]:
+    """Return the least, the default and the greatest value of a hyper-parameter at a scale.
+
+    Two of them may be equal at `smoke`.
+    """
+    return _REDUCED[scale].get(symbol, FACTORS[symbol].paper)
+
+
+def changed(scale: str, symbol: str, value: Level) -> str:
+    """Return the change of a run with this value, such as ``m=200``, or `DEFAULT`."""
+    return DEFAULT if value == levels(scale, symbol)[1] else f"{symbol}={value:g}"
 
 
 @register_study
@@ -39,8 +113,8 @@ class HyperparameterSweep(Study):
     """Sweep twelve hyper-parameters of self-play one at a time: losses, hours and strength.
 
     6x6 Othello with three values of each of twelve hyper-parameters, the others at their defaults.
-    Losses of every epoch, hours of every stage beside the published ones, and which parameters
-    matter: their effect on losses, time and the Elo of a tournament between all final networks.
+    Losses of every epoch, hours of every stage beside the published ones, and the importance of
+    each parameter: its effect on losses, time and the Elo of a tournament of all final networks.
 
     Examples:
       zerolab study hyperparameter-sweep
@@ -51,11 +125,10 @@ class HyperparameterSweep(Study):
     name: ClassVar[str] = "hyperparameter-sweep"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         values = {symbol: levels(scale, symbol) for symbol in FACTORS}
         default = {symbol: each[1] for symbol, each in values.items()}
         runs = [
-            _run(scale, chosen, seed, number)
+            _sweep_run(scale, chosen, seed, number)
             for number, chosen in enumerate(one_at_a_time(values, default))
             for seed in range(_SEEDS[scale])
         ]
@@ -70,39 +143,27 @@ class HyperparameterSweep(Study):
         return Design(runs, [tournament])
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.hyperparameters.sweep import sweep_report
+
         return sweep_report(results)
 
 
-def _run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
-    """Return a run, in the part that is called by what it changes."""
-    name = _changed(scale, chosen)
-    part, changes = name.partition("=")[0], _changes(scale, chosen)
-    return planned_run(
-        part, _BOARD[scale], "wang2020a", {"changed": name}, changes, seed, group=group
-    )
-
-
-def _changed(scale: Scale, chosen: Mapping[str, Level]) -> str:
+def _sweep_run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
+    """Return a run, in the part named by the changed parameter."""
     names = (changed(scale, symbol, value) for symbol, value in chosen.items())
-    return next((name for name in names if name != DEFAULT), DEFAULT)
-
-
-def _changes(scale: Scale, chosen: Mapping[str, Level]) -> dict[str, Any]:
-    changes = {FACTORS[symbol].setting: value for symbol, value in chosen.items()}
+    name = next((name for name in names if name != DEFAULT), DEFAULT)
+    settings = {FACTORS[symbol].setting: value for symbol, value in chosen.items()}
     sampled = FACTORS["T'"].setting
-    return {**CHANGES[scale], **changes, sampled: int(changes[sampled]) - 1}
-
-
-_GRID_BOARD: Mapping[Scale, str] = {
-    "smoke": "othello:4x4",
-    "mini": "othello:6x6",
-    "small": "othello:6x6",
-    "paper": "othello:6x6",
-}
-
-_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
-_GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
+    changes = {**CHANGES[scale], **settings, sampled: int(settings[sampled]) - 1}
+    return planned_run(
+        name.partition("=")[0],
+        _BOARD[scale],
+        "wang2020a",
+        {"changed": name},
+        changes,
+        seed,
+        group=group,
+    )
 
 
 @register_study
@@ -111,7 +172,7 @@ class HyperparameterCorrelation(Study):
 
     6x6 Othello with three values each of I, E, m and ep in all 81 combinations, without gates. The
     final networks and Random play a tournament. Heat maps of Elo, Elo against the time of self-play
-    and learning, and whether iterations matter more than what is done within them.
+    and learning, and the worth of iterations against that of the work within them.
 
     Examples:
       zerolab study hyperparameter-correlation
@@ -122,7 +183,6 @@ class HyperparameterCorrelation(Study):
     name: ClassVar[str] = "hyperparameter-correlation"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         runs, tournaments = [], []
         middle = LEVELS[scale]["m"][1 if len(LEVELS[scale]["m"]) > 2 else 0]
         for seed in range(_GRID_SEEDS[scale]):
@@ -130,7 +190,7 @@ class HyperparameterCorrelation(Study):
             trained = [
                 planned_run(
                     part,
-                    _GRID_BOARD[scale],
+                    _BOARD[scale],
                     "wang2020a",
                     chosen,
                     _grid_changes(scale, chosen),
@@ -143,7 +203,7 @@ class HyperparameterCorrelation(Study):
             tournaments.append(
                 PlannedTournament(
                     part,
-                    _GRID_BOARD[scale],
+                    _BOARD[scale],
                     {run.label: run for run in trained},
                     games=_GRID_GAMES[scale],
                     openings=OPENINGS[scale],
@@ -153,7 +213,8 @@ class HyperparameterCorrelation(Study):
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.hyperparameters.correlation import correlation_report
+
         return correlation_report(results)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from zerolab.papers.elo import elo_table
 from zerolab.papers.hyperparameters.effects import hour_blocks, importance_blocks
-from zerolab.papers.hyperparameters.factors import DEFAULT
 from zerolab.papers.hyperparameters.findings import sweep_findings
+from zerolab.papers.hyperparameters.study import DEFAULT
 from zerolab.papers.hyperparameters.sweep_runs import PLACES, Setting, Sweep, seconds
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture

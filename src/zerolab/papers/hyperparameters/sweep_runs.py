@@ -7,18 +7,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 from zerolab.papers.elo import standard_error
-from zerolab.papers.hyperparameters.factors import DEFAULT, DEFAULT_HOURS, FACTORS, changed, levels
+from zerolab.papers.hyperparameters.study import (
+    DEFAULT,
+    DEFAULT_HOURS,
+    FACTORS,
+    TOURNAMENT,
+    changed,
+    levels,
+)
 from zerolab.report.figures import Sample
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.studies.statistics import sample_of_runs
 
-TOURNAMENT = "tournament"
-"""The part with the tournament; the others are called by what they change."""
-
 RANDOM = "random"
 
 PLACES = ("least value", "default", "greatest value")
-"""The three values of each hyper-parameter."""
+"""Names of the three values of each hyper-parameter."""
 
 
 class Setting(NamedTuple):
@@ -29,16 +33,16 @@ class Setting(NamedTuple):
     """0, 1 or 2, as in `PLACES`."""
     value: float
     runs: list[TrainedRun]
-    """Those that are finished; the default's belong to all hyper-parameters."""
+    """Finished ones; those of the default belong to all hyper-parameters."""
 
     @property
     def name(self) -> str:
-        """Such as ``m = 200``."""
+        """Symbol and value, such as ``m = 200``."""
         return f"{self.symbol} = {self.value:g}"
 
     @property
     def published_hours(self) -> float:
-        """See [Wang2020a, Table 3]."""
+        """Hours in [Wang2020a, Table 3]."""
         least, greatest = FACTORS[self.symbol].hours
         return (least, DEFAULT_HOURS, greatest)[self.place]
 
@@ -49,7 +53,7 @@ class Setting(NamedTuple):
 
 
 class Sweep:
-    """What is finished of the sweep."""
+    """The finished part of the sweep."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
@@ -82,7 +86,7 @@ class Sweep:
 
     @property
     def tournament(self) -> PlayedTournament | None:
-        """That of all final networks, if it is finished."""
+        """The tournament of all final networks, if it is finished."""
         return self.results.tournaments.get(TOURNAMENT)
 
     @property
@@ -92,7 +96,7 @@ class Sweep:
 
     @cached_property
     def elos(self) -> dict[str, tuple[float, float]]:
-        """Elo above Random's and its standard error, by the labels of runs; {} before the games.
+        """Elo above Random's and its standard error, by label of the run; {} before the games.
 
         The error of Random's own rating, which all runs share, is left out.
         """
@@ -120,7 +124,7 @@ def final_loss(run: TrainedRun) -> float:
 
 
 def seconds(run: TrainedRun) -> float:
-    """Return how long a run was trained."""
+    """Return the training time of a run."""
     return run.total_seconds
 
 

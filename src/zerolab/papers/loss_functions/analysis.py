@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
-from zerolab.papers.elo import (
-    GAME_TITLES,
-    both_elos,
-    elo_correlation,
-    elo_difference,
-    elo_sample,
-    elo_table,
-    gone,
-    standard_error,
-    training_elo_errors,
-    unfinished,
-)
-from zerolab.papers.loss_functions.findings import (
-    BIAS_CLAIM,
-    LEARNING_CLAIM,
-    POLICY_CLAIM,
-    PUBLISHED,
-    VALUE_CLAIMS,
-    part_title,
-)
-from zerolab.report.claims import Claim, ClaimTable
+from zerolab.papers.elo import GAME_TITLES, elo_sample, elo_table, training_elo_errors
+from zerolab.papers.loss_functions.findings import PUBLISHED, loss_findings, part_title
+from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
+from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import Sample
 from zerolab.report.interval_plots import draw_bars
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import Missing, judge
-from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.claims import judge
 from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import (
-    Estimate,
-    StudentEstimate,
-    mean_of,
-    sample_of_runs,
-    weighted_sum,
-)
 from zerolab.studies.study import scale_caveats
-
-TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
-"""The losses that are minimised, and what the papers call them."""
-GAMES = ("othello", "connect_four", "gobang")
-SIZES = ("5x5", "6x6")
-LAMBDA = "lambda"
-"""The name of the tournaments of the grid of weights, and of its factor."""
 
 
 def loss_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    seeds = len(results.levels("seed"))
-    what = (
+    """Return the report on the runs and tournaments that are finished."""
+    subject = (
         "which loss is best for networks of another size or after longer training: a loss that"
         " learns slowly looks weak in short runs"
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(_found(results))),
+        ClaimTable(judge(loss_findings(results))),
         *_tournaments(results),
         *_training_elo(results),
         *_losses(results),
@@ -67,63 +33,10 @@ def loss_report(results: Results) -> Document:
     ]
     return Document(
         "Four loss functions on three games of two sizes",
-        scale_caveats(results.scale, seeds, what),
-        blocks, provenance(results),
-    )  # fmt: skip
-
-
-def _parts(results: Results) -> list[str]:
-    """Return the parts whose tournament is finished."""
-    return [part for part in results.design.parts if part in results.tournaments]
-
-
-def _found(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    found: dict[Claim, Estimate | Missing] = {
-        claim: elo_difference(results, part, "loss", "value", "sum")
-        for part, claim in VALUE_CLAIMS.items()
-    }
-    found[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
-    found[LEARNING_CLAIM] = _weakest(results)
-    found[BIAS_CLAIM] = _correlation(results)
-    return found
-
-
-def _weakest(results: Results) -> Estimate | Missing:
-    """Return the Elo above Random's of the weakest combination, which was not known beforehand.
-
-    The error of Random's own rating is one more source of error for each of them. Its correlation
-    with those of the runs is left out: it is that of any two of the dozens of ratings whose sum is
-    0.
-    """
-    parts = list(results.design.parts)
-    if missing := unfinished(results, parts):
-        return missing
-    above = []
-    for part in parts:
-        played = results.tournaments[part]
-        lowest = played.by_name["random"]
-        known = StudentEstimate(lowest.elo, standard_error(lowest), math.inf)
-        for target in TARGETS:
-            elos = elo_sample(played, results.where(part, loss=target)).values
-            if not elos:
-                return gone(results, part)
-            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, known)]))
-    return smallest(above)
-
-
-def _correlation(results: Results) -> Estimate | Missing:
-    """Return how both kinds of Elo correlate, from all runs of all parts."""
-    parts = list(results.design.parts)
-    if missing := unfinished(results, parts):
-        return missing
-    groups = []
-    for part in parts:
-        runs = [run for target in TARGETS for run in results.where(part, loss=target)]
-        if not runs:
-            return gone(results, part)
-        groups.append(both_elos(results.tournaments[part], runs))
-    return elo_correlation(groups)
+        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        blocks,
+        provenance(results),
+    )
 
 
 def _above_random(
@@ -144,7 +57,8 @@ def _tournaments(results: Results) -> Iterator[Block]:
             symbol: _above_random(results, part, target, PUBLISHED.get(part))
             for target, symbol in TARGETS.items()
         }
-        for part in _parts(results)
+        for part in results.design.parts
+        if part in results.tournaments
     }
     if not groups:
         yield Paragraph(f"No tournament is finished: {results.missing()}.")
@@ -153,11 +67,11 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "tournament-elo",
         draw_bars(groups, "Elo of final networks by the loss that was minimised",
                   "tournament Elo above Random's", baseline=0.0),
-        "All final networks of a game and size and Random play each other. As Fig. 11 of"
-        " [Wang2020a], but above Random's: the mean of all players is 0 there, and our runs are"
+        "A round robin of all final networks of a game and size and Random. As Fig. 11 of"
+        " [Wang2020a], but above Random's: there the mean of all players is 0, and our runs are"
         " fewer. The error of Random's own rating, which shifts all runs of a game alike, is left"
-        " out. Published means are drawn beside, as far above the published Random's; they are of"
-        " larger networks and longer runs, and two defects of the published code shaped them.",
+        " out. Published means stand beside, above the published Random's; they come from larger"
+        " networks and longer runs, and two bugs of the published code shaped them.",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
@@ -184,9 +98,9 @@ def _training_elo(results: Results) -> Iterator[Block]:
         draw_curves(panels, "Training Elo by the loss that is minimised", "iteration",
                     "training Elo", columns=2),
         "Elo of the best network after every iteration, from the games of the gates; the untrained"
-        " network has 0. As Fig. 10 of [Wang2020a]. Every candidate meets its predecessor alone, so"
-        " the errors of all gates add up, as thin bars show. They do not show that gates accept"
-        " candidates which were lucky in them, nor that networks which beat themselves gain most.",
+        " network has 0. As Fig. 10 of [Wang2020a]. Every candidate meets only its predecessor, so"
+        " the errors of all gates add up, as thin bars show. They show neither the bias of gates"
+        " towards lucky candidates nor that of networks that learn to beat themselves.",
     )  # fmt: skip
     groups = {
         title: {
@@ -202,7 +116,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     yield Picture(
         "training-elo-final",
         draw_bars(groups, "Training Elo after the last iteration", "training Elo"),
-        "To be compared with tournament Elo above, by which the paper judges.",
+        "For comparison with the tournament Elo above, by which the paper judges.",
     )
 
 
@@ -238,8 +152,8 @@ def _losses(results: Results) -> Iterator[Block]:
                     panels, f"Losses of {GAME_TITLES[game]}", "iteration", "loss", columns=4
                 ),
                 "Means over the last epoch of every iteration; the band is one standard deviation"
-                " between runs. They are those of all examples that were learned from, so there is"
-                " no error of measuring them. As Figs 7 to 9 of [Wang2020a].",
+                " between runs. They cover all examples learned from, so they have no error of"
+                " measuring. As Figs 7 to 9 of [Wang2020a].",
             )
 
 
@@ -262,6 +176,6 @@ def _grid(results: Results) -> Iterator[Block]:
             "lambda",
             draw_bars(groups, "Elo by the weight of the policy's loss", "tournament Elo"),
             "l = lambda l_p + (1 - lambda) l_v [Wang2019]: 0 is the loss of the value alone, 1 that"
-            " of the policy. A tournament of its own per game.",
+            " of the policy. One tournament per game.",
         )
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")

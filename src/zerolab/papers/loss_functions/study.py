@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.loss_functions.analysis import GAMES, LAMBDA, SIZES, TARGETS, loss_report
 from zerolab.papers.scales import CHANGES, OPENINGS
-from zerolab.report.document import Document
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
 
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
+
+TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
+"""Minimised losses, with the papers' symbols."""
+GAMES = ("othello", "connect_four", "gobang")
+SIZES = ("5x5", "6x6")
+LAMBDA = "lambda"
+"""Name of the tournaments of the grid of weights, and of its factor."""
 BALANCES = (0.25, 0.5, 0.75)
-"""lambda of the grid; 0 and 1 are the losses of value and policy alone."""
+"""Values of lambda in the grid; 0 and 1 are the losses of value and policy alone."""
 
 SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
@@ -43,10 +50,9 @@ class LossFunctions(Study):
     """Compare four loss functions on three games of two sizes, by training Elo and by tournament.
 
     Othello, Connect Four and Gobang on 5x5 and 6x6; learning minimises the loss of the policy, of
-    the value, their sum or their product, several runs each. All losses are logged whichever is
-    minimised. Training Elo stands beside the Elo of a tournament between all final networks: the
-    paper judges by the latter, because the former is biased. A grid of weights between both losses
-    follows.
+    the value, their sum or their product, several runs each, and all losses are logged. Training
+    Elo stands beside the Elo of a tournament between all final networks: the paper judges by the
+    latter, because the former is biased. A grid of weights between both losses follows.
 
     Examples:
       zerolab study loss-functions
@@ -57,7 +63,6 @@ class LossFunctions(Study):
     name: ClassVar[str] = "loss-functions"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         runs, tournaments = [], []
         for game in _GAMES[scale]:
             for size in SIZES:
@@ -67,22 +72,20 @@ class LossFunctions(Study):
                 runs += [*trained, *grid]
                 tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
                 if grid:
-                    everyone = [*trained[: _ends(scale)], *grid]
-                    tournaments.append(_tournament(scale, part, f"{game}:{size}", everyone, LAMBDA))
+                    ends = trained[: 2 * SEEDS[scale]]  # the runs of policy and of value alone
+                    tournaments.append(
+                        _tournament(scale, part, f"{game}:{size}", [*ends, *grid], LAMBDA)
+                    )
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.loss_functions.analysis import loss_report
+
         return loss_report(results)
 
 
-def _ends(scale: Scale) -> int:
-    """Return how many runs of policy and value alone play along with the grid."""
-    return 2 * SEEDS[scale]
-
-
 def changes(scale: Scale, size: str) -> dict[str, Any]:
-    """Return what differs from the preset wang2019 at a scale, by dotted keys."""
+    """Return the changes to the preset wang2019 at a scale, by dotted keys."""
     return {**CHANGES[scale], "iterations": _ITERATIONS[scale][size]}
 
 

@@ -6,70 +6,68 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from statistics import mean, stdev
 
-from zerolab.papers.elo import elo_sample, elo_table, gone, random_sample, rated_sample, unfinished
+from zerolab.papers.elo import (
+    elo_sample,
+    elo_table,
+    gone,
+    random_sample,
+    rated_sample,
+    unfinished,
+)
 from zerolab.papers.published_bugs.findings import (
-    CLOSURE_CLAIM,
-    EASY_CLAIM,
-    LABEL_CLAIM,
+    CLOSURES,
+    bug_findings,
+    closure_ratings,
+    computed_labels,
+    uncomputed_labels,
+)
+from zerolab.papers.published_bugs.study import (
+    CLOSURE,
+    DEFAULT_RATE,
+    DEFECTIVE,
+    LABELS,
+    LOSSES,
     MIRROR,
-    MIRROR_CLAIM,
+    OPTIMIZER,
+    RATES,
+    RIGHT,
     WINNER,
-    WINNER_CLAIM,
 )
 from zerolab.ratings.bayes import Rating
-from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import Sample
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_bars
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import Missing, judge
-from zerolab.studies.joint_estimates import spread_ratio
-from zerolab.studies.results import Results, TrainedRun, provenance
-from zerolab.studies.statistics import (
-    BinomialEstimate,
-    Estimate,
-    bootstrap,
-    difference_of_means,
-    sample_of_runs,
-)
+from zerolab.studies.claims import judge
+from zerolab.studies.results import Results, provenance
+from zerolab.studies.statistics import difference_of_means
 from zerolab.studies.study import scale_caveats
 
-OPTIMIZER = "fresh-optimizer"
-CLOSURE = "tournament-closure"
-LABELS = "win-labels"
-"""The parts, one per defect."""
-RIGHT, DEFECTIVE = "right", "defective"
-CLOSED = "closed"
-"""The tournament in which runs of a loss share the network of the last one."""
 OWN, SHARED = "own networks", "the last run's network"
-LOSSES = ("policy", "value", "sum")
-RATES = (0.001, 0.005, 0.01)
-DEFAULT_RATE = 0.005
-"""The published learning rate, in place of which the defective code takes 0.001."""
 
-_CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")  # with their own networks, and with shared ones
-_ABOUT = {
-    MIRROR: "Connect Four's mirrored boards come with the policy of the board that they mirror"
-    " [WangCode]. Conflicting targets for the policy should favour learning the value alone.",
+_BUGS = {
+    MIRROR: "Connect Four's mirrored boards come with the policy of the original board [WangCode]."
+    " Conflicting targets for the policy should favour learning the value alone.",
     WINNER: "Gobang's results are read as if they were the mover's: the first player's positions"
-    " are labelled lost, whoever won [AZG]. The value is then easy to learn and worth nothing,"
+    " are labelled lost, whichever side won [AZG]. The value is then easy to learn and worthless,"
     " which should favour learning the policy alone.",
     OPTIMIZER: "Adam is made anew in every iteration, at its own rate of 0.001 [AZG]. A sweep of"
     " learning rates then compares equal runs.",
-    CLOSURE: "All runs of a loss play with the network of the last one [WangCode]. The spread that"
-    " is then published is that of games, not of training.",
-    LABELS: "Positions that the first player has lost, it being its move, are labelled drawn"
-    " [ClausenCode]. What is published as a share of right predictions is a share of labels.",
+    CLOSURE: "All runs of a loss play with the network of the last one [WangCode]. The published"
+    " spread is then that of games, not of training.",
+    LABELS: "Positions that the first player, to move, has lost are labelled drawn [ClausenCode]."
+    " The published share of right predictions is then a share of labels.",
 }
 
 
 def bug_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    what = "how large the effect of a defect was in the published runs"
+    """Return the report on the runs, tournaments and computations that are finished."""
+    subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(_found(results))),
+        ClaimTable(judge(bug_findings(results))),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),
@@ -78,138 +76,49 @@ def bug_report(results: Results) -> Document:
         *_labelled(results),
     ]
     return Document(
-        "Defects of published code, switched on and off",
-        scale_caveats(results.scale, len(results.levels("seed")), what), blocks,
+        "Bugs of published code, switched on and off",
+        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        blocks,
         provenance(results),
-    )  # fmt: skip
-
-
-def _found(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    return {
-        MIRROR_CLAIM: _favour(results, MIRROR, "value"),
-        WINNER_CLAIM: _favour(results, WINNER, "policy"),
-        EASY_CLAIM: _easier(results),
-        CLOSURE_CLAIM: _hidden(results),
-        LABEL_CLAIM: _ceiling(results),
-    }
-
-
-def _elos(results: Results, part: str, runs: Sequence[TrainedRun]) -> list[float]:
-    return list(elo_sample(results.tournaments[part], runs).values)
-
-
-def _favour(results: Results, part: str, loss: str) -> Estimate | Missing:
-    """Return by how much more a defect makes a loss look better than the sum."""
-    if missing := unfinished(results, [part]):
-        return missing
-    groups = [
-        _elos(results, part, results.where(part, defect=defect, loss=each))
-        for defect in (DEFECTIVE, RIGHT)
-        for each in (loss, "sum")
-    ]
-    if not all(groups):
-        return gone(results, part)
-    return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
-
-
-def _easier(results: Results) -> Estimate | Missing:
-    groups = [
-        [run.final_losses[-1]["value"] for run in results.where(WINNER, defect=each, loss="sum")]
-        for each in (DEFECTIVE, RIGHT)
-    ]
-    if not all(groups):
-        return Missing(results.missing(WINNER))
-    return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
-
-
-def _closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
-    """Return the ratings of the players of a tournament of the closure, by loss."""
-    rated = results.tournaments[key].by_name
-    return {
-        loss: [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
-        for loss in LOSSES
-    }
-
-
-def _hidden(results: Results) -> Estimate | Missing:
-    """Return how widely the names of one network vary, compared with runs.
-
-    Names of one network are no runs. They vary as games do, all of which were played by each of
-    them, so their Elo is a sample of what games alone make of one strength.
-    """
-    if missing := unfinished(results, _CLOSURES):
-        return missing
-    own, shared = (
-        [[rating.elo for rating in ratings] for ratings in _closure_ratings(results, key).values()]
-        for key in _CLOSURES
     )
-    found = spread_ratio(shared, own)
-    return Missing("one run per loss: no spread to compare") if found is None else found
-
-
-def _computed(results: Results, defect: str, names: Sequence[str]) -> list[list[float]]:
-    """Return some results of every computation that has them all, in order of seeds."""
-    prefix = f"{LABELS}: {defect}/"
-    return [
-        [each[name] for name in names]
-        for label, each in results.computed.items()
-        if label.startswith(prefix) and set(names) <= each.keys()
-    ]
-
-
-def _uncomputed(results: Results) -> Missing:
-    """Return why there are no numbers of the labels."""
-    left = results.missing(LABELS)
-    stale = "they were computed by an earlier version, without some numbers: remove"
-    keys = [each.key for each in results.design.computations if each.part == LABELS]
-    return Missing(left or f"{stale} {', '.join(f'computed/{key}.json' for key in keys)}")
-
-
-def _ceiling(results: Results) -> Estimate | Missing:
-    """Return the share in one data set: two would have positions in common."""
-    counts = _computed(results, DEFECTIVE, ["true_labels", "distinct"])
-    if not counts:
-        return _uncomputed(results)
-    true, distinct = counts[0]
-    return BinomialEstimate(int(true), int(distinct))
 
 
 def _rates(results: Results) -> Iterator[Block]:
-    """Show what the learning rate does, and making Adam anew; the papers say nothing of either."""
+    """Show the effects of the learning rate and of the bug, which no paper reports."""
     if OPTIMIZER not in results.tournaments:
         return
     published = f"{DEFAULT_RATE:g}"
     low, high = (f"{rate:g}" for rate in (min(RATES), max(RATES)))
     pairs = {
-        f"rate {high} less {low}, without the defect": ((RIGHT, high), (RIGHT, low)),
-        f"without the defect less with it, rate {published}": (
+        f"rate {high} minus {low}, without the bug": ((RIGHT, high), (RIGHT, low)),
+        f"without the bug minus with it, rate {published}": (
             (RIGHT, published), (DEFECTIVE, published),
         ),
     }  # fmt: skip
     rows: list[list[Cell]] = []
     for title, pair in pairs.items():
         one, other = (
-            _elos(results, OPTIMIZER, results.where(OPTIMIZER, defect=defect, rate=rate))
-            for defect, rate in pair
+            elo_sample(
+                results.tournaments[OPTIMIZER], results.where(OPTIMIZER, code=code, rate=rate)
+            ).values
+            for code, rate in pair
         )
         if one and other:
             rows.append([title, difference_of_means(one, other)])
     if not rows:
         return
     yield Paragraph(
-        f"With the defect every rate is 0.001, so its runs stand at the published rate,"
-        f" {published}, alone. No paper says what these differences are; they are shown without a"
-        " verdict."
+        f"With the bug every rate is 0.001, so its runs appear at the published rate, {published},"
+        " only. No paper reports these differences; they are shown without a verdict."
     )
     columns: list[str | Column] = ["difference", Column("Elo", "+.0f")]
-    yield Table("rate-differences", "What learning rates and the defect do", columns, rows)
+    yield Table("rate-differences", "Effects of the learning rate and of the bug", columns, rows)
 
 
 def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
-    """Show the Elo of runs with and without a defect, by what the conclusion is about."""
+    """Show the Elo of runs with and without a bug, by the factor of the conclusion."""
     yield Heading(_title(part))
-    yield Paragraph(_ABOUT[part])
+    yield Paragraph(_BUGS[part])
     played = results.tournaments.get(part)
     if played is None:
         yield Paragraph(f"Not finished: {results.missing(part)}.")
@@ -217,9 +126,9 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     groups: dict[str, dict[str, Sample]] = {}
     for level in results.levels(factor, part):
         groups[f"{factor} {level}"] = {
-            defect: elo_sample(played, results.where(part, defect=defect, **{factor: level}))
-            for defect in (RIGHT, DEFECTIVE)
-            if results.where(part, defect=defect, **{factor: level})
+            code: elo_sample(played, results.where(part, code=code, **{factor: level}))
+            for code in (RIGHT, DEFECTIVE)
+            if results.where(part, code=code, **{factor: level})
         }
     groups = {title: samples for title, samples in groups.items() if samples}
     if not groups:
@@ -228,7 +137,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     yield Picture(
         part,
         draw_bars(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
-        "All runs, with and without the defect, and Random in one tournament, without defects.",
+        "All runs, with and without the bug, and Random, in one tournament without bugs.",
     )
     groups["random"] = {RIGHT: random_sample(played)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")
@@ -240,12 +149,12 @@ def _title(part: str) -> str:
 
 def _closed(results: Results) -> Iterator[Block]:
     yield Heading(_title(CLOSURE))
-    yield Paragraph(_ABOUT[CLOSURE])
-    if missing := unfinished(results, _CLOSURES):
+    yield Paragraph(_BUGS[CLOSURE])
+    if missing := unfinished(results, CLOSURES):
         yield Paragraph(f"Not finished: {missing.note}.")
         return
     names = (OWN, SHARED)
-    rated = dict(zip(names, (_closure_ratings(results, key) for key in _CLOSURES), strict=True))
+    rated = dict(zip(names, (closure_ratings(results, key) for key in CLOSURES), strict=True))
     yield Picture(
         CLOSURE,
         draw_bars(
@@ -253,8 +162,8 @@ def _closed(results: Results) -> Iterator[Block]:
              for loss in LOSSES},
             "Elo of the runs of a loss, by whose network plays", "tournament Elo",
         ),
-        "With the last run's network, dots of a loss are one player under several names: their box"
-        " shows what games vary by, and nothing about other runs.",
+        "With the last run's network, the dots of a loss are one player under several names: their"
+        " box shows the variation of games, and nothing about other runs.",
     )  # fmt: skip
     rows: list[list[Cell]] = []
     for loss in LOSSES:
@@ -277,7 +186,7 @@ def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
 
 def _labelled(results: Results) -> Iterator[Block]:
     yield Heading(_title(LABELS))
-    yield Paragraph(_ABOUT[LABELS])
+    yield Paragraph(_BUGS[LABELS])
     titles = {
         "on_labels": "right by the labels",
         "on_outcomes": "right by the true outcome",
@@ -285,20 +194,20 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            defect: sample_of_runs([100 * share for share, _ in found],
-                           [100 * sqrt(share * (1 - share) / count) for share, count in found])
-            for defect in (RIGHT, DEFECTIVE)
-            if (found := _computed(results, defect, [name, "held_out"]))
+            code: Sample([100 * share for share, _ in found],
+                         [100 * sqrt(share * (1 - share) / count) for share, count in found])
+            for code in (RIGHT, DEFECTIVE)
+            if (found := computed_labels(results, code, [name, "held_out"]))
         }
         for name, title in titles.items()
     }  # fmt: skip
     if not all(groups.values()):
-        yield Paragraph(f"Not finished: {_uncomputed(results).note}.")
+        yield Paragraph(f"Not finished: {uncomputed_labels(results).note}.")
         return
     yield Picture(
         LABELS,
         draw_bars(groups, "Predicting win, draw or loss", "held-out positions, %"),
-        "A small network learns the outcomes of solved positions, with the labels as published or"
-        " with right ones. It is smaller than those of [Clausen2021] at every scale, and learns"
-        " with other settings: what can be compared is a perfect predictor's limit.",
+        "A small network learns the outcomes of solved positions, from the published labels or from"
+        " right ones. It is smaller than those of [Clausen2021] at every scale, and learns with"
+        " other settings; only a perfect predictor's limit can be compared.",
     )

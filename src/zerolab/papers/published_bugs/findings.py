@@ -1,11 +1,30 @@
-"""Expected effects of published bugs as claims that can be tested."""
+"""Effects that published bugs should have, as claims with their statistics and thresholds."""
 
 from __future__ import annotations
 
-from zerolab.report.claims import Claim
+from collections.abc import Sequence
+from statistics import mean
 
-MIRROR = "mirrored-policy"
-WINNER = "absolute-winner"
+from zerolab.papers.elo import elo_sample, gone, unfinished
+from zerolab.papers.published_bugs.study import (
+    CLOSED,
+    CLOSURE,
+    DEFECTIVE,
+    LABELS,
+    LOSSES,
+    MIRROR,
+    RIGHT,
+    WINNER,
+)
+from zerolab.ratings.bayes import Rating
+from zerolab.report.claims import Claim
+from zerolab.studies.claims import Missing
+from zerolab.studies.joint_estimates import spread_ratio
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import BinomialEstimate, Estimate, bootstrap
+
+CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
+"""The tournaments of the closure: with the runs' own networks, and with shared ones."""
 
 
 def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
@@ -13,7 +32,7 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
         f"{part}-favours-{loss}",
         text,
         source,
-        f"Elo of runs that minimise {loss} above those that minimise the sum: with the defect less"
+        f"Elo of runs that minimise {loss} above those that minimise the sum: with the bug, minus"
         " without it",
         0.0,
         "above",
@@ -30,17 +49,17 @@ EASY_CLAIM = Claim(
     "absolute-winner-loss",
     "Absolute winners make the loss of the value less than half as large.",
     "[Wang2020a]",
-    "loss of the value in the last epoch of runs that minimise the sum, with the defect divided by"
-    " without",
+    "loss of the value in the last epoch of runs that minimise the sum: with the bug, divided by"
+    " without it",
     0.5,
     "below",
 )
 CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
-    "Sharing the last run's network hides how far runs differ.",
+    "Sharing the last run's network hides the spread between runs.",
     "[WangCode]",
-    "standard deviation of Elo within a loss, pooled over losses: between the names of one network"
-    " divided by between runs with their own",
+    "standard deviation of Elo within a loss, pooled over losses: between the names of one network,"
+    " divided by that between runs with their own networks",
     1.0,
     "below",
 )
@@ -53,3 +72,90 @@ LABEL_CLAIM = Claim(
     0.9,
     "below",
 )
+
+
+def bug_findings(results: Results) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim."""
+    return {
+        MIRROR_CLAIM: interaction(results, MIRROR, "value"),
+        WINNER_CLAIM: interaction(results, WINNER, "policy"),
+        EASY_CLAIM: _loss_ratio(results),
+        CLOSURE_CLAIM: closure_spread(results),
+        LABEL_CLAIM: label_ceiling(results),
+    }
+
+
+def interaction(results: Results, part: str, loss: str) -> Estimate | Missing:
+    """Return how much more a loss gains over the sum with the bug than without, in Elo."""
+    if missing := unfinished(results, [part]):
+        return missing
+    groups = [
+        elo_sample(results.tournaments[part], results.where(part, code=code, loss=each)).values
+        for code in (DEFECTIVE, RIGHT)
+        for each in (loss, "sum")
+    ]
+    if not all(groups):
+        return gone(results, part)
+    return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
+
+
+def _loss_ratio(results: Results) -> Estimate | Missing:
+    groups = [
+        [run.final_losses[-1]["value"] for run in results.where(WINNER, code=each, loss="sum")]
+        for each in (DEFECTIVE, RIGHT)
+    ]
+    if not all(groups):
+        return Missing(results.missing(WINNER))
+    return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
+
+
+def closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
+    """Return the ratings of the players of a tournament of the closure, by loss."""
+    rated = results.tournaments[key].by_name
+    return {
+        loss: [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
+        for loss in LOSSES
+    }
+
+
+def closure_spread(results: Results) -> Estimate | Missing:
+    """Return the spread between the names of one network over that between runs.
+
+    Names of one network are not runs. Each of them has played all of its games, so their Elos are a
+    sample of what games alone make of one strength.
+    """
+    if missing := unfinished(results, CLOSURES):
+        return missing
+    own, shared = (
+        [[rating.elo for rating in ratings] for ratings in closure_ratings(results, key).values()]
+        for key in CLOSURES
+    )
+    found = spread_ratio(shared, own)
+    return Missing("one run per loss: no spread to compare") if found is None else found
+
+
+def computed_labels(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
+    """Return some results of every computation that has them all, in order of seeds."""
+    prefix = f"{LABELS}: {code}/"
+    return [
+        [each[name] for name in names]
+        for label, each in results.computed.items()
+        if label.startswith(prefix) and set(names) <= each.keys()
+    ]
+
+
+def uncomputed_labels(results: Results) -> Missing:
+    """Return the reason why there are no numbers for the labels."""
+    left = results.missing(LABELS)
+    stale = "they were computed by an earlier version, without some numbers: remove"
+    keys = [each.key for each in results.design.computations if each.part == LABELS]
+    return Missing(left or f"{stale} {', '.join(f'computed/{key}.json' for key in keys)}")
+
+
+def label_ceiling(results: Results) -> Estimate | Missing:
+    """Return the share of true labels in one data set: two would have positions in common."""
+    counts = computed_labels(results, DEFECTIVE, ["true_labels", "distinct"])
+    if not counts:
+        return uncomputed_labels(results)
+    true, distinct = counts[0]
+    return BinomialEstimate(int(true), int(distinct))

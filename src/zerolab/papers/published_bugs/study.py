@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.loss_functions import study
-from zerolab.papers.published_bugs.analysis import (
-    CLOSED,
-    CLOSURE,
-    DEFAULT_RATE,
-    DEFECTIVE,
-    LABELS,
-    LOSSES,
-    OPTIMIZER,
-    RATES,
-    RIGHT,
-    bug_report,
-)
-from zerolab.papers.published_bugs.findings import MIRROR, WINNER
+from zerolab.papers.loss_functions.study import SEEDS, changes
 from zerolab.papers.scales import OPENINGS
-from zerolab.report.document import Document
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
@@ -28,8 +14,26 @@ from zerolab.studies.design import (
     PlannedTournament,
     planned_run,
 )
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
+
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
+
+MIRROR = "mirrored-policy"
+WINNER = "absolute-winner"
+OPTIMIZER = "fresh-optimizer"
+CLOSURE = "tournament-closure"
+LABELS = "win-labels"
+"""Parts of the study, one per bug."""
+RIGHT, DEFECTIVE = "right", "defective"
+"""Levels of the factor ``code``: without the bug, and with it."""
+CLOSED = "closed"
+"""Tournament in which all runs of a loss share the network of the last one."""
+LOSSES = ("policy", "value", "sum")
+RATES = (0.001, 0.005, 0.01)
+DEFAULT_RATE = 0.005
+"""The published learning rate, which the defective code replaces by 0.001."""
 
 _GAMES: Mapping[str, str] = {
     MIRROR: "connect_four:6x6",
@@ -41,7 +45,7 @@ _SETTINGS: Mapping[str, str] = {
     WINNER: "absolute_winner",
     OPTIMIZER: "fresh_optimizer",
 }
-"""The names of the bugs in the setting `published_bugs`."""
+"""Values of the setting `defects`."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "smoke": ("connect_four:4x4", 300, 1),
     "mini": ("connect_four:5x5", 4000, 10),
@@ -54,22 +58,21 @@ _LABEL_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper":
 
 @register_study
 class PublishedBugs(Study):
-    """Switch five defects of published code on and off: what each would have done to a conclusion.
+    """Switch five bugs of published code on and off, and measure their effect on conclusions.
 
-    Unmirrored policies in Connect Four, absolute winners in Gobang and an optimiser made anew in
+    Unmirrored policies in Connect Four, absolute winners in Gobang and an optimizer made anew in
     every iteration act in training; a tournament in which all runs of a family play with the last
-    one's network, and labels that call losses draws, do so in what was measured.
+    one's network, and labels that call losses draws, act in measurement.
 
     Examples:
-      zerolab study defects
-      zerolab study defects --only absolute-winner --workers 2
-      zerolab study defects --scale small --status
+      zerolab study published-bugs
+      zerolab study published-bugs --only absolute-winner --workers 2
+      zerolab study published-bugs --scale small --status
     """
 
-    name: ClassVar[str] = "defects"
+    name: ClassVar[str] = "published-bugs"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         mirror = list(_losses(scale, MIRROR))
         winner = list(_losses(scale, WINNER))
         optimizer = list(_rates(scale))
@@ -87,45 +90,44 @@ class PublishedBugs(Study):
         )
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.published_bugs.analysis import bug_report
+
         return bug_report(results)
 
 
-def _run(scale: Scale, part: str, defect: str, loss: str, seed: int, rate: float) -> PlannedRun:
-    """Return a run; those without a defect are runs of the study of loss functions, too."""
-    changes = {
-        **study.changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate
-    }  # fmt: skip
-    if defect == DEFECTIVE:
-        changes["published_bugs"] = [_SETTINGS[part]]
-    factors = {"defect": defect, "loss": loss, "rate": f"{rate:g}"}
-    return planned_run(part, _GAMES[part], "wang2019", factors, changes, seed)
+def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
+    """Return a run; those without a bug are runs of the study of loss functions, too."""
+    chosen = {**changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
+    if code == DEFECTIVE:
+        chosen["defects"] = [_SETTINGS[part]]
+    factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
+    return planned_run(part, _GAMES[part], "wang2019", factors, chosen, seed)
 
 
 def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
-    for defect in (RIGHT, DEFECTIVE):
+    for code in (RIGHT, DEFECTIVE):
         for loss in LOSSES:
-            for seed in range(study.SEEDS[scale]):
-                yield _run(scale, part, defect, loss, seed, DEFAULT_RATE)
+            for seed in range(SEEDS[scale]):
+                yield _run(scale, part, code, loss, seed, DEFAULT_RATE)
 
 
 def _rates(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield runs of several learning rates; with the defect they would all be the same runs."""
+    """Yield runs of several learning rates; with the bug they would all be the same run."""
     chosen = [(RIGHT, rate) for rate in RATES] + [(DEFECTIVE, DEFAULT_RATE)]
-    for defect, rate in chosen:
-        for seed in range(study.SEEDS[scale]):
-            yield _run(scale, OPTIMIZER, defect, "sum", seed, rate)
+    for code, rate in chosen:
+        for seed in range(SEEDS[scale]):
+            yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 
 
 def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
-    """Return the runs of the tournament, and who plays under their names with the defect."""
+    """Return the runs of the tournament, and the runs that play under their names with the bug."""
     runs = [
         planned_run(
             CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
-            {**study.changes(scale, "6x6"), "learn.loss": loss}, seed,
+            {**changes(scale, "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
-        for seed in range(study.SEEDS[scale])
+        for seed in range(SEEDS[scale])
     ]  # fmt: skip
     last = {run.factors["loss"]: run for run in runs}
     return runs, {run.label: last[run.factors["loss"]] for run in runs}
@@ -141,15 +143,15 @@ def _tournament(
 
 def _labels(scale: Scale) -> Iterator[PlannedComputation]:
     game, positions, epochs = _LABELLED[scale]
-    for defect in (RIGHT, DEFECTIVE):
+    for code in (RIGHT, DEFECTIVE):
         for seed in range(_LABEL_SEEDS[scale]):
             yield PlannedComputation(
                 LABELS,
-                f"{defect}/seed={seed}",
+                f"{code}/seed={seed}",
                 "zerolab.papers.published_bugs.win_labels:learn_outcomes",
                 {
                     "game": game, "positions": positions, "epochs": epochs,
-                    "defect": defect == DEFECTIVE, "seed": seed,
+                    "bug": code == DEFECTIVE, "seed": seed,
                 },
                 seconds=0.008 * positions,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Supervised learning of game results from the labels of [ClausenCode], or from right ones."""
+"""Supervised learning of game results, from the labels of [ClausenCode] or from right ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Data(NamedTuple):
     outcomes: NDArray[np.int8]
     """int8[N]: the mover's result under perfect play."""
     labels: NDArray[np.int8]
-    """int8[N]: what is learnt in its place."""
+    """int8[N]: the label learned in its place."""
 
     def rows(self, chosen: slice) -> _Data:
         """Return some of the positions."""
@@ -37,17 +37,17 @@ class _Data(NamedTuple):
 
 
 def learn_outcomes(
-    *, game: str, positions: int, epochs: int, defect: bool, seed: int
+    *, game: str, positions: int, epochs: int, bug: bool, seed: int
 ) -> dict[str, float]:
-    """Train a small network to tell win, draw and loss; return shares of held-out positions.
+    """Train a small network to predict win, draw or loss; return shares of held-out positions.
 
     Half of the plies that lead to the positions are perfect and half random, as in [Clausen2021].
-    `on_labels` is how often the network gives the label, `on_outcomes` how often the true outcome;
-    `ceiling` is how often the true outcome is the label, which is what a perfect network scores.
-    `held_out` is the number of held-out positions that these shares are of, `distinct` how many
-    different ones are among them, and `true_labels` how many of these have the label that is true.
+    `on_labels` is the share in which the network predicts the label, `on_outcomes` the true
+    outcome; `ceiling` is the share whose label is the true outcome, the score of a perfect network.
+    `held_out` counts the held-out positions, `distinct` the different ones among them, and
+    `true_labels` those of the latter whose label is the true outcome.
     """
-    data = _data(game, positions, defect, seed)
+    data = _data(game, positions, bug, seed)
     held_out = round(_TEST_SHARE * len(data.outcomes))
     test, train = data.rows(slice(held_out)), data.rows(slice(held_out, None))
     with torch_threads(1):
@@ -70,13 +70,13 @@ def _distinct(test: _Data) -> dict[str, float]:
     return {"distinct": float(len(first)), "true_labels": float(is_true.sum())}
 
 
-def _data(name: str, count: int, defect: bool, seed: int) -> _Data:
+def _data(name: str, count: int, bug: bool, seed: int) -> _Data:
     """Collect solved positions in random order, so that games are mixed."""
     game = parse_game(name)
     found = collect_in_memory(game, count, DatasetSettings(seed=seed), oracle_for(game)).positions
     found = found.take(np.random.default_rng(seed).permutation(len(found)))
     outcomes = np.sign(found.best).astype(np.int8)
-    labels = losses_as_draws(outcomes, found.plies % 2 == 0) if defect else outcomes
+    labels = losses_as_draws(outcomes, found.plies % 2 == 0) if bug else outcomes
     return _Data(torch.from_numpy(python.encode_batch(game, found.states)), outcomes, labels)
 
 

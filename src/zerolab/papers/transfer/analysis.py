@@ -9,14 +9,18 @@ import numpy as np
 from zerolab.papers.elo import standard_error
 from zerolab.papers.transfer import findings, similarity
 from zerolab.papers.transfer.measures import (
+    WAY_TITLES,
     Measure,
+    Pair,
     accuracies,
+    board_title,
     early,
     elo_gains,
     gains,
     iterations_to,
     late,
     level,
+    pairs,
     rating,
     runs_of,
     saved,
@@ -25,17 +29,7 @@ from zerolab.papers.transfer.measures import (
     stages,
     whole,
 )
-from zerolab.papers.transfer.ways import (
-    FINE_TUNED,
-    MAPPED,
-    RANDOM_FROZEN,
-    SCRATCH,
-    TRANSFERRED,
-    WAY_TITLES,
-    Pair,
-    board_title,
-    pairs,
-)
+from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell

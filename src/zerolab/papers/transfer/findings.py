@@ -10,25 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from zerolab.papers.elo import unfinished
 from zerolab.papers.transfer.measures import (
     BySeed,
+    Pair,
     early,
     elo_gains,
     gains,
+    pairs,
     saved,
     seed_means,
     stages,
+    targets_of_both_kinds,
     whole,
 )
 from zerolab.papers.transfer.similarity import LayerByLayer
-from zerolab.papers.transfer.ways import (
-    FINE_TUNED,
-    FROZEN,
-    MAPPED,
-    RANDOM_FROZEN,
-    SCRATCH,
-    Pair,
-    pairs,
-    targets_of_both_kinds,
-)
+from zerolab.papers.transfer.study import FINE_TUNED, FROZEN, MAPPED, RANDOM_FROZEN, SCRATCH
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import Missing
 from zerolab.studies.results import Results

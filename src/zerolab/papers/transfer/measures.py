@@ -6,18 +6,36 @@ scratch or start from a trunk, the same first heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.papers.transfer.ways import RANDOM_FROZEN, SCRATCH, Pair, player_name
+from zerolab.papers.elo import GAME_TITLES
+from zerolab.papers.transfer.study import (
+    FINE_TUNED,
+    FROZEN,
+    MAPPED,
+    RANDOM_FROZEN,
+    SCRATCH,
+    player_name,
+)
 from zerolab.ratings.bayes import Rating
 from zerolab.studies.claims import Missing
-from zerolab.studies.design import Level
+from zerolab.studies.design import Design, Level
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import StudentEstimate, mean_of
 from zerolab.training.records import AccuracyRecord
+
+WAY_TITLES: Mapping[str, str] = {
+    SCRATCH: "from scratch",
+    FINE_TUNED: "fine-tuned trunk",
+    FROZEN: "frozen trunk",
+    MAPPED: "mapped",
+    RANDOM_FROZEN: "random frozen trunk",
+}
+"""By level of the factor ``way``."""
 
 QUARTER = 0.25
 """Of the iterations, at the beginning and at the end: what *early* and *late* mean."""
@@ -27,6 +45,49 @@ HALF = 0.5
 BySeed = Mapping[Level, float]
 Curve = Sequence[float]
 Measure = Callable[[Curve], float]
+
+
+class Pair(NamedTuple):
+    """Two boards, by the names of their parts."""
+
+    source: str
+    target: str
+
+    @property
+    def is_near(self) -> bool:
+        """Whether both are sizes of one game."""
+        return _game(self.source) == _game(self.target)
+
+    @property
+    def title(self) -> str:
+        """Both boards, such as ``Gobang 5x5 to Gobang 6x6``."""
+        return f"{board_title(self.source)} to {board_title(self.target)}"
+
+
+def board_title(part: str) -> str:
+    """Return the title of a board, such as ``Gobang 5x5``."""
+    return f"{GAME_TITLES[_game(part)]} {part.rpartition('-')[2]}"
+
+
+def _game(part: str) -> str:
+    return part.rpartition("-")[0]
+
+
+def pairs(design: Design) -> list[Pair]:
+    """Return the pairs of a design, by target, in the order of its parts."""
+    found = dict.fromkeys(
+        Pair(str(run.factors["source"]), run.part) for run in design.runs if "source" in run.factors
+    )
+    return sorted(found, key=lambda pair: design.parts.index(pair.target))
+
+
+def targets_of_both_kinds(every: Iterable[Pair]) -> dict[str, tuple[list[Pair], list[Pair]]]:
+    """Return the pairs of near and of far sources, of every target that has both kinds."""
+    found: dict[str, tuple[list[Pair], list[Pair]]] = {}
+    for pair in every:
+        near, far = found.setdefault(pair.target, ([], []))
+        (near if pair.is_near else far).append(pair)
+    return {target: kinds for target, kinds in found.items() if all(kinds)}
 
 
 def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:

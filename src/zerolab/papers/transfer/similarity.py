@@ -16,8 +16,8 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.networks.layers import ResidualBlock, folded_copy
 from zerolab.networks.network import Network, load_weights
-from zerolab.papers.transfer.measures import BySeed, runs_of
-from zerolab.papers.transfer.ways import FINE_TUNED, SCRATCH, Pair, board_title, pairs
+from zerolab.papers.transfer.measures import BySeed, Pair, board_title, pairs, runs_of
+from zerolab.papers.transfer.study import FINE_TUNED, SCRATCH
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.xy_plots import Heat, draw_heat
 from zerolab.rules import python

@@ -1,26 +1,17 @@
-"""Transfer of networks between games and board sizes [Hongcharoen2018], [Soemers2023]."""
+"""Transfer of networks between games and board sizes [Hongcharoen2018], [Soemers2023].
+
+A part of the study is a board. Runs without a source are its baselines; all others start from a run
+of another board that was trained from scratch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.papers.scales import OPENINGS
-from zerolab.papers.transfer.analysis import transfer_report
-from zerolab.papers.transfer.ways import (
-    FINE_TUNED,
-    FROZEN,
-    MAPPED,
-    PLAY_AT_ONCE,
-    PLAY_IN_THE_END,
-    RANDOM_FROZEN,
-    SCRATCH,
-    board_pairs,
-    part_of,
-    player_name,
-)
-from zerolab.report.document import Document
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
@@ -29,8 +20,24 @@ from zerolab.studies.design import (
     PlannedTournament,
     planned_run,
 )
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
+
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
+
+SCRATCH = "scratch"
+RANDOM_FROZEN = "random-frozen"
+FINE_TUNED = "fine-tuned"
+FROZEN = "frozen"
+MAPPED = "mapped"
+TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
+"""Ways with a source, a part of the study named by the factor ``source``."""
+
+PLAY_AT_ONCE = (SCRATCH, MAPPED)
+"""Ways whose network 0 plays, too; the others begin with untrained heads, like scratch."""
+PLAY_IN_THE_END = (FROZEN, RANDOM_FROZEN)
+"""Ways of which only the last network plays."""
 
 PRESET = "hongcharoen2018"
 
@@ -48,7 +55,7 @@ BOARDS: Mapping[Scale, Mapping[str, Sequence[str]]] = {
     "small": _GAMES,
     "paper": _GAMES,
 }
-"""Boards by game, the one on which games are compared first."""
+"""Boards by game; games are compared on the first one."""
 
 SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 
@@ -70,7 +77,7 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""On top of the preset, by dotted keys. Gates of a few games would accept by chance."""
+"""Changes to the preset, by dotted keys. Gates of a few games would accept by chance."""
 
 _STAGES: Mapping[Scale, Sequence[int]] = {
     "smoke": (1, 2),
@@ -78,16 +85,16 @@ _STAGES: Mapping[Scale, Sequence[int]] = {
     "small": (2, 5, 10, 20),
     "paper": (2, 5, 12, 25, 50),
 }
-"""Iterations after which networks play the tournaments, beside those that play at once."""
+"""Iterations after which networks play the tournaments, besides those that play at once."""
 _GAMES_PER_PAIR = 2
 
 
 class _Solved(NamedTuple):
-    """How positions of a board are collected so that all of them are solved in reasonable time."""
+    """Collection of positions of a board that are solved in reasonable time."""
 
     first_ply: int
     seconds: float
-    """About how long one takes on one core."""
+    """Estimate for one position on one core."""
     nodes: int | None = None
 
 
@@ -97,21 +104,48 @@ _SOLVED: Mapping[str, _Solved] = {
     "gobang:6x6": _Solved(8, 0.15, nodes=200_000),
     "gobang:5x5": _Solved(8, 0.05, nodes=200_000),
 }
-"""By the one spelling of boards; others are solved from the start."""
+"""By canonical name of the board; the others are solved from the start."""
 _FROM_THE_START = _Solved(0, 0.03)
 _MEASURED: Mapping[Scale, int] = {"smoke": 10, "mini": 300, "small": 1000, "paper": 2000}
-"""Solved positions per board on which runs are measured after every iteration."""
+"""Solved positions per board that measure runs after every iteration."""
+
+
+def part_of(board: str) -> str:
+    """Return the part of a board, such as ``gobang-5x5`` of ``gobang:5x5:4``."""
+    name, size, *_ = board.split(":")
+    return f"{name}-{size}"
+
+
+def board_pairs(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return the pairs of boards (source, target) between which networks are transferred.
+
+    `games` are boards by game. The pairs are all ordered ones of the first boards, and both
+    directions between the sizes of each game.
+    """
+    first = [canonical_game_name(boards[0]) for boards in games.values()]
+    far = list(permutations(first, 2))
+    near = [
+        pair
+        for boards in games.values()
+        for pair in permutations(map(canonical_game_name, boards), 2)
+    ]
+    return [*far, *near]
+
+
+def player_name(run: PlannedRun, iteration: int) -> str:
+    """Return the player's name of a run's network after an iteration."""
+    return f"{run.label}@{iteration}"
 
 
 @register_study
 class Transfer(Study):
-    """Carry networks from game to game and from size to size, and see what that saves.
+    """Carry networks from game to game and from size to size, and measure the savings.
 
     Othello, Connect Four and Gobang on 6x6, and a smaller board of each. Every run from scratch is
     the source of runs on other boards: its trunk fine-tuned below new heads, its trunk frozen, and
-    all of it mapped by meaning. A random trunk that is frozen is the control. Accuracy on solved
-    positions after every iteration, time to a fixed accuracy, Elo of tournaments between networks
-    of several iterations, and how alike trunks see positions, layer by layer.
+    all of it mapped by meaning. A frozen random trunk is the control. Accuracy on solved positions
+    after every iteration, time to a fixed accuracy, Elo of tournaments between networks of several
+    iterations, and the similarity of trunks, layer by layer.
 
     Examples:
       zerolab study transfer
@@ -122,7 +156,6 @@ class Transfer(Study):
     name: ClassVar[str] = "transfer"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         sources = {
             board: list(_runs(scale, number, board, SCRATCH))
             for number, board in enumerate(_boards(scale))
@@ -140,12 +173,13 @@ class Transfer(Study):
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.transfer.analysis import transfer_report
+
         return transfer_report(results)
 
 
 def _boards(scale: Scale) -> list[str]:
-    """Return all boards, those on which games are compared first."""
+    """Return all boards, first those on which games are compared."""
     every = BOARDS[scale].values()
     first = [boards[0] for boards in every]
     return [
@@ -157,9 +191,9 @@ def _boards(scale: Scale) -> list[str]:
 def _runs(
     scale: Scale, number: int, board: str, way: str, sources: Sequence[PlannedRun] = ()
 ) -> Iterator[PlannedRun]:
-    """Yield the runs of a board in one way, from the sources of equal seeds if there are some.
+    """Yield the runs of a board in one way, from the sources of equal seeds if there are any.
 
-    Runs of different boards have nothing in common but what they take: not the random trunk either.
+    Runs of different boards share only what they take from a source, so not the random trunk.
     """
     positions = {"accuracy.positions": _positions(scale, board)}
     for seed in range(SEEDS[scale]):

@@ -7,67 +7,55 @@ from collections.abc import Iterator
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    elo_difference,
     elo_sample,
     elo_table,
-    gone,
     random_sample,
     rated_sample,
     standard_error,
     unfinished,
 )
-from zerolab.papers.warm_start.findings import (
+from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_findings
+from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
-    BEST_CLAIM,
-    GAIN_CLAIMS,
-    NO_GAIN_CLAIM,
-    VARIANT_TITLES,
+    BY_ITERATION,
+    GAMES,
+    SWITCH,
+    UNTIL,
     VARIANTS,
+    WRORA,
 )
-from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import Sample
 from zerolab.report.interval import P_VALUE, Cell
 from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import Missing, judge
-from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.claims import judge
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
-    Estimate,
-    StudentEstimate,
     difference_of_means,
     holm,
     paired_difference,
     rank_test,
     sign_test,
-    weighted_sum,
 )
 from zerolab.studies.study import scale_caveats
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import best_after
 
-UNTIL = "wrora-until-"
-"""WRoRa with another I' than that of the other variants; the number follows."""
-WRORA = "wrora"
-SWITCH = "switch"
-"""The tournament between baseline and WRoRa with different ends of the warm start."""
-BY_ITERATION = "by-iteration"
-"""The tournament between networks of baseline and WRoRa after some iterations."""
-GAMES = ("gobang", "connect_four", "othello")
 _ADAPTIVE_END = "adaptive"
 
 
 def warm_start_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    what = (
-        "how much a warm start gains where self-play goes on for the published hundred iterations:"
-        " in short runs it covers a larger part of the training"
+    """Return the report on the runs and tournaments that are finished."""
+    subject = (
+        "the gain from a warm start over the published hundred iterations of self-play: in short"
+        " runs it covers a larger part of the training"
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(_found(results))),
+        ClaimTable(judge(warm_start_findings(results))),
         *_strength(results),
         *_tests(results),
         *_iterations(results),
@@ -75,49 +63,15 @@ def warm_start_report(results: Results) -> Document:
     ]
     return Document(
         "Warm starts of self-play on three games",
-        scale_caveats(results.scale, len(results.levels("seed")), what), blocks,
+        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        blocks,
         provenance(results),
-    )  # fmt: skip
-
-
-def _found(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    found: dict[Claim, Estimate | Missing] = {
-        claim: _gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()
-    }
-    found[BEST_CLAIM] = _lead(results)
-    found[NO_GAIN_CLAIM] = _gain(results, "othello", "rollout")
-    return found
-
-
-def _gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
-    return elo_difference(results, game, "variant", variant, BASELINE)
+    )
 
 
 def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Sample:
     key = "-".join(filter(None, (game, tournament)))
     return elo_sample(results.tournaments[key], results.where(game, variant=variant))
-
-
-def _lead(results: Results) -> Estimate | Missing:
-    """Return how far WRoRa leads, over all games, the variant that it leads least.
-
-    Which one that is was not known beforehand, so WRoRa is compared with each of them.
-    """
-    if missing := unfinished(results, GAMES):
-        return missing
-    leads = []
-    for variant in VARIANTS:
-        if variant == WRORA:
-            continue
-        terms = []
-        for game in GAMES:
-            warm, other = (_elos(results, game, each).values for each in (WRORA, variant))
-            if not warm or not other:
-                return gone(results, game)
-            terms.append((1 / len(GAMES), difference_of_means(warm, other)))
-        leads.append(weighted_sum(terms))
-    return smallest(leads)
 
 
 def _strength(results: Results) -> Iterator[Block]:
@@ -133,14 +87,14 @@ def _strength(results: Results) -> Iterator[Block]:
     yield Picture(
         "elo",
         draw_bars(groups, "Elo of final networks by warm start", "tournament Elo"),
-        "All final networks of a game and Random play each other with plain search; the mean of all"
-        " players is 0. As Fig. 5.2 of [Wang2020b].",
+        "A round robin of all final networks of a game and Random, with plain search; the mean of"
+        " all players is 0. As Fig. 5.2 of [Wang2020b].",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
 def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | None:
-    """Return the gains over baselines of the same seed; None where no seed has both."""
+    """Return the gains over the baselines of equal seed; None where no seed has both."""
     played = results.tournaments["-".join(filter(None, (game, tournament)))]
     warm, base = (
         {run.factors["seed"]: played.rating(run) for run in results.where(game, variant=each)}
@@ -185,8 +139,8 @@ def _tests(results: Results) -> Iterator[Block]:
         "gain",
         draw_intervals(lines, "Elo gained by a warm start", "Elo above the baseline of the same"
                        " seed", threshold=0.0, number_format="+.0f"),
-        "A dot is a pair of runs with the same seed; its bar adds the errors of both ratings as if"
-        " they were independent. The adaptive end is compared in the tournament about ends.",
+        "A dot is a pair of runs of equal seed; its bar adds the errors of both ratings as if they"
+        " were independent. The adaptive end is compared in the tournament between ends.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
@@ -195,16 +149,17 @@ def _tests(results: Results) -> Iterator[Block]:
     ]  # fmt: skip
     tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
     rows = [[*row, *found] for row, found in zip(rows, tests, strict=True)]
+    seeds = len(results.levels("seed"))
     yield Paragraph(
-        "p-values are two-sided, over runs, and adjusted for the number of rows [Holm1979]."
-        f" {len(results.levels('seed'))} runs of a variant cannot make that of a sign test less"
-        f" than {2 ** (1 - len(results.levels('seed'))):.3g} before, however clear their lead."
+        "p-values are two-sided, over runs, and adjusted for the number of rows [Holm1979]. With"
+        f" {seeds} runs of a variant, a sign test cannot go below {2 ** (1 - seeds):.3g} before"
+        " that adjustment, however clear the lead."
     )
     yield Table("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
 
 
 def _iterations(results: Results) -> Iterator[Block]:
-    """Show how the gain of WRoRa develops."""
+    """Show the gain of WRoRa during training."""
     groups: dict[str, dict[str, Sample]] = {}
     rows: list[list[Cell]] = []
     for game in GAMES:
@@ -232,15 +187,15 @@ def _iterations(results: Results) -> Iterator[Block]:
     yield Picture(
         BY_ITERATION,
         draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
-        "The best networks after the iterations that the axis names, in a tournament of their own"
-        f" per game. {_repeated(results)}",
+        "The best networks after the iterations on the axis, in one tournament per game."
+        f" {_repeated(results)}",
     )
     columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
     yield Table("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
 
 
 def _repeated(results: Results) -> str:
-    """Say how many players of these tournaments are networks that play under another name, too."""
+    """Count the players of these tournaments that are one network under another name."""
     names, networks = 0, set()
     for game in GAMES:
         played = results.tournaments.get(f"{game}-{BY_ITERATION}")
@@ -254,13 +209,13 @@ def _repeated(results: Results) -> str:
             names += len(stages)
             networks |= {_network_after(run, after) for after in stages}
     return (
-        f"{names - len(networks)} of the {names} players are a network that plays under another"
-        " name, too, as no candidate was accepted in between: that is no further evidence."
+        f"{names - len(networks)} of the {names} players repeat a network under another name, as no"
+        " candidate was accepted in between; they are no further evidence."
     )
 
 
 def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
-    """Return what the best network after an iteration shares with equal ones alone.
+    """Return an identifier of the best network after an iteration.
 
     Untrained networks of one game and seed are the same with and without a warm start.
     """
@@ -294,8 +249,8 @@ def _switches(results: Results) -> Iterator[Block]:
     yield Picture(
         "switch",
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
-        "WRoRa in iterations 1 to I'; I' = 0 is the baseline, adaptive an end as soon as plain"
-        " search wins a match. A tournament of its own per game.",
+        "WRoRa in iterations 1 to I'; I' = 0 is the baseline, and the adaptive end comes as soon as"
+        " plain search wins a match. One tournament per game.",
     )
     yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
     yield _adaptive_ends(results)
@@ -307,7 +262,7 @@ def _default_switch(results: Results) -> int:
 
 
 def _adaptive_ends(results: Results) -> Table:
-    """Return in how many iterations each run with an adaptive end had a warm start."""
+    """Return the length of the warm start of every run with an adaptive end."""
     rows = [
         [
             GAME_TITLES[run.planned.part], run.planned.settings.seed,

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class Comparison(NamedTuple):
-    """A result and a published share for the same two players.
+    """A measured result and a published share for the same two players.
 
-    The published share is a measurement, too, so it is not enough to ask whether it lies within the
-    interval of ours: two measurements of the same number differ by sqrt(2) times the error of one.
-    Both agree if the 95 % interval of the difference of two binomials includes 0. It is that of
-    [Newcombe1998], method 10, which is made of Wilson's intervals (l, u) of the two shares p,
+    The published share is a measurement, too: two measurements of one number differ by sqrt(2)
+    times the error of either, so the interval of ours need not include it. Both agree if the 95 %
+    interval of the difference of two binomials includes 0: method 10 of [Newcombe1998], built from
+    Wilson's intervals (l, u) of the two shares p,
 
         d - sqrt((p1 - l1)^2 + (u2 - p2)^2)  to  d + sqrt((u1 - p1)^2 + (p2 - l2)^2),  d = p1 - p2,
 
-    and unlike the usual standard error serves shares of 0 and 1. z is d in standard errors, taken
+    which also serves shares of 0 and 1, unlike the usual standard error. z is d in standard errors,
     from the side of the interval that faces 0: both agree where |z| <= 1.96. Of twenty numbers that
-    are truly equal, one is expected to differ. SciPy has no interval of a difference of shares, and
-    its Wilson's interval takes whole successes alone, which half points are not.
+    are truly equal, one is expected to differ. SciPy has no interval for a difference of shares,
+    and its Wilson interval takes whole successes only, not half points.
 
-    Draws count as half a win. Points a game then have a variance below p (1 - p), which is that of
-    games without draws; so has a match in which both players move first equally often, if moving
-    first matters. So these intervals are on the wide side, never too narrow by draws or colours.
-    They do assume that games are independent, which repeated games are not: count the distinct
-    ones. Rounding of the published share, by up to half a percent, is not allowed for.
+    Draws count as half a win. Points per game then have a variance below p (1 - p), that of games
+    without draws; so have those of a match in which both players move first equally often, if
+    moving first matters. The intervals are therefore never too narrow because of draws or colours.
+    They assume independent games, which repeated games are not: count the distinct ones. Rounding
+    of the published share, by up to half a percent, is not allowed for.
     """
 
     score: Score
@@ -98,10 +98,9 @@ _APART = 0.14
 def draw_comparisons(
     panels: Mapping[str, Mapping[str, Comparison]], title: str, axis: str
 ) -> Figure:
-    """Draw shares in percent with 95 % intervals, a panel a title and a line a name.
+    """Draw shares in percent with 95 % intervals: one panel per title, one line per name.
 
-    Names must be the same in all panels. Where both differ, the line is shaded and says by
-    how many standard errors.
+    All panels must have the same names. A line whose shares differ is shaded and shows z.
     """
     names = list(next(iter(panels.values())))
     figure = new_figure(1.5 + 3.0 * len(panels), 1.7 + 0.42 * len(names))
@@ -141,7 +140,7 @@ def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
 
 
 def _widest_gap(compared: Comparison) -> float:
-    """Return the middle, in percent, of the widest space that neither interval takes."""
+    """Return the middle, in percent, of the widest space outside both intervals."""
     taken = sorted([compared.interval, compared.published_interval])
     ends = [0.0, *(end for interval in taken for end in interval), 1.0]
     gaps = [(ends[i + 1] - ends[i], ends[i] + ends[i + 1]) for i in range(0, len(ends), 2)]

@@ -1,32 +1,46 @@
-"""Findings of [Wang2020b] and [Wang2021b] as claims that can be tested."""
+"""Findings of [Wang2020b] and [Wang2021b, Table 5.1] as claims with statistics and thresholds."""
 
 from __future__ import annotations
 
-from zerolab.papers.elo import (
-    GAME_TITLES,
+from collections.abc import Mapping
+
+from zerolab.papers.elo import GAME_TITLES, elo_difference, elo_sample, gone, unfinished
+from zerolab.papers.warm_start.study import (
+    ADAPTIVE,
+    BASELINE,
+    BOARDS,
+    GAMES,
+    MCTS,
+    RANDOM,
+    RAVE,
+    RHEA,
+    VARIANTS,
+    WRORA,
 )
-from zerolab.report.claims import Claim
-
-BASELINE = "baseline"
-VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", "wrora")
-"""[Wang2020b, section 5.4], by the names of the setting `warm_start.variant`."""
-ADAPTIVE = "wrora-adaptive"
-"""WRoRa until plain search beats it in a match [Wang2021a]."""
-
+from zerolab.report.claims import Claim, Direction
+from zerolab.studies.claims import Missing
+from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import (
+    Estimate,
+    StudentEstimate,
+    difference_of_means,
+    weighted_sum,
+)
 
 VARIANT_TITLES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
-    "wrora": "WRoRa", ADAPTIVE: "WRoRa, adaptive",
+    WRORA: "WRoRa", ADAPTIVE: "WRoRa, adaptive",
 }  # fmt: skip
 _FIGURE = "[Wang2020b, Fig. 5.2]"
 
 GAIN_CLAIMS = {
     (game, variant): Claim(
         f"{variant}-{game.replace('_', '-')}",
-        f"{VARIANT_TITLES[variant]} gives stronger players of {GAME_TITLES[game]}"
-        " than the baseline.",
+        f"{VARIANT_TITLES[variant]} trains stronger players of {GAME_TITLES[game]} than the"
+        " baseline does.",
         _FIGURE,
-        f"mean tournament Elo of runs with {VARIANT_TITLES[variant]} less that of the baseline",
+        f"mean tournament Elo of runs with {VARIANT_TITLES[variant]}, minus that of the baseline",
         0.0,
         "above",
     )
@@ -37,7 +51,7 @@ BEST_CLAIM = Claim(
     "wrora-best",
     "WRoRa is the best variant overall.",
     _FIGURE,
-    "mean tournament Elo of WRoRa, over the games, less that of another variant: the smallest of"
+    "mean tournament Elo of WRoRa over the games, minus that of another variant: the smallest of"
     " the five differences",
     0.0,
     "above",
@@ -46,7 +60,98 @@ NO_GAIN_CLAIM = Claim(
     "rollout-othello",
     "Rollout gains nothing in Othello.",
     _FIGURE,
-    "mean tournament Elo of runs with Rollout less that of the baseline; nothing is less than 50",
+    "mean tournament Elo of runs with Rollout, minus that of the baseline; less than 50 counts as"
+    " nothing",
     50.0,
     "below",
 )
+
+
+def warm_start_findings(results: Results) -> dict[Claim, Estimate | Missing]:
+    """Return the statistic of every claim about warm starts."""
+    return {
+        **{claim: gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()},
+        BEST_CLAIM: lead(results),
+        NO_GAIN_CLAIM: gain(results, "othello", "rollout"),
+    }
+
+
+def gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
+    """Return the Elo of a variant above the baseline's."""
+    return elo_difference(results, game, "variant", variant, BASELINE)
+
+
+def lead(results: Results) -> Estimate | Missing:
+    """Return the lead of WRoRa over its closest rival, over all games.
+
+    The rival was not known beforehand, so the estimate is the smallest of the five leads.
+    """
+    if missing := unfinished(results, GAMES):
+        return missing
+    leads = []
+    for variant in VARIANTS:
+        if variant == WRORA:
+            continue
+        terms = []
+        for game in GAMES:
+            warm, other = (
+                elo_sample(results.tournaments[game], results.where(game, variant=each)).values
+                for each in (WRORA, variant)
+            )
+            if not warm or not other:
+                return gone(results, game)
+            terms.append((1 / len(GAMES), difference_of_means(warm, other)))
+        leads.append(weighted_sum(terms))
+    return smallest(leads)
+
+
+PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
+    "gobang": {
+        (MCTS, RANDOM): 0.970,
+        (RAVE, RANDOM): 1.000,
+        (RHEA, RANDOM): 0.900,
+        (RAVE, MCTS): 0.894,
+        (RHEA, MCTS): 0.340,
+        (RHEA, RAVE): 0.170,
+    },
+    "connect_four": {
+        (MCTS, RANDOM): 0.996,
+        (RAVE, RANDOM): 1.000,
+        (RHEA, RANDOM): 0.800,
+        (RAVE, MCTS): 0.730,
+        (RHEA, MCTS): 0.030,
+        (RHEA, RAVE): 0.040,
+    },
+    "othello": {
+        (MCTS, RANDOM): 0.985,
+        (RAVE, RANDOM): 0.980,
+        (RHEA, RANDOM): 0.480,
+        (RAVE, MCTS): 0.460,
+        (RHEA, MCTS): 0.010,
+        (RHEA, RAVE): 0.050,
+    },
+}
+"""Score rate of the first player of a pair against the second [Wang2021b, Table 5.1].
+
+The other half of the paper's matrix is the complement."""
+
+
+def _table_claim(part: str, player: str, opponent: str, direction: Direction = "above") -> Claim:
+    verb = "beats" if direction == "above" else "loses to"
+    return Claim(
+        f"{player}-{verb}-{opponent}-{part}".lower().translate({ord(" "): "-", ord("_"): "-"}),
+        f"{player} {verb} {opponent} in {GAME_TITLES[part]}.",
+        "[Wang2021b, Table 5.1]",
+        f"share of wins of {player} among the decisive games against {opponent}; repeated games"
+        " count once",
+        0.5,
+        direction,
+    )
+
+
+TABLE_CLAIMS: Mapping[tuple[str, str, str], Claim] = {
+    **{(part, RAVE, MCTS): _table_claim(part, RAVE, MCTS) for part in ("gobang", "connect_four")},
+    **{(part, RHEA, MCTS): _table_claim(part, RHEA, MCTS, "below") for part in BOARDS},
+    **{(part, MCTS, RANDOM): _table_claim(part, MCTS, RANDOM) for part in BOARDS},
+}
+"""By game, player and opponent."""

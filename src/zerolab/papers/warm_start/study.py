@@ -1,31 +1,30 @@
-"""Warm starts [Wang2020b, section 5.5]; players without a network [Wang2021b, Table 5.1]."""
+"""Warm starts of self-play [Wang2020b], and players without a network [Wang2021b, Table 5.1]."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import CHANGES, OPENINGS
-from zerolab.papers.warm_start.analysis import (
-    BY_ITERATION,
-    GAMES,
-    SWITCH,
-    UNTIL,
-    WRORA,
-    warm_start_report,
-)
-from zerolab.papers.warm_start.findings import ADAPTIVE, BASELINE, VARIANTS
-from zerolab.papers.warm_start.table_5_1 import (
-    BOARDS,
-    PLAYERS,
-    PUBLISHED_GAMES,
-    PUBLISHED_PLAYOUTS,
-    table_5_1_report,
-)
-from zerolab.report.document import Document
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
-from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study, register_study
+
+if TYPE_CHECKING:
+    from zerolab.report.document import Document
+    from zerolab.studies.results import Results
+
+GAMES = ("gobang", "connect_four", "othello")
+BASELINE, WRORA = "baseline", "wrora"
+VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
+"""[Wang2020b, section 5.4], by the names of the setting `warm_start.variant`."""
+ADAPTIVE = "wrora-adaptive"
+"""WRoRa until plain search beats it in a match [Wang2021a]."""
+UNTIL = "wrora-until-"
+"""WRoRa with a value of I' of its own; the number follows."""
+SWITCH = "switch"
+"""Tournament between the baseline and WRoRa with different ends of the warm start."""
+BY_ITERATION = "by-iteration"
+"""Tournament between networks of the baseline and WRoRa after some iterations."""
 
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("othello",),
@@ -36,21 +35,21 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
-"""I', after which the warm start is over."""
+"""I', the last iteration of the warm start."""
 _STAGES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1, 2),
     "mini": (3, 6, 10),
     "small": (5, 10, 20),
     "paper": (5, 20, 100),
 }
-"""Iterations after which baseline and WRoRa are compared."""
+"""Iterations after which the baseline and WRoRa are compared."""
 _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (2,),
     "mini": (1, 5, 8),
     "small": (1, 10),
     "paper": (1, 2, 10, 20, 50),
 }
-"""Others of a grid, for WRoRa."""
+"""Further values of I' for WRoRa."""
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 
 
@@ -60,7 +59,7 @@ class WarmStart(Study):
 
     Gobang, Connect Four and Othello on 6x6: baseline, Rollout, RAVE, RoRa, WRo and WRoRa, several
     runs each, and WRoRa with an adaptive end. All final networks and Random play a tournament. A
-    grid of iterations in which WRoRa ends follows.
+    grid of the iterations in which WRoRa ends follows.
 
     Examples:
       zerolab study warm-start
@@ -71,7 +70,6 @@ class WarmStart(Study):
     name: ClassVar[str] = "warm-start"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         runs, tournaments = [], []
         for game in _GAMES[scale]:
             published, others = list(_variants(scale, game)), list(_switches(scale, game))
@@ -85,7 +83,8 @@ class WarmStart(Study):
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.warm_start.analysis import warm_start_report
+
         return warm_start_report(results)
 
 
@@ -103,55 +102,72 @@ def _tournament(
 
 
 def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return the tournament between networks of baseline and WRoRa after some iterations."""
-    taken = {f"{run.label}@{each}": (run, each) for run in runs for each in _STAGES[scale]}
+    """Return the tournament between networks of the baseline and WRoRa after some iterations."""
+    entrants = {f"{run.label}@{after}": (run, after) for run in runs for after in _STAGES[scale]}
     return PlannedTournament(
         game,
         f"{game}:6x6",
-        {name: run for name, (run, _) in taken.items()},
-        {name: after for name, (_, after) in taken.items()},
+        {name: run for name, (run, _) in entrants.items()},
+        {name: after for name, (_, after) in entrants.items()},
         games=2 if scale == "smoke" else 10,
         openings=OPENINGS[scale],
         name=BY_ITERATION,
     )
 
 
-def _changes(scale: Scale) -> dict[str, Any]:
-    return {**CHANGES[scale], "iterations": _ITERATIONS[scale]}
-
-
 def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
     """Yield the published runs."""
-    schedule = {"name": "linear", "iterations": _SWITCH[scale]}
+    ramp = {"name": "linear", "iterations": _SWITCH[scale]}
     for variant in VARIANTS:
         for seed in range(_SEEDS[scale]):
-            yield _run(scale, game, variant, variant, schedule, seed)
+            yield _run(scale, game, variant, variant, ramp, seed)
 
 
 def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    """Yield runs of WRoRa that end the warm start when plain search wins, or elsewhere."""
+    """Yield runs of WRoRa whose warm start ends when plain search wins, or in another iteration."""
     games = CHANGES[scale].get("gate.games", 40)
     for seed in range(_SEEDS[scale]):
         yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
     for switch in _SWITCHES[scale]:
         for seed in range(_GRID_SEEDS[scale]):
-            schedule = {"name": "linear", "iterations": switch}
-            yield _run(scale, game, WRORA, f"{UNTIL}{switch}", schedule, seed)
+            ramp = {"name": "linear", "iterations": switch}
+            yield _run(scale, game, WRORA, f"{UNTIL}{switch}", ramp, seed)
 
 
 def _run(
-    scale: Scale, game: str, variant: str, name: str, schedule: Mapping[str, Any], seed: int
+    scale: Scale, game: str, variant: str, name: str, ramp: Mapping[str, Any], seed: int
 ) -> PlannedRun:
     changes = {
-        **_changes(scale),
+        **CHANGES[scale],
+        "iterations": _ITERATIONS[scale],
         "warm_start.variant": variant,
-        "warm_start.ramp": schedule,
+        "warm_start.schedule": ramp,
     }
     return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)
 
 
+BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello": "othello:6x6"}
+"""Boards of Table 5.1, by part of the study."""
+RANDOM, MCTS, RAVE, RHEA = "Random", "MCTS", "RAVE", "RHEA"
+TREE_ONLY = "RAVE, tree only"
+
+PLAYERS: Mapping[str, str] = {
+    RANDOM: "random",
+    MCTS: "mcts:{playouts}?selection.name=puct",
+    RAVE: "rave:{playouts}",
+    RHEA: "rhea:{playouts}",
+    TREE_ONLY: "rave:{playouts}?selection.playout_moves=false",
+}
+"""Agents by the paper's names.
+
+The paper's MCTS is PUCT with uniform priors and c = 1, and values every leaf by one random playout.
+`RAVE` counts the moves of playouts, too [Gelly2011]; `TREE_ONLY` is the other reading of the paper,
+which counts moves within the tree alone."""
+
+PUBLISHED_GAMES = 500
+PUBLISHED_PLAYOUTS = 100
 FEWEST_PLAYOUTS = 20
-"""Which RHEA needs for its first population."""
+"""Enough for the first population of RHEA."""
 
 
 @register_study
@@ -160,8 +176,8 @@ class Table51(Study):
 
     All pairs of the four players, none of which has a network, and of a RAVE that counts moves in
     the tree alone, play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four and
-    Othello. Win rates stand beside the published ones, each marked: agree, or differ. Half a minute
-    is enough for that, so all scales but smoke are the published one.
+    Othello. Win rates stand beside the published ones, each marked as agreeing or differing. This
+    takes half a minute, so every scale but smoke is the published one.
 
     Examples:
       zerolab study table-5.1
@@ -171,17 +187,17 @@ class Table51(Study):
     name: ClassVar[str] = "table-5.1"
 
     def design(self, scale: Scale) -> Design:
-        """See `Study.design`."""
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAMES
         playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
         agents = [spec.format(playouts=playouts) for spec in PLAYERS.values()]
         tournaments = [
-            PlannedTournament(part, game, agents=agents, games=games)
-            for part, game in BOARDS.items()
+            PlannedTournament(part, board, agents=agents, games=games)
+            for part, board in BOARDS.items()
         ]
         return Design([], tournaments)
 
     def document(self, results: Results) -> Document:
-        """See `Study.document`."""
+        from zerolab.papers.warm_start.table_5_1 import table_5_1_report
+
         return table_5_1_report(results)

@@ -1,4 +1,4 @@
-"""Report on Table 5.1: its numbers measured, and RAVE in another reading."""
+"""Report on Table 5.1 of [Wang2021b]: measured and published score rates, RAVE in two readings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.warm_start.comparison import Comparison, draw_comparisons
+from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
+from zerolab.papers.warm_start.study import (
+    BOARDS,
+    MCTS,
+    PLAYERS,
+    PUBLISHED_GAMES,
+    PUBLISHED_PLAYOUTS,
+    RANDOM,
+    RAVE,
+    RHEA,
+    TREE_ONLY,
+)
 from zerolab.play.pair_results import PairResult, pair_result
-from zerolab.report.claims import Claim, ClaimTable, Direction
+from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95, Interval
 from zerolab.report.table import Column, Table
@@ -16,79 +28,9 @@ from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import PlayedTournament, Results, provenance
 from zerolab.studies.statistics import BinomialEstimate
 
-BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello": "othello:6x6"}
-"""By the parts of the study."""
-
-RANDOM, MCTS, RAVE, RHEA = "Random", "MCTS", "RAVE", "RHEA"
-TREE_ONLY = "RAVE, tree only"
-
-PLAYERS: Mapping[str, str] = {
-    RANDOM: "random",
-    MCTS: "mcts:{playouts}?selection.name=puct",
-    RAVE: "rave:{playouts}",
-    RHEA: "rhea:{playouts}",
-    TREE_ONLY: "rave:{playouts}?selection.playout_moves=false",
-}
-"""The paper's names, and who they are here. Its MCTS has uniform priors in PUCT with c = 1, and the
-value of one random playout for every leaf. The last one is the other reading of its RAVE, which
-counts moves within the tree alone; the first one counts those of playouts, too [Gelly2011]."""
-
-PUBLISHED_GAMES = 500
-PUBLISHED_PLAYOUTS = 100
-
-PUBLISHED: Mapping[str, Mapping[tuple[str, str], float]] = {
-    "gobang": {
-        (MCTS, RANDOM): 0.970,
-        (RAVE, RANDOM): 1.000,
-        (RHEA, RANDOM): 0.900,
-        (RAVE, MCTS): 0.894,
-        (RHEA, MCTS): 0.340,
-        (RHEA, RAVE): 0.170,
-    },
-    "connect_four": {
-        (MCTS, RANDOM): 0.996,
-        (RAVE, RANDOM): 1.000,
-        (RHEA, RANDOM): 0.800,
-        (RAVE, MCTS): 0.730,
-        (RHEA, MCTS): 0.030,
-        (RHEA, RAVE): 0.040,
-    },
-    "othello": {
-        (MCTS, RANDOM): 0.985,
-        (RAVE, RANDOM): 0.980,
-        (RHEA, RANDOM): 0.480,
-        (RAVE, MCTS): 0.460,
-        (RHEA, MCTS): 0.010,
-        (RHEA, RAVE): 0.050,
-    },
-}
-"""The score rate of the first player of a pair against the second one [Wang2021b, Table 5.1], in
-this one orientation; the other half of the paper's matrix is the complement."""
-
-
-def _claim(part: str, player: str, opponent: str, direction: Direction = "above") -> Claim:
-    does = "beats" if direction == "above" else "loses to"
-    return Claim(
-        f"{player}-{does}-{opponent}-{part}".lower().translate({ord(" "): "-", ord("_"): "-"}),
-        f"{player} {does} {opponent} in {GAME_TITLES[part]}.",
-        "[Wang2021b, Table 5.1]",
-        f"share of wins among the games of {player} against {opponent} that one of them won;"
-        " repeated games count once",
-        0.5,
-        direction,
-    )
-
-
-CLAIMS: Mapping[tuple[str, str, str], Claim] = {
-    **{(part, RAVE, MCTS): _claim(part, RAVE, MCTS) for part in ("gobang", "connect_four")},
-    **{(part, RHEA, MCTS): _claim(part, RHEA, MCTS, "below") for part in BOARDS},
-    **{(part, MCTS, RANDOM): _claim(part, MCTS, RANDOM) for part in BOARDS},
-}
-"""By game, player and opponent."""
-
 
 class Pair(NamedTuple):
-    """All games of two players on a game."""
+    """All games of two players on one board."""
 
     player: str
     opponent: str
@@ -99,21 +41,23 @@ class Pair(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Who played whom."""
+        """Both names."""
         return f"{self.player} against {self.opponent}"
 
 
 def table_5_1_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    blocks: list[Block] = [Heading("Findings"), ClaimTable(judge(_found(results)))]
+    """Return the report on the tournaments that are finished."""
+    blocks: list[Block] = [Heading("Findings"), ClaimTable(judge(table_findings(results)))]
     if not results.tournaments:
         blocks.append(Paragraph(f"No tournament is finished: {results.missing()}."))
     else:
         blocks += [*_comparison(results), *_matrices(results), *_tree_only(results)]
     return Document(
-        "Table 5.1 of the warm-start paper: players without a network", _limits(results), blocks,
+        "Table 5.1 of the warm-start paper: players without a network",
+        _limits(results),
+        blocks,
         provenance(results),
-    )  # fmt: skip
+    )
 
 
 def _limits(results: Results) -> str:
@@ -121,13 +65,14 @@ def _limits(results: Results) -> str:
     if results.scale == "smoke":
         return (
             f"Scale smoke: {games} games per pair and few playouts, which show that everything"
-            " works. Nothing follows about who is stronger: whatever numbers say below is chance."
+            " works. Nothing follows about the strength of the players: the numbers below are"
+            " chance."
         )
     return (
         f"Scale {results.scale}: the published design, {games} games per pair and"
         f" {PUBLISHED_PLAYOUTS} playouts per move. The program behind the published numbers is not"
-        " public, so where numbers differ it cannot be said whose is wrong, nor why. Nothing"
-        " follows about other boards and budgets, nor about players with a network."
+        " public, so a difference cannot be blamed on either side, nor explained. Nothing follows"
+        " about other boards and budgets, nor about players with a network."
     )
 
 
@@ -144,14 +89,10 @@ def pairs(
         yield Pair(player, opponent, result, beside)
 
 
-def _played(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
-    return ((part, results.tournaments[part]) for part in BOARDS if part in results.tournaments)
-
-
-def _found(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
-    """Return the statistic of every claim."""
+def table_findings(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
+    """Return the statistic of every claim about the table."""
     found: dict[Claim, BinomialEstimate | Missing] = {}
-    for (part, *players), claim in CLAIMS.items():
+    for (part, *players), claim in TABLE_CLAIMS.items():
         if part in results.tournaments:
             (pair,) = pairs(results.tournaments[part], {(players[0], players[1]): None})
             score = pair.result.distinct
@@ -161,21 +102,25 @@ def _found(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
     return found
 
 
+def _played(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
+    return ((part, results.tournaments[part]) for part in BOARDS if part in results.tournaments)
+
+
 def _comparison(results: Results) -> Iterator[Block]:
-    found = {part: list(pairs(played, PUBLISHED[part])) for part, played in _played(results)}
+    found = {part: list(pairs(played, PUBLISHED_SCORES[part])) for part, played in _played(results)}
     players = ", ".join(results.design.tournaments[0].agents)
     yield Heading("Score rates beside the published ones")
     yield Paragraph(
-        f"Who plays: {players}. {_agreement(found)} By chance alone one pair of twenty would"
+        f"The players: {players}. {_agreement(found)} By chance alone one pair in twenty would"
         f" differ. Colours alternate, and a draw counts half.{_repeats(found)}"
     )
     yield _picture("table-5.1", "Table 5.1, measured and published", found)
     yield _pair_table("score-rates", "Score rates", found)
     yield Paragraph(
-        "The published 48 % of RHEA against Random in Othello are what random moves score. In"
-        " Gobang and Connect Four only the player who moved last can have won, so an outcome taken"
-        " from the wrong side would go unnoticed there, but not in Othello. This would explain the"
-        " number, which cannot be proved without the program behind it."
+        "The published 48 % of RHEA against Random in Othello is what random moves score. In Gobang"
+        " and Connect Four only the player who moved last can have won, so an outcome read from the"
+        " wrong side would go unnoticed there, but not in Othello. This would explain the number;"
+        " it cannot be proved without the program behind it."
     )
 
 
@@ -193,8 +138,9 @@ def _agreement(found: Mapping[str, list[Pair]]) -> str:
 def _repeats(found: Mapping[str, list[Pair]]) -> str:
     games = [pair.result for each in found.values() for pair in each]
     repeats = sum(result.score.games - result.distinct.games for result in games)
-    told = f" {repeats} games repeat another one, which makes intervals a little too narrow."
-    return told if repeats else ""
+    if not repeats:
+        return ""
+    return f" {repeats} games repeat another one, which makes intervals slightly too narrow."
 
 
 def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
@@ -205,8 +151,8 @@ def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
     return Picture(
         name,
         draw_comparisons(panels, title, "score rate, %"),
-        "Bars are 95 % intervals over games [Wilson1927]; where both numbers differ by more than"
-        " chance explains, the line is shaded.",
+        "Bars are 95 % intervals over games [Wilson1927]; a line is shaded where both numbers"
+        " differ by more than chance explains.",
     )
 
 
@@ -218,7 +164,7 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
     rows = [
         [
             GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
-            _rate(pair),
+            GivenInterval(pair.result.score.score_rate, *pair.result.score.interval()),
             *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
         for part, each in found.items()
@@ -227,19 +173,19 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
     return Table(name, title, columns, rows)
 
 
-def _rate(pair: Pair) -> Interval:
-    score = pair.result.score
-    return Interval(score.score_rate, *score.interval())
-
-
 def _matrices(results: Results) -> Iterator[Block]:
-    yield Heading("As it is printed")
-    yield Paragraph("The column beats the row so often, in percent; published in brackets.")
+    yield Heading("In the layout of the paper")
+    yield Paragraph(
+        "Score rates of the column's player against the row's, in percent; published in brackets."
+    )
     for part, played in _played(results):
         measured = matrix(
-            {pair[:2]: pair.result.score.score_rate for pair in pairs(played, PUBLISHED[part])}
+            {
+                pair[:2]: pair.result.score.score_rate
+                for pair in pairs(played, PUBLISHED_SCORES[part])
+            }
         )
-        published = matrix(PUBLISHED[part])
+        published = matrix(PUBLISHED_SCORES[part])
         names = list(published)
         rows = [
             [
@@ -280,7 +226,7 @@ def _tree_pairs(part: str) -> dict[tuple[str, str], float | None]:
     """Return the published numbers of RAVE for the other reading, and the pair of both."""
     beside: dict[tuple[str, str], float | None] = {
         (_other_reading(player), _other_reading(opponent)): rate
-        for (player, opponent), rate in PUBLISHED[part].items()
+        for (player, opponent), rate in PUBLISHED_SCORES[part].items()
         if RAVE in (player, opponent)
     }
     return {**beside, (RAVE, TREE_ONLY): None}

@@ -11,12 +11,16 @@ import pytest
 from made_up_runs import made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
-from zerolab.papers.hyperparameters.findings import LEAD_CLAIMS, MORE_CLAIM, OUTER_CLAIM
+from zerolab.papers.hyperparameters.findings import (
+    LEAD_CLAIMS,
+    MORE_CLAIM,
+    OUTER_CLAIM,
+    grid_findings,
+)
 from zerolab.papers.hyperparameters.grid import SYMBOLS, disagreement, prices, read_grid, work
 from zerolab.papers.hyperparameters.regression import (
     fit,
     front_shares,
-    grid_findings,
     lead,
     residuals,
     run_spread,
@@ -24,7 +28,6 @@ from zerolab.papers.hyperparameters.regression import (
 from zerolab.papers.hyperparameters.study import HyperparameterCorrelation
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.claims import ClaimTable
-from zerolab.report.document import Provenance
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import Results
 
@@ -33,7 +36,7 @@ WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
 COST = {"I": 1.0, "E": 0.9, "m": 0.6, "ep": 0.3}
 """Doublings of time per doubling."""
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
 
 
 def logs(planned):
@@ -53,13 +56,15 @@ def measured(planned):
 
 def badly_measured(planned):
     """Return the same with times that noise changes by a factor of 4 or more."""
-    noise = np.random.default_rng([*planned.key.encode(), 1]).normal(0.0, 2.0)
+    noise = np.random.default_rng([*planned.part.encode(), *planned.label.encode(), 0]).normal(
+        0.0, 2.0
+    )
     exact = measured(planned)
     return {**exact, "seconds": {k: v * 2.0**noise for k, v in exact["seconds"].items()}}
 
 
 def strength(planned):
-    noise = np.random.default_rng([*planned.key.encode()]).normal()
+    noise = np.random.default_rng([*planned.part.encode(), *planned.label.encode()]).normal()
     worth = sum(WORTH[symbol] * x for symbol, x in logs(planned).items())
     return worth + 10.0 * noise + 500.0 * planned.factors["seed"]
 
@@ -68,12 +73,6 @@ def strength(planned):
 def results():
     design = HyperparameterCorrelation().design("mini")
     return made_up_results("mini", design, measured, strength, error=5.0)
-
-
-@pytest.fixture
-def no_folders(monkeypatch):
-    nowhere = Provenance(1, [], {}, [0], "a machine", 0.0)
-    monkeypatch.setattr(report, "provenance", lambda results: nowhere)
 
 
 def table(document, name):
@@ -124,7 +123,7 @@ def test_claims_hold_where_they_were_built_in(results):
     assert set(words.values()) == {"holds"}
 
 
-def test_the_whole_report(results, no_folders):
+def test_the_whole_report(results):
     document = report.correlation_report(results)
     assert {each.name for each in document.pictures} == {
         "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "front-most", "front",
@@ -153,7 +152,7 @@ def test_maps_have_the_means_of_seeds(results):
 
 
 @pytest.mark.parametrize(("kept", "played"), [(0, 0), (1, 1), (5, 0), (100, 1)])
-def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
+def test_whatever_is_finished_is_shown(results, kept, played):
     tournaments = dict([*results.tournaments.items()][:played])
     part = Results("mini", results.design, results.runs[:kept], tournaments)
     document = report.correlation_report(part)
@@ -163,7 +162,7 @@ def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_one_seed(scale, no_folders):
+def test_one_seed(scale):
     """The published design has one run of every combination; fits have intervals all the same."""
     design = HyperparameterCorrelation().design(scale)
     alone = made_up_results(scale, design, measured, strength)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.papers.hyperparameters.factors import DEFAULT_HOURS, FACTORS
+from zerolab.papers.hyperparameters.study import DEFAULT_HOURS, FACTORS
 from zerolab.studies.study import registered_studies
 
 DEFAULTS = {

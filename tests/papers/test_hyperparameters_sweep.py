@@ -11,7 +11,6 @@ from made_up_runs import made_up_results
 
 from zerolab.papers.hyperparameters import sweep as report
 from zerolab.papers.hyperparameters.effects import effects, published_exponent, time_ratio
-from zerolab.papers.hyperparameters.factors import DEFAULT_HOURS, FACTORS, levels
 from zerolab.papers.hyperparameters.findings import (
     EXPONENTS,
     FREE_CLAIM,
@@ -20,11 +19,15 @@ from zerolab.papers.hyperparameters.findings import (
     time_exponent,
 )
 from zerolab.papers.hyperparameters.grid import time_unit
-from zerolab.papers.hyperparameters.study import HyperparameterSweep
+from zerolab.papers.hyperparameters.study import (
+    DEFAULT_HOURS,
+    FACTORS,
+    HyperparameterSweep,
+    levels,
+)
 from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
 from zerolab.papers.hyperparameters.sweep_runs import Sweep, final_loss, seconds
 from zerolab.report.claims import ClaimTable
-from zerolab.report.document import Provenance
 from zerolab.report.figures import Sample
 from zerolab.studies.claims import judge
 from zerolab.studies.results import Results
@@ -32,7 +35,7 @@ from zerolab.studies.results import Results
 LOUD = {"m": 300.0, "lr": 150.0}
 """Elo that the greatest value adds to the default, and the least one takes off."""
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
 
 
 def place(planned):
@@ -44,7 +47,9 @@ def place(planned):
 
 
 def noise(planned, what):
-    return np.random.default_rng([*planned.key.encode(), *what.encode()]).normal()
+    return np.random.default_rng(
+        [*planned.part.encode(), *planned.label.encode(), *what.encode()]
+    ).normal()
 
 
 def hours(planned):
@@ -71,12 +76,6 @@ def strength(planned):
 def results():
     design = HyperparameterSweep().design("mini")
     return made_up_results("mini", design, measured, strength, error=10.0)
-
-
-@pytest.fixture
-def no_folders(monkeypatch):
-    nowhere = Provenance(1, [], {}, [0], "a machine", 0.0)
-    monkeypatch.setattr(report, "provenance", lambda results: nowhere)
 
 
 def table(document, name):
@@ -124,7 +123,7 @@ def test_curves_have_a_point_per_epoch(results):
     assert np.isnan(loss_curve(shorter, ("policy",)).runs[0][-5:]).all()
 
 
-def test_the_whole_report(results, no_folders):
+def test_the_whole_report(results):
     document = report.sweep_report(results)
     assert document.limits.startswith("Scale mini")
     assert {each.name for each in document.pictures} == {
@@ -140,7 +139,7 @@ def test_the_whole_report(results, no_folders):
 
 
 @pytest.mark.parametrize(("kept", "played"), [(0, False), (1, True), (5, False), (40, False)])
-def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
+def test_whatever_is_finished_is_shown(results, kept, played):
     tournaments = results.tournaments if played else {}
     document = report.sweep_report(
         Results("mini", results.design, results.runs[:kept], tournaments)
@@ -152,7 +151,7 @@ def test_whatever_is_finished_is_shown(results, no_folders, kept, played):
         assert f"{75 - kept} of 75 runs are not finished" in claims.verdicts[0].note
 
 
-def test_one_seed_has_no_intervals(results, no_folders):
+def test_one_seed_has_no_intervals(results):
     design = HyperparameterSweep().design("mini")
     alone = Results("mini", design, results.where(seed=0), results.tournaments)
     document = report.sweep_report(alone)
@@ -160,7 +159,7 @@ def test_one_seed_has_no_intervals(results, no_folders):
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
 
 
-def test_least_values_that_are_the_default_count_once(no_folders):
+def test_least_values_that_are_the_default_count_once():
     """At `smoke` one iteration is both."""
 
     def spent(planned):

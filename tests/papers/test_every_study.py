@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
-from in_process import Here
 
+from studies.in_process import Here
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Image
 from zerolab.report.figures import figure_bytes
 from zerolab.report.html import page
 from zerolab.report.markdown import markdown
+from zerolab.studies.results import Results
 from zerolab.studies.study import SCALES, registered_studies
 from zerolab.studies.work import StudyWork
+
+
+def verdicts_of(document):
+    (table,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
+    assert table.verdicts
+    return table.verdicts
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +40,7 @@ def test_a_study_runs_and_reports(name, root):
     assert done.work(Here(), lambda view: None) == {}
     assert not done.progress().is_unfinished
     document = done.document()
-    verdicts = [
-        verdict
-        for block in document.blocks
-        if isinstance(block, ClaimTable)
-        for verdict in block.verdicts
-    ]
-    assert verdicts
+    verdicts = verdicts_of(document)
     assert all(each.note for each in verdicts if each.word == "no data")
     assert document.limits.startswith("Scale smoke")
     assert document.pictures
@@ -52,22 +57,40 @@ def test_a_study_that_has_just_begun_reports_what_is_missing(name, tmp_path):
     begun = StudyWork.of(registered_studies()[name], "smoke", tmp_path)
     with begun.folder.locked(begun.design):
         pass
-    document = begun.document()
-    verdicts = next(each for each in document.blocks if isinstance(each, ClaimTable)).verdicts
+    verdicts = verdicts_of(begun.document())
     assert {each.word for each in verdicts} == {"no data"}
     assert all(each.note for each in verdicts)
 
 
-@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", registered_studies())
-def test_claims_are_the_same_at_every_scale(name, scale, tmp_path):
+def test_claims_are_the_same_at_every_scale(name):
     """A claim that depends on the scale could be chosen by what was seen."""
-    claims = []
-    for each in ("smoke", scale):
-        begun = StudyWork.of(registered_studies()[name], each, tmp_path)
-        with begun.folder.locked(begun.design):
-            pass
-        blocks = begun.document().blocks
-        table = next(block for block in blocks if isinstance(block, ClaimTable))
-        claims.append([verdict.claim for verdict in table.verdicts])
-    assert claims[0] == claims[1]
+    study = registered_studies()[name]
+    claims = [
+        [verdict.claim for verdict in verdicts_of(study.document(Results(scale, design, [], {})))]
+        for scale in SCALES
+        for design in [study.design(scale)]
+    ]
+    assert all(each == claims[0] for each in claims)
+
+
+def modules_of(module):
+    """Return the modules of the same paper that a module imports when it is imported itself."""
+    source = Path(find_spec(module).origin).read_text(encoding="utf-8")
+    paper = module.rpartition(".")[0]
+    return {
+        node.module
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ImportFrom) and node.module.startswith(f"{paper}.")
+    }
+
+
+@pytest.mark.parametrize("paper", [point.value for point in entry_points(group="zerolab.papers")])
+def test_a_plan_never_imports_its_report(paper):
+    seen, left = set(), {paper}
+    while left:
+        module = left.pop()
+        seen.add(module)
+        left |= modules_of(module) - seen
+    allowed = {"study", "variants", "costs"}
+    assert {module.rpartition(".")[2] for module in seen} <= allowed

@@ -8,20 +8,18 @@ import pytest
 
 from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
-from zerolab.papers.warm_start.study import Table51
-from zerolab.papers.warm_start.table_5_1 import (
+from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
+from zerolab.papers.warm_start.study import (
     BOARDS,
-    CLAIMS,
     MCTS,
     PLAYERS,
-    PUBLISHED,
     RANDOM,
     RAVE,
     RHEA,
     TREE_ONLY,
-    matrix,
-    pairs,
+    Table51,
 )
+from zerolab.papers.warm_start.table_5_1 import matrix, pairs
 from zerolab.play.tournament import Tournament
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Paragraph
@@ -59,11 +57,13 @@ def test_published_numbers(part):
         for row in range(3)
         for column in range(row + 1, 4)
     }
-    assert {pair: 100 * share for pair, share in PUBLISHED[part].items()} == pytest.approx(found)
+    assert {pair: 100 * share for pair, share in PUBLISHED_SCORES[part].items()} == pytest.approx(
+        found
+    )
 
 
 def test_both_halves_of_a_matrix_are_complements():
-    for cells in PUBLISHED.values():
+    for cells in PUBLISHED_SCORES.values():
         table = matrix(cells)
         assert sum(map(len, table.values())) == 12
         for row in NAMES:
@@ -75,9 +75,11 @@ def test_both_halves_of_a_matrix_are_complements():
 
 
 def test_the_paper_agrees_with_its_claims():
-    for (part, player, opponent), claim in CLAIMS.items():
+    for (part, player, opponent), claim in TABLE_CLAIMS.items():
         assert claim.threshold == 0.5
-        assert claim.direction == ("above" if PUBLISHED[part][player, opponent] > 0.5 else "below")
+        assert claim.direction == (
+            "above" if PUBLISHED_SCORES[part][player, opponent] > 0.5 else "below"
+        )
 
 
 @pytest.mark.parametrize("scale", SCALES)

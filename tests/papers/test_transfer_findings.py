@@ -10,7 +10,8 @@ import pytest
 from made_up_runs import made_up_tournament
 
 from zerolab.papers.transfer import analysis, findings, measures, similarity
-from zerolab.papers.transfer.ways import Pair, board_pairs, pairs
+from zerolab.papers.transfer.measures import Pair, pairs
+from zerolab.papers.transfer.study import board_pairs
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
 from zerolab.rules import python
@@ -302,9 +303,8 @@ def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
     assert {one, other} <= set(found.boards)
     assert not any(board == another for board, another in found.boards)  # there is one seed
-    assert any(each.name == "cka-fine-tuned" for each in
-               similarity.similarity_blocks(compared, found)
-               if isinstance(each, Picture))  # fmt: skip
+    shown = similarity.similarity_blocks(compared, found)
+    assert "cka-fine-tuned" in {each.name for each in shown if isinstance(each, Picture)}
 
 
 @pytest.mark.parametrize("name", ["othello:5x5", "connect_four:4x4", "gobang:3x3:3"])

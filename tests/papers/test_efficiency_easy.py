@@ -15,7 +15,7 @@ from zerolab.evaluation.accuracy import random_grades
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers.connect_four import solved_positions
-from zerolab.papers.connect_four.study import Connect4Efficiency
+from zerolab.papers.connect_four.study import Connect4Efficiency, easy_positions
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
@@ -33,7 +33,7 @@ PLAYERS = {"extended": "perfect", "baseline": "random"}
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("easy")
-    planned = solved_positions.easy_positions(BOARD, 150)
+    planned = easy_positions(BOARD, 150)
     make_dataset(parse_game(BOARD), planned.count, planned.settings, path / planned.file, 1)
     hard = AccuracyRecord.model_construct(search_strong=0.25)
     runs = []
@@ -107,7 +107,7 @@ def test_other_weights_and_other_positions_are_measured_anew(results, tmp_path, 
     chosen.assert_called_once()
     chosen.reset_mock()
     (title,) = solved
-    planned = solved_positions.easy_positions(BOARD, 40)
+    planned = easy_positions(BOARD, 40)
     make_dataset(parse_game(BOARD), 40, planned.settings, tmp_path / "other.parquet", 1)
     solved_positions.measure_easy(replace(kept, solved={title: tmp_path / "other.parquet"}))
     assert chosen.call_count == len(runs)

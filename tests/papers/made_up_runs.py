@@ -8,6 +8,7 @@ import numpy as np
 
 from zerolab.ratings.bayes import Model, Rating, Ratings
 from zerolab.report.interval import Z95
+from zerolab.studies.claims import judge
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
@@ -82,3 +83,24 @@ def made_up_results(scale, design, measure, elo, error=0.0):
         for each in design.tournaments
     }
     return Results(scale, design, runs, played)
+
+
+def noise(planned, size=20.0, what="elo"):
+    """Return a normal deviate that depends on the run and on what it is for."""
+    return (
+        size
+        * np.random.default_rng(
+            [*planned.part.encode(), *planned.label.encode(), *what.encode()]
+        ).normal()
+    )
+
+
+def alike(planned):
+    """Return equal times for all runs, and training Elo with little noise."""
+    seconds = {"selfplay": 1.0, "learn": 1.0, "gate": 1.0}
+    return {"seconds": seconds, "elo": 10 + noise(planned, 1.0, "training")}
+
+
+def words(found):
+    """Return the verdicts by key of the claim."""
+    return {verdict.claim.key: verdict.word for verdict in judge(found)}

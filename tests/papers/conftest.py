@@ -1,0 +1,26 @@
+"""Fixtures that several tests of papers share."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerolab.papers.hyperparameters import correlation, sweep
+from zerolab.papers.loss_functions import analysis as losses
+from zerolab.papers.published_bugs import analysis as bugs
+from zerolab.papers.warm_start import analysis as warm_starts
+from zerolab.report.document import Provenance
+from zerolab.studies.statistics import bootstrap
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Let every bootstrap draw a tenth as often."""
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
+
+
+@pytest.fixture
+def no_folders(monkeypatch):
+    """Made-up runs are in no folder whose networks could have digests."""
+    nowhere = Provenance(0, [], {}, [], "", 0.0)
+    for module in (correlation, sweep, losses, bugs, warm_starts):
+        monkeypatch.setattr(module, "provenance", lambda results: nowhere)

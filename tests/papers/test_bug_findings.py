@@ -1,0 +1,140 @@
+"""The report on published bugs finds effects that were put into made-up runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from made_up_runs import alike, made_up_results, noise, words
+
+from zerolab.papers.loss_functions.study import LossFunctions
+from zerolab.papers.published_bugs import analysis, findings, win_labels
+from zerolab.papers.published_bugs.study import (
+    CLOSED,
+    CLOSURE,
+    DEFECTIVE,
+    MIRROR,
+    WINNER,
+    PublishedBugs,
+)
+
+pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+
+
+def bug_results(effect, scale="small"):
+    """Return results in which a bug adds some Elo to the loss that it should favour."""
+    favoured = {MIRROR: "value", WINNER: "policy"}
+
+    def elo(planned):
+        gain = planned.factors["loss"] == favoured.get(planned.part)
+        return noise(planned) + (
+            effect if gain and planned.factors.get("code") == DEFECTIVE else 0.0
+        )
+
+    def measure(planned):
+        wrong = planned.factors.get("code") == DEFECTIVE
+        return {**alike(planned), "loss": 0.1 if wrong else 1.0}
+
+    return made_up_results(scale, PublishedBugs().design(scale), measure, elo)
+
+
+def test_what_a_bug_favours_is_found():
+    found = words(findings.bug_findings(bug_results(300.0)))
+    assert found["mirrored-policy-favours-value"] == "holds"
+    assert found["absolute-winner-favours-policy"] == "holds"
+    assert found["absolute-winner-loss"] == "holds"
+    assert found["labels-are-no-ceiling"] == "no data"
+    assert "optimizer-costs-strength" not in found
+    found = words(findings.bug_findings(bug_results(0.0)))
+    assert found["mirrored-policy-favours-value"] == "undecided at this scale"
+
+
+def test_an_interaction_is_a_difference_of_differences():
+    results = bug_results(300.0)
+
+    def mean(code, loss):
+        runs = results.where(MIRROR, code=code, loss=loss)
+        return np.mean([results.tournaments[MIRROR].rating(run).elo for run in runs])
+
+    by_hand = (
+        mean("defective", "value") - mean("defective", "sum")
+        - mean("right", "value") + mean("right", "sum")
+    )  # fmt: skip
+    assert findings.interaction(results, MIRROR, "value").value == pytest.approx(by_hand)
+
+
+def test_names_of_one_network_vary_less_than_runs():
+    def elo(planned):
+        return noise(planned)
+
+    design = PublishedBugs().design("small")
+    results = made_up_results("small", design, alike, elo, error=5.0)
+    closed = results.tournaments[f"{CLOSURE}-{CLOSED}"]
+    rng = np.random.default_rng(4)
+    for name, rating in closed.by_name.items():
+        closed.by_name[name] = rating._replace(elo=rating.elo + rng.normal(0, 5.0))
+    hidden = findings.closure_spread(results)
+    assert hidden.value == pytest.approx(5 / 20, abs=0.15)
+    assert words(findings.bug_findings(results))["closure-hides-spread"] == "holds"
+    table = next(
+        each for each in analysis.bug_report(results).tables
+        if each.name == f"{CLOSURE}-elo"
+    )  # fmt: skip
+    assert {row[2] for row in table.rows if row[1] == analysis.SHARED} == {1}
+    assert {row[2] for row in table.rows if row[1] == analysis.OWN} == {6}
+
+
+def test_the_share_of_true_labels_is_decided_by_positions():
+    """One seed is enough, and what an earlier version computed is none."""
+    full = bug_results(0.0)
+    shares = {"on_labels": 0.7, "on_outcomes": 0.6, "ceiling": 0.8, "held_out": 400.0}
+    found = {**shares, "distinct": 300.0, "true_labels": 240.0}
+    labels = [f"{each.part}: {each.label}" for each in full.design.computations]
+    assert labels
+    with_counts = replace(full, computed=dict.fromkeys(labels, found))
+    ceiling = findings.label_ceiling(with_counts)
+    assert (ceiling.successes, ceiling.trials) == (240, 300)
+    assert words(findings.bug_findings(with_counts))["labels-are-no-ceiling"] == "holds"
+    stale = replace(full, computed={label: {"ceiling": 0.8} for label in labels})
+    analysis.bug_report(stale)
+    assert "earlier version" in findings.label_ceiling(stale).note
+
+
+def test_distinct_positions_are_counted_once():
+    planes = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    outcomes, given = np.array([1, -1, 1], np.int8), np.array([1, 0, 1], np.int8)
+    found = win_labels._distinct(win_labels._Data(planes, outcomes, given))
+    assert found == {"distinct": 2.0, "true_labels": 1.0}
+
+
+def test_runs_without_bugs_are_those_of_the_study_of_losses():
+    for scale in ("mini", "small", "paper"):
+        shared = LossFunctions().design(scale).distinct_runs.keys()
+        for run in PublishedBugs().design(scale).runs:
+            is_right = run.factors.get("code", "right") == "right"
+            if is_right and run.factors.get("rate", "0.005") == "0.005":
+                assert run.key in shared
+            elif not is_right:
+                assert run.key not in shared
+
+
+def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
+    design = PublishedBugs().design("mini")
+    closed = next(each for each in design.tournaments if each.name == CLOSED)
+    for name, run in closed.entrants.items():
+        assert name.startswith(str(run.factors["loss"]))
+        assert run.factors["seed"] == 3
+
+
+def test_runs_that_are_removed_after_their_tournament_are_no_error():
+    """Folders of runs may be removed to save room; ratings stay."""
+    full = bug_results(0.0, "mini")
+    none = replace(full, runs=[])
+    analysis.bug_report(none)
+    assert set(words(findings.bug_findings(none)).values()) == {"no data"}
+    gone = full.runs[0].factors["loss"]
+    some = replace(full, runs=[run for run in full.runs if run.factors.get("loss") != gone])
+    analysis.bug_report(some)
+    assert "no data" in words(findings.bug_findings(some)).values()

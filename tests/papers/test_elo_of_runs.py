@@ -1,0 +1,61 @@
+"""Training Elo and tournament Elo: errors of measuring, and the correlation of both."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_runs import alike, made_up_run
+
+from zerolab.papers.elo import BothElos, elo_correlation, rank_correlation, training_elo_errors
+from zerolab.papers.loss_functions.study import LossFunctions
+from zerolab.report.interval import Z95
+from zerolab.studies.claims import Missing
+from zerolab.training.records import GateRecord
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+
+def gate(number, accepted, error, elo=0.0):
+    return GateRecord(
+        iteration=number, wall_seconds=0, accepted=accepted, elo=elo, candidate_elo=elo,
+        candidate_elo_low=elo - Z95 * error, candidate_elo_high=elo + Z95 * error,
+    )  # fmt: skip
+
+
+def test_errors_of_training_elo_add_up_over_accepted_candidates():
+    planned = LossFunctions().design("smoke").runs[0]
+    gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
+    no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
+    run = replace(made_up_run(planned, **alike(planned)), records=[*gates, no_games])
+    assert training_elo_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
+
+
+def exactly(*pairs):
+    return [BothElos(training, 0.0, tournament, 0.0) for training, tournament in pairs]
+
+
+def test_ranks_by_hand():
+    assert rank_correlation(exactly((1, 10), (2, 20), (3, 30))) == pytest.approx(1)
+    assert rank_correlation(exactly((1, 30), (2, 20), (3, 10))) == pytest.approx(-1)
+    # Ranks 1 2 3 4 and 2 1 4 3: 1 - 6 * 4 / (4 * 15).
+    assert rank_correlation(exactly((1, 2), (2, 1), (3, 9), (4, 5))) == pytest.approx(0.6)
+    assert rank_correlation(exactly((1, 5), (2, 5))) == 0
+
+
+def test_errors_of_measuring_hide_no_correlation():
+    """True strengths are the same in both; errors as large halve what is left of it."""
+    rng = np.random.default_rng(1)
+    groups = []
+    for _ in range(4):
+        strengths = rng.normal(0, 100, 60)
+        first, second = strengths + rng.normal(0, 100, 60), strengths + rng.normal(0, 10, 60)
+        pairs = zip(first, second, strict=True)
+        groups.append([BothElos(one, 100.0, other, 10.0) for one, other in pairs])
+    seen = np.mean([rank_correlation(group) for group in groups])
+    assert seen == pytest.approx(math.sqrt(0.5), abs=0.1)
+    assert elo_correlation(groups).value == pytest.approx(1.0, abs=0.12)
+    hidden = [[each._replace(training_error=1e6) for each in group] for group in groups]
+    assert isinstance(elo_correlation(hidden), Missing)

@@ -1,0 +1,113 @@
+"""The report on loss functions finds effects that were put into made-up runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_runs import alike, made_up_results, noise, words
+
+from zerolab.papers.loss_functions import analysis, findings
+from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctions
+from zerolab.studies.claims import Missing
+from zerolab.studies.results import Results
+
+pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+
+
+def losses_results(advantage, scale="small"):
+    """Return results in which learning the value alone is worth `advantage` more Elo."""
+
+    def elo(planned):
+        return noise(planned) + (advantage if planned.factors["loss"] == "value" else 0.0)
+
+    return made_up_results(scale, LossFunctions().design(scale), alike, elo)
+
+
+def test_value_claims_follow_the_elo_of_value_and_sum():
+    for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
+        found = words(findings.loss_findings(losses_results(advantage)))
+        assert {found[claim.key] for claim in findings.VALUE_CLAIMS.values()} == {word}
+        assert found["policy-gobang-6x6"] == "undecided at this scale"
+        assert found["all-learn"] == "holds"
+
+
+def test_the_weakest_combination_decides_whether_all_learn():
+    results = losses_results(0.0)
+    weakest = findings.weakest(results)
+    means = [
+        np.mean([
+            results.tournaments[part].rating(run).elo + 300
+            for run in results.where(part, loss=target)
+        ])
+        for part in results.design.parts for target in TARGETS
+    ]  # fmt: skip
+    assert weakest.value == pytest.approx(min(means))
+
+
+def test_the_error_of_random_counts_where_all_are_compared_with_it():
+    """Twenty runs of one strength, and a Random measured badly."""
+    design = LossFunctions().design("small")
+    exact = made_up_results("small", design, alike, noise)
+    rough = made_up_results("small", design, alike, noise, error=200.0)
+    assert findings.weakest(exact).p_value(0.0) < 0.01
+    assert findings.weakest(rough).p_value(0.0) > 0.1
+    assert findings.weakest(rough).value == findings.weakest(exact).value
+
+
+def test_a_grid_that_is_not_finished_leaves_claims_about_losses_alone():
+    full = losses_results(300.0, "mini")
+    runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
+    played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
+    part = Results("mini", full.design, runs, played)
+    assert part.missing()
+    assert findings.weakest(part) == findings.weakest(full)
+    assert not isinstance(findings.training_elo_correlation(part), Missing)
+
+
+def test_published_elo_stands_above_the_published_random():
+    sample = analysis._above_random(
+        losses_results(0.0), "othello-5x5", "sum", findings.PUBLISHED["othello-5x5"]
+    )
+    assert sample.published == -15 + 735
+    assert np.mean(sample.values) == pytest.approx(300, abs=40)
+
+
+def test_training_elo_that_says_nothing_is_uncorrelated():
+    found = findings.training_elo_correlation(losses_results(0.0))
+    assert abs(found.value) < 0.5
+    assert found.low < found.value < found.high
+
+
+def test_published_elos_add_up_to_zero():
+    """The mean of all 33 players is 0: eight runs of each loss, and Random."""
+    for means in findings.PUBLISHED.values():
+        assert abs(8 * sum(means[:4]) + means[4]) / 33 <= 5
+
+
+def test_every_weight_of_the_grid_is_drawn_from_value_to_policy():
+    document = analysis.loss_report(losses_results(0.0, "mini"))
+    table = next(each for each in document.tables if each.name == "lambda-elo")
+    weights = list(dict.fromkeys(row[0] for row in table.rows))
+    assert weights == [f"{LAMBDA} = {weight}" for weight in ("0", "0.25", "0.5", "0.75", "1")]
+
+
+def test_reports_of_incomplete_studies_say_what_is_missing():
+    full = losses_results(0.0, "mini")
+    part = Results("mini", full.design, full.runs[:-5], {})
+    analysis.loss_report(part)
+    found = findings.loss_findings(part)
+    assert all(isinstance(each, Missing) and each.note for each in found.values())
+
+
+def test_runs_that_are_removed_after_their_tournament_are_no_error():
+    """Folders of runs may be removed to save room; ratings stay."""
+    full = losses_results(0.0, "mini")
+    none = replace(full, runs=[])
+    analysis.loss_report(none)
+    assert set(words(findings.loss_findings(none)).values()) == {"no data"}
+    gone = full.runs[0].factors["loss"]
+    some = replace(full, runs=[run for run in full.runs if run.factors.get("loss") != gone])
+    analysis.loss_report(some)
+    assert "no data" in words(findings.loss_findings(some)).values()

@@ -1,0 +1,120 @@
+"""The report on warm starts finds effects that were put into made-up runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_runs import alike, made_up_results, noise, words
+
+from zerolab.papers.warm_start import analysis, findings
+from zerolab.papers.warm_start.study import GAMES, WarmStart
+from zerolab.training.records import GateRecord
+from zerolab.training.reporting import best_after
+
+pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+
+
+def warm_results(gains, scale="small"):
+    """Return results in which variants are worth some Elo more than the baseline."""
+
+    def elo(planned):
+        return noise(planned) + gains.get(planned.factors["variant"], 0.0)
+
+    return made_up_results(scale, WarmStart().design(scale), alike, elo)
+
+
+def test_gains_of_warm_starts_are_found():
+    gains = {"rollout": 150.0, "rave": 200.0, "rora": 250.0, "wro": 300.0, "wrora": 500.0}
+    found = words(findings.warm_start_findings(warm_results(gains)))
+    assert found.pop("rollout-othello") == "does not hold"
+    assert set(found.values()) == {"holds"}
+    found = words(findings.warm_start_findings(warm_results({"wro": 500.0, "rollout": -200.0})))
+    assert found["wrora-best"] == "does not hold"
+    assert found["rollout-gobang"] == "does not hold"
+    assert found["rollout-othello"] == "holds"
+    assert found["rave-gobang"] == "undecided at this scale"
+
+
+def test_the_lead_is_over_the_best_other_variant():
+    results = warm_results({"wro": 100.0, "wrora": 400.0})
+    lead = findings.lead(results)
+
+    def mean(variant):
+        return np.mean([
+            results.tournaments[game].rating(run).elo
+            for game in GAMES for run in results.where(game, variant=variant)
+        ])  # fmt: skip
+
+    assert lead.value == pytest.approx(mean("wrora") - mean("wro"))
+    assert lead.low < lead.value < lead.high
+
+
+def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
+    results = warm_results({"wrora-adaptive": 300.0}, "mini")
+    document = analysis.warm_start_report(results)
+    tables = {table.name: table for table in document.tables}
+    assert {row[1] for row in tables["elo-by-variant"].rows} == {
+        "Baseline", "Rollout", "RAVE", "RoRa", "WRo", "WRoRa", "Random"
+    }  # fmt: skip
+    gains = [row for row in tables["gain-tests"].rows if row[1] == "WRoRa, adaptive"]
+    assert [row[0] for row in gains] == ["Gobang", "Connect Four", "Othello"]
+    assert all(row[2].value == pytest.approx(300, abs=80) for row in gains)
+    ends = list(dict.fromkeys(row[0] for row in tables["switch-elo"].rows))
+    assert ends == [*(f"I' = {end}" for end in (0, 1, 3, 5, 8)), "adaptive"]
+
+
+def test_networks_under_several_names_are_counted():
+    """Two runs a game without an accepted candidate share their untrained network, if of a seed."""
+    results = warm_results({}, "mini")
+    assert analysis._repeated(results).startswith("0 of the 54 players")
+    runs = [
+        replace(run, records=[
+            record.model_copy(update={"accepted": False})
+            if isinstance(record, GateRecord) and record.iteration > 3 else record
+            for record in run.records
+        ])
+        for run in results.runs
+    ]  # fmt: skip
+    few = replace(results, runs=runs)
+    assert analysis._repeated(few).startswith("36 of the 54 players")
+
+
+def test_pairs_are_of_one_seed_where_a_run_is_gone():
+    full = warm_results({"wrora": 200.0}, "mini")
+    first = full.where("gobang", variant="baseline")[0]
+    part = replace(full, runs=[run for run in full.runs if run is not first])
+    line = analysis._pairs(part, "gobang", "wrora", "")
+    assert len(line.runs) == len(line.errors) == 2
+    analysis.warm_start_report(part)
+
+
+def test_gains_by_iteration_come_from_their_own_tournament():
+    document = analysis.warm_start_report(warm_results({"wrora": 400.0}, "mini"))
+    table = next(each for each in document.tables if each.name == "gain-by-iteration")
+    assert [(row[0], row[1]) for row in table.rows] == [
+        (game, after) for game in ("Gobang", "Connect Four", "Othello") for after in (3, 6, 10)
+    ]
+    for row in table.rows:
+        assert row[2].value == pytest.approx(400, abs=80)
+
+
+def test_the_network_after_an_iteration_is_the_last_one_accepted():
+    records = [
+        GateRecord(iteration=number, wall_seconds=0, accepted=accepted, elo=0)
+        for number, accepted in enumerate([False, True, False, True], start=1)
+    ]
+    assert [best_after(records, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
+
+
+def test_runs_that_are_removed_after_their_tournament_are_no_error():
+    """Folders of runs may be removed to save room; ratings stay."""
+    full = warm_results({}, "mini")
+    none = replace(full, runs=[])
+    analysis.warm_start_report(none)
+    assert set(words(findings.warm_start_findings(none)).values()) == {"no data"}
+    gone = full.runs[0].factors["variant"]
+    some = replace(full, runs=[run for run in full.runs if run.factors.get("variant") != gone])
+    analysis.warm_start_report(some)
+    assert "no data" in words(findings.warm_start_findings(some)).values()
