@@ -63,12 +63,12 @@ RUNS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         "smoke",
         ("selfplay.budget.name=caps", "selfplay.budget.simulations=4"),
     ),
-    "service": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=service",)),
-    "retry": ("connect_four:5x5", "smoke", ("selfplay.schedule.name=retry",)),
+    "service": ("connect_four:5x5", "smoke", ("selfplay.mode.name=service",)),
+    "retry": ("connect_four:5x5", "smoke", ("selfplay.mode.name=retry",)),
     "big_tree": (
         "connect_four:5x5",
         "smoke",
-        ("selfplay.schedule.name=big_tree", "selfplay.late_policy_target=visits"),
+        ("selfplay.mode.name=big_tree", "selfplay.late_policy_target=visits"),
     ),
     "mini": ("connect_four:6x7", "mini", _MINI),
     "extended": ("connect_four:6x7", "connect4-extended", _EXTENDED),
@@ -122,21 +122,15 @@ def leaves(value: Any, key: str = "") -> Iterator[str]:
 
 def weights(path: Path) -> str:
     """Digest the arrays of a file of weights, whatever their names."""
-    arrays = load_file(path)
-    return digest(
-        sorted(
-            digest((each.shape, np.ascontiguousarray(each).tobytes())) for each in arrays.values()
-        )
-    )
+    arrays = load_file(path).values()
+    return digest(sorted(digest((each.shape, each.tobytes())) for each in arrays))
 
 
 def run_digests(folder: Path) -> dict[str, str]:
     """Digest a run's games, weights and metrics."""
-    with sqlite3.connect(folder / "games.sqlite") as games:
-        rows = games.execute(
-            "SELECT iteration, number, actions, result FROM games ORDER BY iteration, stage, number"
-        )
-        found = {"games": digest(sorted(rows.fetchall()))}
+    with closing(sqlite3.connect(folder / "games.sqlite")) as database:
+        games = database.execute("SELECT iteration, number, actions, result FROM games")
+        found = {"games": digest(sorted(games))}
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
         found[path.stem] = weights(path)
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
@@ -156,7 +150,7 @@ def table_digests(folder: Path) -> dict[str, str]:
             [
                 cell
                 for title, cell in zip(header, row, strict=False)
-                if not _TIMES.search(title) and _is_number(cell)
+                if _is_number(cell) and not _TIMES.search(title)
             ]
             for row in rows
         ]
@@ -184,10 +178,8 @@ def compute() -> Iterator[tuple[str, dict[str, str]]]:
         yield "tournament", {"json": digest(sorted(leaves(json.loads(tournament))))}
         for study in STUDIES:
             run("study", study, "--scale", "smoke", "--folder", str(folder / "studies"))
-            (report,) = [
-                each for each in (folder / "studies" / study).rglob("report") if each.is_dir()
-            ][:1] or [folder]
-            yield f"study {study}", table_digests(report)
+            print(f"study {study}", flush=True)
+        yield "studies", table_digests(folder / "studies")
     yield "settings", {"json": digest(sorted(leaves(json.loads(run("settings", "--json")))))}
 
 
@@ -201,15 +193,11 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def main() -> int:
-    """Compute and write the digests; with --against, list what differs and exit with 1 if anything does."""
+    """Write the digests; with --against, list what differs and exit with 1 if anything does."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "file",
-        type=Path,
-        help="where digests are written; read if it exists and --against is given",
-    )
+    parser.add_argument("file", type=Path, help="file for the digests")
     parser.add_argument("--against", type=Path, help="digests to compare with")
     options = parser.parse_args()
     found = {}
@@ -219,9 +207,7 @@ def main() -> int:
     options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     if options.against is None:
         return 0
-    lines = list(
-        differences(json.loads(options.against.read_text()), json.loads(options.file.read_text()))
-    )
+    lines = list(differences(json.loads(options.against.read_text("utf-8")), found))
     print("\n".join(lines) or "no differences")
     return int(bool(lines))
 

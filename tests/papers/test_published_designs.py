@@ -105,7 +105,7 @@ def test_warm_starts_have_eight_runs_each_and_49_players(game):
     assert {variants.count(variant) for variant in variants} == {8}
     assert set(variants) == {"baseline", "rollout", "rave", "rora", "wro", "wrora"}
     warm = [run.settings.warm_start for run in runs if run.settings.warm_start.variant == "wrora"]
-    assert {each.schedule.iterations for each in warm} == {5}
+    assert {each.ramp.iterations for each in warm} == {5}
     assert {run.settings.game.partition(":")[2][:3] for run in runs} == {"6x6"}
 
 

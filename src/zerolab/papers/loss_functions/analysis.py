@@ -14,6 +14,7 @@ from zerolab.report.interval_plots import draw_bars
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import judge
 from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.statistics import sample_of_runs
 from zerolab.studies.study import scale_caveats
 
 

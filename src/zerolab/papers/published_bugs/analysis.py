@@ -42,7 +42,7 @@ from zerolab.report.interval_plots import draw_bars
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import judge
 from zerolab.studies.results import Results, provenance
-from zerolab.studies.statistics import difference_of_means
+from zerolab.studies.statistics import difference_of_means, sample_of_runs
 from zerolab.studies.study import scale_caveats
 
 OWN, SHARED = "own networks", "the last run's network"
@@ -194,7 +194,7 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            code: Sample([100 * share for share, _ in found],
+            code: sample_of_runs([100 * share for share, _ in found],
                          [100 * sqrt(share * (1 - share) / count) for share, count in found])
             for code in (RIGHT, DEFECTIVE)
             if (found := computed_labels(results, code, [name, "held_out"]))

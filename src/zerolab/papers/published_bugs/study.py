@@ -45,7 +45,7 @@ _SETTINGS: Mapping[str, str] = {
     WINNER: "absolute_winner",
     OPTIMIZER: "fresh_optimizer",
 }
-"""Values of the setting `defects`."""
+"""Values of the setting `published_bugs`."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "smoke": ("connect_four:4x4", 300, 1),
     "mini": ("connect_four:5x5", 4000, 10),
@@ -99,7 +99,7 @@ def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) 
     """Return a run; those without a bug are runs of the study of loss functions, too."""
     chosen = {**changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
     if code == DEFECTIVE:
-        chosen["defects"] = [_SETTINGS[part]]
+        chosen["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
     return planned_run(part, _GAMES[part], "wang2019", factors, chosen, seed)
 

@@ -141,7 +141,7 @@ def _run(
         **CHANGES[scale],
         "iterations": _ITERATIONS[scale],
         "warm_start.variant": variant,
-        "warm_start.schedule": ramp,
+        "warm_start.ramp": ramp,
     }
     return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)
 

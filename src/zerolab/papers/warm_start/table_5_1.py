@@ -164,7 +164,7 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
     rows = [
         [
             GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
-            GivenInterval(pair.result.score.score_rate, *pair.result.score.interval()),
+            Interval(pair.result.score.score_rate, *pair.result.score.interval()),
             *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
         for part, each in found.items()
