@@ -73,7 +73,6 @@ class SearchPlayer:
             self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         self.search = self.new_search(games)
         self.wanted = self.search.wanted
         actions = rules.actions(self._game)
@@ -87,26 +86,22 @@ class SearchPlayer:
         return Search(self._game, self._settings, self.evaluator, games, self._threads)
 
     def reset(self, slots: Slots) -> None:
-        """See `Player.reset`."""
         self._begin(slots)
 
     def _begin(self, slots: Slots) -> None:
         self.place(slots, np.repeat(python.start(self._game)[None], len(slots), axis=0))
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """See `PlacedPlayer.place`."""
         self._plies[slots] = 0
         self.search.set_root(slots, states)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         self.submit(slots, states, keys)
         while self.search.active:
             self._settled(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys
         simulations, _ = self.budget.begin(slots, keys)
         noise = np.full(len(slots), self._noise)
@@ -118,11 +113,9 @@ class SearchPlayer:
         return slots, self.decide(slots)
 
     def select_leaves(self) -> NDArray[np.uint64]:
-        """See `LeafPlayer.select_leaves`."""
         return self.search.select_leaves()
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        """See `LeafPlayer.expand_and_backup`."""
         if len(evaluation.values):
             self.search.expand_and_backup(evaluation)
         slots = self._settled(self.search.finish())
@@ -153,7 +146,6 @@ class SearchPlayer:
         return self._plies[slots] < self._sampled_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """See `Player.advance`."""
         self.search.advance(slots, actions)
         self._plies[slots] += 1
 
@@ -193,19 +185,15 @@ class PolicyPlayer:
         self.start(0)
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         self._plies = np.zeros(games, np.int64)
 
     def reset(self, slots: Slots) -> None:
-        """See `Player.reset`."""
         self._plies[slots] = 0
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """See `PlacedPlayer.place`."""
         self.reset(slots)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         priors, _ = self.evaluator.evaluate(states)
         return self.choose_by(priors, slots, states, keys)
 
@@ -223,7 +211,6 @@ class PolicyPlayer:
         return chosen
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """See `Player.advance`."""
         self._plies[slots] += 1
 
 

@@ -63,7 +63,6 @@ class GtpPlayer:
             raise UserError(f"{self.name} cannot play {game_name(self._game)}: {error}") from None
 
     def reset(self, slots: NDArray[np.int64]) -> None:
-        """See `Player.reset`."""
         for slot in slots:
             self._games[slot] = _begun(self._game)
 
@@ -74,7 +73,6 @@ class GtpPlayer:
         return np.array([self._action(self._games[slot]) for slot in slots], np.int64)
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """See `Player.advance`."""
         for slot, action in zip(slots, actions, strict=True):
             position, moves = self._games[slot]
             move = _move(position, int(action))
@@ -85,7 +83,6 @@ class GtpPlayer:
         self._program.stop()
 
     def interrupt(self) -> None:
-        """See `ProgramPlayer.interrupt`."""
         self._program.interrupt()
 
     def _action(self, game: _Game) -> int:
@@ -274,7 +271,6 @@ class _Gtp:
         """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         text = argument.strip()
         found = _QUOTED.fullmatch(text) or _PLAIN.fullmatch(text)
         command = found["command"].strip() if found else ""

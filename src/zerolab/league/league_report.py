@@ -95,7 +95,6 @@ class LeagueReport:
 
     @cached_property
     def ranking(self) -> NDArray[np.int64]:
-        """See `players.ranking`."""
         return ranking(self.players)
 
     @property

@@ -32,7 +32,6 @@ class ClockSettings(KlGainSettings):
     [Clausen2021]: 50."""
 
     def check(self, search: SearchSettings) -> None:
-        """See `BudgetSettings.check`."""
         if plans(search.root.build()):
             raise ValueError(
                 f"parameters = threshold: search.root = {quoted(search.root.name)} plans the"
@@ -41,7 +40,6 @@ class ClockSettings(KlGainSettings):
             )
 
     def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Clock:
-        """See `BudgetSettings.new_budget`."""
         return Clock(self, slots, actions)
 
 
@@ -60,7 +58,6 @@ class Clock(KlGain):
         self.spent[slots] = 0
 
     def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """See `Budget.begin`."""
         self.left[slots] += self._increment - self.spent[slots]
         self.most[slots] = np.minimum(self.left[slots], self._most)
         return super().begin(slots, keys)

@@ -64,11 +64,9 @@ class LeaguePlayer(SelfPlayer):
         super().__init__(game, self_play, settings.search, evaluator, threads)
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         super().start(2 * games)
 
     def new_search(self, games: int) -> Search:
-        """See `SearchPlayer.new_search`."""
         self._by_tree = PerTreeSettings(
             *(self._array(name, games) for name in PerTreeSettings._fields)
         )
@@ -80,11 +78,9 @@ class LeaguePlayer(SelfPlayer):
         return np.zeros(trees) if name in self._columns else None
 
     def new_starts(self, games: int) -> RandomOpeningPlies:
-        """See `SelfPlayer.new_starts`."""
         return _RandomMoves(self._game, games)
 
     def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        """See `SeatedPlayer.seat`."""
         values = self._seating.values[numbers - self._seating.begin]
         for name, column in self._columns.items():
             for side in range(2):
@@ -101,33 +97,28 @@ class LeaguePlayer(SelfPlayer):
             getattr(self._by_tree, name)[trees] = values
 
     def reset(self, slots: Slots) -> None:
-        """See `Player.reset`."""
         trees = _both(slots)
         super().reset(trees)
         if isinstance(self.budget, Clock):
             self.budget.reset(trees)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         self.submit(slots, states, keys)
         while self.search.active:
             self._settled(self.search.step())
         return self.decide(self._to_move(slots))
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """See `AsyncPlayer.submit`."""
         trees = self._to_move(slots)
         super().submit(trees, states, keys)
         if isinstance(self.budget, Clock):  # who slips has not thought
             self.budget.spent[trees[self._starts.are_at_random(trees)]] = 1
 
     def poll(self) -> tuple[Slots, Actions]:
-        """See `AsyncPlayer.poll`."""
         trees, actions = super().poll()
         return trees // 2, actions
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        """See `LeafPlayer.expand_and_backup`."""
         trees, actions = super().expand_and_backup(evaluation)
         return trees // 2, actions
 
@@ -136,7 +127,6 @@ class LeaguePlayer(SelfPlayer):
         return 2 * slots + self._plies[2 * slots] % 2
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """See `Player.advance`."""
         super().advance(_both(slots), np.repeat(actions, 2))
 
 
@@ -163,7 +153,6 @@ class _RandomMoves(RandomOpeningPlies):
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """See `RandomStarts.begin`."""
         actions = np.empty(len(slots), np.int64)
         _draw_random_moves(self._game, states, self.probabilities[slots], plies, keys, actions)
         self._actions[slots] = actions

@@ -71,7 +71,6 @@ class Recorder:
         self._games: list[GameRecord] = []
 
     def finished(self, games: Sequence[GameRecord]) -> None:
-        """See `GameObserver.finished`."""
         self._games += games
 
     @property

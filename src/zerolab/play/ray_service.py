@@ -186,7 +186,6 @@ class RayService:
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        """See `SearchService.ask`."""
         first, which = distinct_states(states)
         self._asked += len(states)
         self._merged += len(states) - len(first)
@@ -240,7 +239,6 @@ class RayService:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """See `SearchService.seconds`."""
         return sum_by_key(spent.seconds for spent in self._spent)
 
 

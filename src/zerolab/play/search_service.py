@@ -82,12 +82,10 @@ class PositionSearcher(Protocol):
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        """See `SearchService.ask`."""
         ...
 
     @property
     def counts(self) -> dict[str, int]:
-        """See `SearchService.counts`."""
         ...
 
     @property

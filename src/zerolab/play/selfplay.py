@@ -161,7 +161,6 @@ class SelfPlayer(SearchPlayer):
         )  # fmt: skip
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         super().start(games)
         self._starts = self.new_starts(games)
         self._full = np.zeros(games, np.bool_)
@@ -171,7 +170,6 @@ class SelfPlayer(SearchPlayer):
         return RandomOpeningPlies(self._game, self._random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """See `AsyncPlayer.submit`."""
         self._keys[slots] = keys[:, 0]
         simulations, full = self.budget.begin(slots, keys[:, 3])
         at_random = self._starts.begin(slots, states, self._plies[slots], keys[:, 4])
@@ -181,7 +179,6 @@ class SelfPlayer(SearchPlayer):
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
     def more(self, slots: Slots) -> NDArray[np.int32]:
-        """See `SearchPlayer.more`."""
         more = np.zeros(len(slots), np.int32)
         searched = ~self._starts.are_at_random(slots)
         more[searched] = super().more(slots[searched])
@@ -221,7 +218,6 @@ class _SearchedMoves:
         self._chunks: list[Examples] = []
 
     def decided(self, moves: Moves) -> None:
-        """See `MoveObserver.decided`."""
         assert isinstance(moves.player, SelfPlayer)
         count = len(moves.actions)
         self.count += count

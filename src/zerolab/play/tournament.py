@@ -251,7 +251,6 @@ class _BlockRecorder:
         self._flush()
 
     def finished(self, games: Sequence[GameRecord]) -> None:
-        """See `GameObserver.finished`."""
         for game in games:
             block = _block_of(game)
             played = self._begun.setdefault(block, [])

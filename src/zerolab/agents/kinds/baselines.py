@@ -46,7 +46,6 @@ class RandomPlayer(StatelessPlayer):
         self._game = game
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         chosen = np.empty(len(slots), np.int64)
         _random_actions(self._game, states, keys, chosen)
         return chosen
@@ -60,7 +59,6 @@ class _Random:
         """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         refuse_options(argument, "random")
         return Agent("random", lambda: RandomPlayer(game), game=game, identity="random")
 
@@ -85,7 +83,6 @@ class PlayoutSearch:
         """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         head, text = split_options(argument)
         base = self._settings(parse_playouts(self._name, head))
         options = parse_options(SearchOptions, text, base)
@@ -136,17 +133,14 @@ class RheaPlayer(StatelessPlayer):
         self.start(0)
 
     def start(self, games: int) -> None:
-        """See `Player.start`."""
         self._slots = np.empty(0, np.int64)
         self._states = np.empty((0, rules.words(self._game)), np.uint64)
         self._keys = np.empty(0, np.uint64)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         return rhea_actions(self._game, self._settings, states, keys)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """See `AsyncPlayer.submit`."""
         self._slots = np.concatenate([self._slots, slots])
         self._states = np.concatenate([self._states, states])
         self._keys = np.concatenate([self._keys, keys])
@@ -168,7 +162,6 @@ class _Rhea:
         """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         head, text = split_options(argument)
         base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
@@ -206,7 +199,6 @@ class PerfectPlayer(StatelessPlayer):
         self.oracle = oracle
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """See `Player.choose`."""
         return self.choose_by(self.oracle.action_values(states), keys)
 
     def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
@@ -223,7 +215,6 @@ class _Perfect:
         """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         refuse_options(argument, "perfect")
         return perfect_agent(game, oracle_for(game, _SOLVER_BUDGET))
 
@@ -243,7 +234,6 @@ class _SharedOracle(Oracle):
         self._lock = threading.Lock()
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """See `Oracle.action_values`."""
         try:
             with self._lock:
                 return self._oracle.action_values(states)

@@ -247,11 +247,9 @@ class _File:
     access: Access = "path"
 
     def game(self, argument: str) -> Game:
-        """See `AgentKind.game`."""
         return read_file(split_options(argument)[0])[1].game
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         head, text = split_options(argument)
         path, agent = read_file(head)
         options = parse_options(NetworkOptions, text, agent.search)

@@ -183,12 +183,10 @@ class _Run:
     access: Access = "path"
 
     def game(self, argument: str) -> Game:
-        """See `AgentKind.game`."""
         run, _ = find_network(split_options(argument)[0])
         return parse_game(read_playable_run(run).game)
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """See `AgentKind.agent`."""
         head, text = split_options(argument)
         run, iteration = find_network(head)
         return run_agent(
