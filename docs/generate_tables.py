@@ -127,8 +127,7 @@ def agents() -> str:
     """Return the table of the kinds of agents."""
     rows = []
     for name, kind in sorted(AGENT_KINDS.items()):
-        module = sys.modules[type(kind).__module__]
-        rows.append([f"`{name}`", kind.form, summary(module), source(type(kind))])
+        rows.append([f"`{name}`", kind.form, summary(type(kind)), source(type(kind))])
     return markdown(["kind", "written as", "what it is", "file"], rows)
 
 

@@ -98,7 +98,7 @@ def test_players_of_one_match_do_not_share_trees():
         position = position.play(action)
 
 
-def test_sampled_plies_make_games_differ():
+def test_temperature_plies_make_games_differ():
     game = parse_game("connect_four:6x7")
 
     settings, evaluator = SearchSettings(simulations=20), HashEvaluator(7)

@@ -148,7 +148,7 @@ def test_a_player_asked_about_one_game_searches_it_in_waves():
         player = SearchPlayer(
             position.game, "name", SearchSettings(simulations=simulations), evaluator
         )
-        player.search_in_waves()
+        player.search_with_virtual_loss()
         player.start(1)
         player.choose(SLOT, python.start(position.game)[None], np.zeros(1, np.uint64))
         calls[simulations] = max(evaluator.calls)
@@ -161,7 +161,7 @@ def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
     gumbel = SearchSettings.model_validate({"simulations": 2000, "root": "gumbel"})
     position = some_positions(NAME, 1)[0]
     player = SearchPlayer(position.game, "name", gumbel, HashEvaluator(5))
-    player.search_in_waves()
+    player.search_with_virtual_loss()
     player.start(1)
     assert isinstance(player.search, Search)
     assert player.search.settings.leaves_per_step == 1
@@ -173,6 +173,6 @@ def test_waves_are_smaller_where_every_leaf_is_played_out_many_times():
         leaf = {"name": "playout", "playouts": playouts}
         chosen = SearchSettings.model_validate({"simulations": 20_000, "leaf_evaluator": leaf})
         player = SearchPlayer(parse_game(NAME), "name", chosen, HashEvaluator(5))
-        player.search_in_waves()
+        player.search_with_virtual_loss()
         leaves[playouts] = player.new_search(1).settings.leaves_per_step
     assert leaves == {1: 256, 16: 256, 1000: 4}

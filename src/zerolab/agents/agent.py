@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +17,33 @@ from numpy.typing import NDArray
 from zerolab.core.config import Settings
 from zerolab.core.registry import Registry
 from zerolab.networks.network_settings import NetworkSettings
-from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, Evaluator, ExtraOutput
 
 FORFEIT = -1
-"""Returned in place of an action by a player that gives up, such as a program that crashed."""
+"""Returned instead of an action by a player that gives up, such as a program that crashed."""
 
 Slots = NDArray[np.int64]
-"""int64[n]: which of a player's games; a player holds each of its games in a slot."""
+"""int64[n]: game slots of a player, which holds each of its games in one."""
 Actions = NDArray[np.int64]
-"""int64[n]: an action per slot."""
+"""int64[n]: an action per game slot."""
 
 
 class Player(Protocol):
-    """Chooses moves in a batch of games, each in a slot of its own.
+    """Chooses moves in a batch of games, each in its own slot.
 
-    A player is told every move of its games, those of an opening, its own and the opponent's,
-    through `advance`. Slots are independent: their games may be at different plies.
+    `advance` reports every move of its games to a player: those of an opening, its own and the
+    opponent's. Slots are independent: their games may be at different plies.
     """
 
     name: str
 
     def start(self, games: int) -> None:
-        """Forget all games and begin as many new ones, in the slots 0 to games - 1."""
+        """Forget all games and begin `games` new ones, in the slots 0 to games - 1."""
         ...
 
     def reset(self, slots: Slots) -> None:
-        """Begin new games, from the first position, in some slots."""
+        """Begin new games, from the first position, in the given slots."""
         ...
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
@@ -55,33 +54,33 @@ class Player(Protocol):
         ...
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """Follow the moves just played in some slots."""
+        """Follow the moves just played in the given slots."""
         ...
 
 
 @runtime_checkable
 class AsyncPlayer(Player, Protocol):
-    """A player that accepts new games while it is still searching others.
+    """A player that accepts further positions while it is still searching others.
 
-    So the batches that a network evaluates stay large, and a thread can be stopped between two of
-    them. A slot that has been submitted is not submitted again until it is decided.
+    This keeps the batches of its network large, and lets a thread stop between two of them. A slot
+    that has been submitted is not submitted again until it is decided.
     """
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """Start to search a move in some slots; the arguments are those of `choose`."""
+        """Start to search a move in the given slots; the arguments are those of `choose`."""
         ...
 
     def poll(self) -> tuple[Slots, Actions]:
-        """Search one step; return the slots decided in it and their actions."""
+        """Search one step; return the slots that it decided and their actions."""
         ...
 
 
 @runtime_checkable
 class LeafPlayer(AsyncPlayer, Protocol):
-    """An asynchronous player whose leaves somebody else may evaluate.
+    """An asynchronous player whose leaves the caller may evaluate.
 
-    Players with one evaluator can so share its batches: the caller collects the leaves of all of
-    them, evaluates them at once, and hands each player its part. `poll` is both calls with the
+    Players of one evaluator share its batches this way: the caller collects the leaves of all of
+    them, evaluates them at once, and hands each player its part. `poll` makes both calls, with the
     player's own evaluator in between.
     """
 
@@ -90,7 +89,7 @@ class LeafPlayer(AsyncPlayer, Protocol):
     """What it needs beyond priors and values; see `search.evaluator.evaluate`."""
 
     def select_leaves(self) -> NDArray[np.uint64]:
-        """Begin a step; return the states to evaluate, uint64[n, words], perhaps none."""
+        """Begin a step; return the states to evaluate, uint64[n, words], n >= 0."""
         ...
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
@@ -100,19 +99,19 @@ class LeafPlayer(AsyncPlayer, Protocol):
 
 @runtime_checkable
 class SeatedPlayer(Player, Protocol):
-    """A player that plays differently from game to game."""
+    """A player whose settings differ from game to game, such as that of a league."""
 
     def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        """Take seats in the scheduled games of some numbers, int64[n]; called before `reset`."""
+        """Assign the games of these numbers, int64[n], to slots; called before `reset`."""
         ...
 
 
 @runtime_checkable
 class PlacedPlayer(Player, Protocol):
-    """A player whose games can begin with any position."""
+    """A player whose games can begin at any position."""
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """Begin new games, from ongoing states uint64[n, words], in some slots."""
+        """Begin new games, from ongoing states uint64[n, words], in the given slots."""
         ...
 
 
@@ -121,7 +120,7 @@ class ProgramPlayer(Protocol):
     """A player that runs an outside program."""
 
     def interrupt(self) -> None:
-        """End the program, and any call that waits for it, at once; called by another thread."""
+        """End the program and any call that waits for it at once; called by another thread."""
         ...
 
     def close(self) -> None:
@@ -130,79 +129,80 @@ class ProgramPlayer(Protocol):
 
 
 class StatelessPlayer:
-    """Base of players that look at the position alone."""
+    """Base class of players that look at the position alone."""
 
     def start(self, games: int) -> None:
-        """See `Player.start`; there is nothing to forget."""
+        """Do nothing: there are no games to forget."""
 
     def reset(self, slots: Slots) -> None:
-        """See `Player.reset`."""
+        """Do nothing: every position is new."""
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """See `PlacedPlayer.place`."""
+        """Do nothing: every position is new."""
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """See `Player.advance`; there is nothing to follow."""
+        """Do nothing: every position is new."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Someone who plays: `name` says in full who, `new_player` makes a player for a thread.
+    """What a spec names: `name` identifies it, `new_player` makes a player for a thread.
 
     Players made by one agent play alike and may share what they only read, such as a network.
-    Agents are equal if their names, games and identities are. An agent travels to another process
-    as its name and its game's, and is parsed again there: its name must be a spec, and a relative
-    path in it lead to the same folder.
+    Agents are equal if their names, games and identities are. An agent is pickled as its name and
+    that of its game (`specs` registers this) and is parsed again in the other process: its name
+    must be a spec, and a relative path in it must lead to the same folder there.
     """
 
     name: str
     """The canonical spec: `specs.parse_agent` makes an equal agent of it."""
     new_player: Callable[[], Player] = field(compare=False, repr=False)
     bytes_per_game: int = field(default=0, compare=False)
-    """About how much memory a player needs for each of its slots."""
+    """Approximate memory that a player needs for each of its game slots."""
     kept_bytes: int = field(default=0, compare=False)
-    """Bytes that a player needs beside its slots, such as for cached evaluations."""
+    """Bytes that a player needs beside its game slots, such as for cached evaluations."""
     settings: Settings | None = field(default=None, compare=False, repr=False)
-    """Settings of its search, resolved; None if it does not search. Pages check them against
+    """Resolved settings of its search; None if it does not search. Web pages check them against
     their bounds."""
     max_games: int = field(default=1 << 30, compare=False)
-    """How many games a player can hold at once."""
+    """Largest number of games that a player holds at once."""
     game: Game = None
     identity: str = ""
-    """Equal for equal agents, different for networks of one name but other weights."""
+    """Equal for equal agents; differs between networks of one name with different weights."""
     evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
-    """Loads its network, if it has one."""
+    """Loads its network; None without one."""
     network: NetworkSettings | None = field(default=None, compare=False, repr=False)
-    """The settings of its network, if it has one."""
+    """Settings of its network; None without one."""
     varies: bool = field(default=True, compare=False)
     """Whether it draws moves or playouts at random, so that its games differ without openings."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the agent as two names."""
-        from zerolab.agents.specs import agent_of_game
-
-        return agent_of_game, (self.name, game_name(self.game))
 
 
 Access = Literal["nothing", "path", "program"]
 
 
-class AgentKind(Protocol):
-    """A way to name agents; `argument` is what follows the kind's name and its colon."""
+class AgentKind:
+    """A kind of agent, registered under the name that its specs begin with.
+
+    `argument` is what follows that name and its colon, or the whole spec of a claimed one.
+    """
 
     form: str
-    """How such agents are written, such as ``mcts:N``; help texts list it."""
-    access: Access
+    """Form of its specs, such as ``mcts:N``, for help texts."""
+    access: Access = "nothing"
     """What such agents use: nothing but themselves, the file or folder that their argument names,
-    or a program. Pages may name no programs, and only paths that are served to them."""
+    or a program. Web pages may name no programs, and only paths that are served to them."""
+
+    def claims(self, spec: str) -> bool:
+        """Return whether a spec without the name of a kind, such as a path, is of this kind."""
+        return False
 
     def game(self, argument: str) -> Game | None:
         """Return the game that such an agent brings with it; None if it plays any."""
-        ...
+        return None
 
     def agent(self, argument: str, game: Game) -> Agent:
         """Return the agent; raise UserError for every mistake in `argument`."""
-        ...
+        raise NotImplementedError
 
 
 AGENT_KINDS: Registry[AgentKind] = Registry("kind of agent")

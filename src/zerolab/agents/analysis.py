@@ -1,4 +1,4 @@
-"""What an agent makes of one position: moves with visits, values and priors, and its best line."""
+"""Analysis of one position by an agent: moves with visits, values and priors, and its best line."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ _SLOT = np.zeros(1, np.int64)
 
 
 class MoveAnalysis(NamedTuple):
-    """One legal move; what its agent does not say is None."""
+    """One legal move; numbers that its agent does not provide are None."""
 
     action: int
     name: str
-    """Such as "c2"."""
+    """As in "c2"."""
     visits: int | None = None
-    """Simulations of the search that chose it at the root."""
+    """Simulations that chose it at the root."""
     value: float | None = None
-    """For the player to move: what a search expects, in [-1, 1], or the exact score
-    (see `oracles.oracle.Oracle`) of perfect play."""
+    """For the player to move: the expected result of a search, in [-1, 1], or the exact score of
+    perfect play (see `oracles.oracle.Oracle`)."""
     prior: float | None = None
-    """The probability that the network's policy gives it."""
+    """Its probability in the network's policy."""
 
 
 class Analysis(NamedTuple):
     """An agent's view of an ongoing position."""
 
     agent: str
-    """Its canonical name."""
+    """The agent's canonical name."""
     position: Position
     best: MoveAnalysis
-    """The move it plays."""
+    """The move that the agent plays."""
     moves: list[MoveAnalysis]
     """All legal moves, the best first: by visits, exact values or priors."""
     value: float | None
-    """Of the position, for the player to move, on the scale of the moves' values."""
+    """Value of the position for the player to move, on the scale of the moves' values."""
     principal_variation: tuple[str, ...]
-    """The line that it expects, its own move first; empty where the agent does not plan ahead."""
+    """The line that the agent expects, its own move first; empty if it does not look ahead."""
 
 
 def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
-    """Let an agent look at a position, after the moves that led there.
+    """Return an agent's analysis of a position, reached by the moves that led there.
 
-    The random streams depend on (seed, ply) alone. Raises UserError for a finished game, for a
+    Random streams depend on (seed, ply) alone. Raises UserError for a finished game, for a
     position of another game, and where the agent gives up.
     """
     if game_name(agent.game) != game_name(position.game):
@@ -73,20 +73,20 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
 
 
 def move_keys(position: Position, seed: int) -> NDArray[np.uint64]:
-    """Return the random stream uint64[1] of a move, which depends on (seed, ply) alone."""
+    """Return the random stream of a move, uint64[1], which depends on (seed, ply) alone."""
     return np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
 
 
 def replay_moves(player: Player, position: Position) -> None:
-    """Let a player begin a game in its slot 0, and see all moves up to a position.
+    """Replay in a player's slot 0 the game that led to a position.
 
-    Raises UserError where the game began with a position that the player cannot begin with.
+    Raises UserError where the game began at a position that the player cannot begin at.
     """
     player.start(1)
     if position.origin is not None:
         if not isinstance(player, PlacedPlayer):
             raise UserError(
-                f"{player.name} cannot begin with a position that is set up: expected moves"
+                f"{player.name} cannot begin at a position that is set up: expected moves"
             )
         player.place(_SLOT, position.origin.state[None])
     for action in position.history:
@@ -94,10 +94,10 @@ def replay_moves(player: Player, position: Position) -> None:
 
 
 def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
-    """Return what a player makes of an ongoing position.
+    """Return a player's analysis of an ongoing position.
 
-    The player has seen the moves that led there in its slot 0; `keys` is the random stream,
-    uint64[1]. Raises UserError where it gives up.
+    Its slot 0 must hold the game that led there (see `replay_moves`). `keys` is the random stream,
+    uint64[1]. Raises UserError where the player gives up.
     """
     chosen, moves, value, line = _look(player, position, keys)
     if chosen == FORFEIT:
@@ -107,9 +107,9 @@ def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint6
 
 
 def analyse_unfinished(player: SearchPlayer, position: Position) -> Analysis:
-    """Return what an unfinished search of a position has found so far, in the player's slot 0.
+    """Return the analysis of a position by a search still running in the player's slot 0.
 
-    Its move is that at the beginning of its line; before the first simulation, the highest prior's.
+    Its move is the first one of its line, or before the first simulation that of highest prior.
     """
     found = player.search.result(0)
     chosen = found.best_action if found.principal_variation else int(found.priors.argmax())
@@ -119,7 +119,7 @@ def analyse_unfinished(player: SearchPlayer, position: Position) -> Analysis:
 
 
 class _View(NamedTuple):
-    """The fields of an analysis that depend on the kind of player."""
+    """Fields of an analysis that depend on the kind of player."""
 
     chosen: int
     moves: list[MoveAnalysis]
@@ -168,5 +168,5 @@ def _move(position: Position, action: int, **known: Any) -> MoveAnalysis:
 
 
 def _ranked(position: Position, worth: NDArray[Any]) -> list[int]:
-    """Return the legal actions, those of the highest worth[action] first."""
+    """Return the legal actions by worth[action], the highest first."""
     return sorted(position.legal_actions, key=lambda action: -worth[action])

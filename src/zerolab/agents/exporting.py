@@ -1,4 +1,4 @@
-"""Networks of runs and of agents' files, written into files for others."""
+"""Export of networks to agent files and ONNX models."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 ONNX = ".onnx"
 _SCHEMA = 1
-_LARGEST = 1 << 31  # bytes of an ONNX file, whose format ends there
+_LARGEST = 1 << 31  # bytes: the limit of the ONNX format
 
 
 class Exported(NamedTuple):
-    """A file that was written, and what is in it."""
+    """A file that was written, and its content."""
 
     path: Path
     size: int
     """Bytes."""
     agent: SharedAgent
     agreement: Agreement | None
-    """Of an ONNX model with the network; None for an agent's file."""
+    """Agreement of an ONNX model with its network; None for an agent file."""
 
 
 def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
-    """Write the network that RUN, RUN@N or FILE.zerolab names into a file, by the file's ending.
+    """Write the network that RUN, RUN@N or FILE.zerolab names to a file.
 
-    ``.zerolab`` is an agent's file, ``.onnx`` a model. A file that is there and different stays,
-    unless `overwrite` is set. Raises UserError, having written nothing, for every mistake, and for
-    a model that does not agree with its network.
+    The ending of `target` decides the format: ``.zerolab`` is an agent file, ``.onnx`` a model. An
+    existing file with other content is replaced only if `overwrite` is set. Raises UserError,
+    having written nothing, for every mistake, and for a model that does not agree with its network.
     """
     _check(target)
     agent = _agent(source, target)
@@ -56,13 +56,13 @@ def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
         content, agreement = _model(agent)
     else:
         content = encode_agent(agent.header, agent.weights)
-    if overwrite or not _is_there(target, content):
+    if overwrite or not _already_has(target, content):
         write_bytes(target, content)
     return Exported(target, len(content), agent, agreement)
 
 
 def _check(target: Path) -> None:
-    """Raise UserError for what can be known before there is any work."""
+    """Raise UserError for mistakes that are known before any work."""
     if target.suffix not in (AGENT_SUFFIX, ONNX):
         hint = nearest(target.suffix, (AGENT_SUFFIX, ONNX)) if target.suffix else ""
         raise UserError(
@@ -80,18 +80,18 @@ def _agent(source: str, target: Path) -> SharedAgent:
     kind, argument = kind_and_argument(source)
     head, options = split_options(argument)
     if options is not None:
-        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options are for who plays")
+        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options are for playing")
     if kind is AGENT_KINDS["run"]:
         return run_as_shared(*find_network(head))
     if kind is not AGENT_KINDS["file"]:
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
     if target.suffix == AGENT_SUFFIX:
-        raise UserError(f"{quoted(source)} is an agent's file already: expected a run, or {ONNX}")
+        raise UserError(f"{quoted(source)} is an agent file already: expected a run, or {ONNX}")
     return read_file(head)[1]
 
 
-def _is_there(target: Path, content: bytes) -> bool:
-    """Return whether a file has this content; raise UserError if it has another one."""
+def _already_has(target: Path, content: bytes) -> bool:
+    """Return whether a file already has this content; raise UserError if it has another one."""
     if not target.exists():
         return False
     if read_limited(target, _LARGEST) == content:
@@ -102,11 +102,11 @@ def _is_there(target: Path, content: bytes) -> bool:
 
 
 def _model(agent: SharedAgent) -> tuple[bytes, Agreement]:
-    """Return an agent's network as an ONNX model, which agrees with it."""
+    """Return an agent's network as an ONNX model, and how well it agrees with the network."""
     from zerolab.networks.network import load_weights
     from zerolab.networks.onnx_export import compare, onnx_model
 
-    network = build_network(agent.network, agent.game, seed=0)  # whose weights are replaced
+    network = build_network(agent.network, agent.game, seed=0)  # its weights are replaced
     load_weights(network, agent.weights)
     states = np.unique([each.state for each in ongoing_positions(agent.game)], axis=0)
     planes = python.encode_batch(agent.game, states)
@@ -115,7 +115,7 @@ def _model(agent: SharedAgent) -> tuple[bytes, Agreement]:
 
 
 def _about(agent: SharedAgent, network: Network) -> dict[str, Any]:
-    """Return what an ONNX model says about itself."""
+    """Return the metadata of an ONNX model."""
     return {
         "schema": _SCHEMA,
         "game": game_name(agent.game),

@@ -19,19 +19,19 @@ from zerolab.search.tree import FIRST_NODES, node_bytes
 
 _FIXED = FixedSettings()
 
-_LEAST_SIMULATIONS = 1000  # per move, from which on a single game is searched in waves
+_MIN_SIMULATIONS = 1000  # per move, for a single game to be searched with virtual loss
 _SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
-_MOST_LEAVES = 256  # that wait at once
-_MOST_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf costs
+_MAX_LEAVES = 256  # per step
+_MAX_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf costs
 
 
 class SearchPlayer:
     """Plays the most visited action of a search; ties are broken at random.
 
     Moves of the first `temperature_plies` plies are drawn in proportion to the visits instead,
-    which makes games differ. Root noise, which is for self-play, is left out unless `noise` is set.
-    `threads` may share the playouts of a batch of leaves; `budget` says how many simulations a move
-    gets.
+    which makes games differ. Root noise is for self-play and left out unless `noise` is set. Up to
+    `threads` threads share the playouts of a batch of leaves; `budget` sets the simulations of a
+    move.
     """
 
     def __init__(
@@ -51,24 +51,23 @@ class SearchPlayer:
         quiet = settings.noise.model_copy(update={"fraction": 0.0})
         self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
         self._game = game
-        self._sampled_plies = temperature_plies
+        self._temperature_plies = temperature_plies
         self._threads = threads
         self._budget_settings = budget
         self._noise = noise
         self.start(0)
 
-    def search_in_waves(self) -> None:
+    def search_with_virtual_loss(self) -> None:
         """Fill the batches of one game's searches by virtual loss, from the next `start` on.
 
-        Searches of 1,000 simulations and more change in what they find, and are as deterministic;
-        others, those whose settings have a number of leaves, and root rules that plan stay as they
-        are.
+        This applies to searches of at least 1,000 simulations whose settings have one leaf per step
+        and whose root rule does not plan ahead. Their results change but stay deterministic.
         """
         settings = self._settings
-        asked = settings.simulations >= _LEAST_SIMULATIONS and settings.leaves_per_step == 1
-        if asked and not plans(settings.root.build()):
+        applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1
+        if applies and not plans(settings.root.build()):
             each = max(1, playouts(settings.leaf_evaluator.build()))
-            most = min(_MOST_LEAVES, max(1, _MOST_PLAYOUTS // each))
+            most = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // each))
             leaves = min(most, settings.simulations // _SIMULATIONS_PER_LEAF)
             self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
@@ -82,7 +81,7 @@ class SearchPlayer:
         self._begin(np.arange(games))
 
     def new_search(self, games: int) -> Search:
-        """Return a search of as many games."""
+        """Return a search of `games` games."""
         return Search(self._game, self._settings, self.evaluator, games, self._threads)
 
     def reset(self, slots: Slots) -> None:
@@ -98,7 +97,7 @@ class SearchPlayer:
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
         while self.search.active:
-            self._settled(self.search.step())
+            self._decided(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
@@ -108,8 +107,7 @@ class SearchPlayer:
         self.search.start_search(slots, keys, keys, simulations, noise)
 
     def poll(self) -> tuple[Slots, Actions]:
-        """See `AsyncPlayer.poll`: one step of the search."""
-        slots = self._settled(self.search.step())
+        slots = self._decided(self.search.step())
         return slots, self.decide(slots)
 
     def select_leaves(self) -> NDArray[np.uint64]:
@@ -118,21 +116,21 @@ class SearchPlayer:
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
         if len(evaluation.values):
             self.search.expand_and_backup(evaluation)
-        slots = self._settled(self.search.finish())
+        slots = self._decided(self.search.finish())
         return slots, self.decide(slots)
 
-    def _settled(self, slots: Slots) -> Slots:
-        """Return the finished searches with which the budget is content; the others go on."""
+    def _decided(self, slots: Slots) -> Slots:
+        """Extend finished searches to which the budget gives more; return the others."""
         if not (slots.size and self.budget.may_extend):
             return slots
-        more = self.more(slots)
-        unsettled = more > 0
-        if unsettled.any():
-            self.search.extend(slots[unsettled], more[unsettled])
-        return slots[~unsettled]
+        more = self.extra_simulations(slots)
+        extended = more > 0
+        if extended.any():
+            self.search.extend(slots[extended], more[extended])
+        return slots[~extended]
 
-    def more(self, slots: Slots) -> NDArray[np.int32]:
-        """Return how many simulations finished searches get beyond those that have run."""
+    def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
+        """Return int32[n]: simulations that finished searches get beyond those that have run."""
         return self.budget.more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
@@ -143,7 +141,7 @@ class SearchPlayer:
 
     def sampled(self, slots: Slots) -> NDArray[np.bool_]:
         """Return bool[n]: whether the next move is drawn in proportion to the visits."""
-        return self._plies[slots] < self._sampled_plies
+        return self._plies[slots] < self._temperature_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:
         self.search.advance(slots, actions)
@@ -151,20 +149,20 @@ class SearchPlayer:
 
 
 def for_one_game(player: Player) -> Player:
-    """Return a player that is asked about one game at a time, such as by a person."""
+    """Prepare a player that plays one game at a time, such as against a person; return it."""
     if isinstance(player, SearchPlayer):
-        player.search_in_waves()
+        player.search_with_virtual_loss()
     return player
 
 
 def search_bytes(game: Game, settings: SearchSettings) -> int:
-    """Estimate the memory of one slot of a search: every simulation adds a node's children."""
+    """Estimate the bytes of one tree: every simulation adds a node's children."""
     node = node_bytes(rules.words(game), statistics(settings.selection.build()))
     return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
 
 
 def kept_bytes(game: Game, settings: SearchSettings) -> int:
-    """Return the memory of the evaluations that a search keeps, for all its slots together."""
+    """Return the bytes of the evaluations that a search caches for all its trees together."""
     words, actions = rules.words(game), rules.actions(game)
     return cache_bytes(settings.cache, words, actions, settings.wanted)
 
@@ -181,7 +179,7 @@ class PolicyPlayer:
         self.name = name
         self._game = game
         self.evaluator = evaluator
-        self._sampled_plies = temperature_plies
+        self._temperature_plies = temperature_plies
         self.start(0)
 
     def start(self, games: int) -> None:
@@ -204,9 +202,9 @@ class PolicyPlayer:
         states: NDArray[np.uint64],
         keys: NDArray[np.uint64],
     ) -> Actions:
-        """Choose by the priors float32[n, actions] that the network has given."""
+        """Choose by the network's priors, float32[n, actions]."""
         chosen = np.empty(len(slots), np.int64)
-        sample = self._plies[slots] < self._sampled_plies
+        sample = self._plies[slots] < self._temperature_plies
         _choose_by_priors(self._game, states, priors, keys, sample, chosen)
         return chosen
 
@@ -238,7 +236,7 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
                     last = action
             total += weights[action]
         drawn = streams.uniform(keys[i], 0) * total
-        chosen[i] = last  # where rounding leaves a remainder
+        chosen[i] = last  # if rounding leaves a remainder
         for action in range(mask.shape[0]):
             drawn -= weights[action]
             if drawn < 0.0:

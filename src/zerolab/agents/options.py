@@ -15,20 +15,20 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class SearchOptions(SearchSettings):
-    """A search as a player."""
+    """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Plies at the start of a game that are drawn in proportion to the visits, not the most
-    visited, so that games differ."""
+    """Plies at the start of a game whose moves are drawn in proportion to the visits, so that games
+    differ; later moves are the most visited ones."""
 
     @property
     def search(self) -> SearchSettings:
-        """The settings of the search alone."""
+        """The settings of the search, without the agent's other options."""
         return SearchSettings.model_validate(self.model_dump(exclude={"temperature_plies"}))
 
 
 class NetworkOptions(SearchOptions):
-    """A network as a player; without simulations, its policy plays alone."""
+    """Options of a network; with 0 simulations, its policy plays alone."""
 
     simulations: int = Field(default=100, ge=0, le=1_000_000)
 
@@ -38,31 +38,31 @@ _Options = TypeVar("_Options", bound=SearchOptions)
 
 
 def split_options(argument: str) -> tuple[str, str | None]:
-    """Split ``100?a=1`` into what stands before the question mark and the options, if any."""
+    """Split ``100?a=1`` at the question mark; the options are None without one."""
     head, mark, options = argument.partition("?")
     return head, options if mark else None
 
 
-def refuse_options(argument: str, player: str) -> None:
-    """Raise UserError if anything follows the name of a player that takes nothing."""
+def refuse_options(argument: str, name: str) -> None:
+    """Raise UserError if anything follows the name of an agent without options."""
     if argument:
-        raise UserError(f"expected {player} alone, it has no options")
+        raise UserError(f"expected {name} alone: it has no options")
 
 
 def parse_settings(model: type[_Settings], text: str | None, base: Settings) -> _Settings:
-    """Return `base` with ``a.b=c&d=e`` on top; raise UserError for every mistake.
+    """Return `base` updated by ``a.b=c&d=e``; raise UserError for every mistake.
 
-    `model` has all fields of `base`, which itself is not checked, and may have more.
+    `model` has all fields of `base` and may have more. `base` itself is not checked.
     """
     return _on_top(model, base, _assignments(model, text))
 
 
 def parse_options(model: type[_Options], text: str | None, base: SearchSettings) -> _Options:
-    """Return a search with options on top; see `parse_settings`."""
+    """Return a search updated by options; see `parse_settings`."""
     assignments = _assignments(model, text)
     for path, _ in assignments:
         if path[0] == "noise":
-            raise UserError(f"{'.'.join(path)}: noise is for self-play, players have none")
+            raise UserError(f"{'.'.join(path)}: noise is for self-play, agents have none")
     options = _on_top(model, base, assignments)
     if options.simulations == 0:
         _require_plain(options, base)
@@ -70,7 +70,7 @@ def parse_options(model: type[_Options], text: str | None, base: SearchSettings)
 
 
 def require_answers(search: SearchSettings, network: NetworkSettings) -> None:
-    """Raise UserError where a search reads of a network what none of its heads says."""
+    """Raise UserError where a search needs an output that none of the network's heads has."""
     asking = {
         "draws": f"draw_value = {search.draw_value}",
         "action_values": f"fpu = {quoted(search.fpu.name)}",
@@ -111,7 +111,7 @@ def _require_plain(options: SearchOptions, base: SearchSettings) -> None:
 
 
 def options_text(options: Settings, base: Settings) -> str:
-    """Return the options that differ from `base`, with a question mark, in their one spelling."""
+    """Return the options that differ from `base` in canonical spelling, with a question mark."""
     changed = changed_options(options, base)
     return (
         "?" + "&".join(f"{key}={_option_text(changed[key])}" for key in changed) if changed else ""
@@ -119,7 +119,7 @@ def options_text(options: Settings, base: Settings) -> str:
 
 
 def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
-    """Return the settings that differ from `base`, or from their defaults if new, sorted by key."""
+    """Return the settings that differ from `base`, or from their defaults if new, by sorted key."""
     fields = type(options).model_fields
     former = {name: field.default for name, field in fields.items()} | dict(
         _flat(base.model_dump())

@@ -1,15 +1,16 @@
-"""Agents by their specs: what a user types to name one.
+"""Agents by their specs, the texts that name them.
 
-``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"``, and runs:
-``runs/demo`` is the best network, ``runs/demo@12`` that of an iteration,
-``runs/demo?simulations=400&selection.c=2`` changes the search, ``?temperature_plies=4`` draws the
-first moves in proportion to the visits, and ``?simulations=0`` lets the policy play alone.
-``agent.zerolab`` is an agent in a file, with the same options. ``random #2`` is an agent like
-``random`` that takes part beside it.
+A spec is one of ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect`` and
+``gtp:"COMMAND"``, or a run: ``runs/demo`` is its best network, ``runs/demo@12`` that of an
+iteration. Options follow a question mark: ``runs/demo?simulations=400&selection.c=2`` changes the
+search, ``?temperature_plies=4`` draws the first moves in proportion to the visits, and
+``?simulations=0`` lets the policy play alone. ``agent.zerolab`` is an agent in a file, with the
+same options. ``random #2`` is a second ``random`` beside the first one.
 """
 
 from __future__ import annotations
 
+import copyreg
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,20 +18,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind
-from zerolab.agents.kinds.file import names_file
 from zerolab.agents.options import split_options
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.listing import find_runs
-from zerolab.store.run_folder import is_run
 
 import_modules("zerolab.agents.kinds")
 load_plugins("agents")
 
 _RUNS = Path("runs")
-_MOST_DIGITS = 10
+_MAX_ORDINAL_DIGITS = 9
 GAME_EXAMPLE = "--game, as in --game othello:6x6"
 _ORDINAL = " #"
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
@@ -45,7 +44,7 @@ class _Spec(NamedTuple):
 
 
 def agent_forms() -> str:
-    """Return how agents without a run are written, by kind, for help texts and messages."""
+    """Return the forms of specs other than runs, for help texts and messages."""
     return ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
 
 
@@ -59,8 +58,8 @@ def parse_agents(
 ) -> list[Agent]:
     """Return the agents that specs name, all of one game, with different names.
 
-    A run brings its game; where none of the agents does, `game` is needed, and the error asks for
-    it with `game_example`. An agent that is named twice takes part twice, as "NAME" and "NAME #2".
+    A run brings its game; where no agent brings one, `game` is needed, and the error asks for it
+    with `game_example`. An agent that is named twice takes part twice, as "NAME" and "NAME #2".
     Raises UserError for every mistake.
     """
     found = [_find(spec.strip()) for spec in specs]
@@ -69,13 +68,13 @@ def parse_agents(
 
 
 def own_game(spec: str) -> Game | None:
-    """Return the game that the agent of a spec brings, as runs do; None where it plays any."""
+    """Return the game that the agent of a spec brings with it, as runs do; None if it plays any."""
     found = _find(spec.strip())
     return found.kind.game(found.argument)
 
 
 def named_path(spec: str) -> str | None:
-    """Return the file or folder that a spec names, which need not be there; None if it names none.
+    """Return the file or folder that a spec names, existing or not; None if it names none.
 
     Raises UserError for a spec that runs a program.
     """
@@ -87,13 +86,13 @@ def named_path(spec: str) -> str | None:
 
 
 def runs_program(spec: str) -> bool:
-    """Return whether the agent of a spec runs a program, which may do whatever its user may."""
+    """Return whether the agent of a spec runs a program, with all rights of the user."""
     kind, _ = _kind_by_name(spec)
     return kind is not None and kind.access == "program"
 
 
 def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
-    """Return the kind that a spec names and what it is asked for; no kind and all of a path."""
+    """Return the kind that a spec begins with and its argument; for a path, None and all of it."""
     text, _ = _without_ordinal(spec.strip())
     head = _HEAD.match(text)
     if not head or head[1] not in AGENT_KINDS:
@@ -102,18 +101,22 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
 
 
 def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
-    """Return the kind of the agent of a spec, and what the kind is asked for."""
+    """Return the kind of the agent that a spec names, and its argument."""
     found = _find(spec.strip())
     return found.kind, found.argument
 
 
 def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent of a canonical name for the game of a name: what a pickled agent is."""
+    """Return the agent of a canonical name for the game of a name."""
     return parse_agent(name, parse_game(game))
 
 
+# An agent travels to another process as two names.
+copyreg.pickle(Agent, lambda agent: (agent_of_game, (agent.name, game_name(agent.game))))
+
+
 def with_different_names(agents: Sequence[Agent]) -> list[Agent]:
-    """Return agents of which those with the name of an earlier one are "NAME #2", "NAME #3", ..."""
+    """Return the agents, repeated names numbered: "NAME", "NAME #2", "NAME #3", ..."""
     taken: set[str] = set()
     different = []
     for agent in agents:
@@ -131,16 +134,9 @@ def _find(text: str) -> _Spec:
     head = _HEAD.match(text)
     if head and head[1] in AGENT_KINDS:
         return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :], ordinal)
-    folder = text.partition("?")[0]
-    before, at, iteration = folder.rpartition("@")
-    is_number = iteration.isdecimal() and len(iteration) < _MOST_DIGITS
-    too_long = iteration.isdecimal() and not is_number  # for a file's name too
-    if not too_long and (is_run(Path(folder)) or (at and is_run(Path(before)))):
-        return _Spec(text, AGENT_KINDS["run"], text, ordinal)
-    if names_file(folder):
-        return _Spec(text, AGENT_KINDS["file"], text, ordinal)
-    if at and "/" not in iteration and not is_number:
-        raise UserError(f'"{text}": expected a whole number after @, as in {before}@12')
+    for kind in AGENT_KINDS.values():
+        if kind.claims(text):
+            return _Spec(text, kind, text, ordinal)
     known = [*(name for name in AGENT_KINDS if name != "run"), *_known_runs()]
     hint = nearest(text.partition(":")[0], known) or nearest(text, known)
     raise UserError(
@@ -151,7 +147,7 @@ def _find(text: str) -> _Spec:
 def _without_ordinal(text: str) -> tuple[str, int | None]:
     """Split "random #2" into the spec and the number."""
     spec, mark, number = text.rpartition(_ORDINAL)
-    if mark and number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 1:
+    if mark and number.isdecimal() and len(number) <= _MAX_ORDINAL_DIGITS and int(number) > 1:
         return spec, int(number)
     return text, None
 
@@ -161,7 +157,7 @@ def _known_runs() -> list[str]:
 
 
 def _common_game(found: Sequence[_Spec], game: Game | None, game_example: str) -> Game:
-    """Return the game of all agents; raise UserError where there are two or none."""
+    """Return the common game of all agents; raise UserError where there are two or none."""
     chosen, other = game, "the game asked for is"
     for each in found:
         own = each.kind.game(each.argument)

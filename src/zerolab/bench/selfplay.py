@@ -270,7 +270,7 @@ class SingleRoot:
         settings = SearchSettings(simulations=_SIMULATIONS, cache=0)
         evaluator = make_evaluator(name, network)
         self._player = SearchPlayer(self._game, "subject", settings, evaluator)
-        self._player.search_in_waves()
+        self._player.search_with_virtual_loss()
 
     def search(self) -> float:
         """Search the first position on all cores; return the number of evaluated positions."""

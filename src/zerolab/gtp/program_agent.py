@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Access, Agent
+from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Access, Agent, AgentKind
 from zerolab.agents.options import options_text, parse_settings
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
@@ -263,12 +263,11 @@ class ProgramOptions(Settings):
     """Seconds after which an answer that has not come forfeits the game."""
 
 
-class _Gtp:
+class _Gtp(AgentKind):
+    """An outside program that speaks the Go Text Protocol."""
+
     form = 'gtp:"COMMAND"'
     access: Access = "program"
-
-    def game(self, argument: str) -> None:
-        """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
         text = argument.strip()

@@ -81,12 +81,10 @@ class PositionSearcher(Protocol):
         states: NDArray[np.uint64],
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
-    ) -> PositionResults:
-        ...
+    ) -> PositionResults: ...
 
     @property
-    def counts(self) -> dict[str, int]:
-        ...
+    def counts(self) -> dict[str, int]: ...
 
     @property
     def seconds(self) -> dict[str, float]:

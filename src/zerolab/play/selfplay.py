@@ -178,10 +178,10 @@ class SelfPlayer(SearchPlayer):
         simulations[at_random] = 1
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
-    def more(self, slots: Slots) -> NDArray[np.int32]:
+    def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
         more = np.zeros(len(slots), np.int32)
         searched = ~self._starts.are_at_random(slots)
-        more[searched] = super().more(slots[searched])
+        more[searched] = super().extra_simulations(slots[searched])
         return more
 
     def decide(self, slots: Slots) -> Actions:

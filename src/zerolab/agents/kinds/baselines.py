@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import AGENT_KINDS, Access, Actions, Agent, Slots, StatelessPlayer
+from zerolab.agents.agent import AGENT_KINDS, Actions, Agent, AgentKind, Slots, StatelessPlayer
 from zerolab.agents.network_players import SearchPlayer, search_bytes
 from zerolab.agents.options import (
     SearchOptions,
@@ -51,12 +51,10 @@ class RandomPlayer(StatelessPlayer):
         return chosen
 
 
-class _Random:
-    form = "random"
-    access: Access = "nothing"
+class _Random(AgentKind):
+    """Uniformly random moves."""
 
-    def game(self, argument: str) -> None:
-        """See `AgentKind.game`."""
+    form = "random"
 
     def agent(self, argument: str, game: Game) -> Agent:
         refuse_options(argument, "random")
@@ -65,22 +63,16 @@ class _Random:
 
 AGENT_KINDS.add("random", _Random())
 
+_MAX_PLAYOUTS = 1_000_000
 
-_MOST = 1_000_000
 
-
-class PlayoutSearch:
-    """A kind of agent; `settings` makes its search from the number of playouts."""
-
-    access: Access = "nothing"
+class PlayoutSearch(AgentKind):
+    """Search with N random playouts per move; `settings` makes it from N."""
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
         self.form = f"{name}:N"
         self._name = name
         self._settings = settings
-
-    def game(self, argument: str) -> None:
-        """See `AgentKind.game`."""
 
     def agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
@@ -91,7 +83,7 @@ class PlayoutSearch:
                 f'leaf_evaluator = "network": {self._name} has no network;'
                 " expected leaf_evaluator=playout"
             )
-        # Playouts given as an option have one spelling too.
+        # ?simulations=N is another spelling of the number, with the same canonical name.
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{options_text(options, plain)}"
 
@@ -105,10 +97,11 @@ class PlayoutSearch:
 
 def parse_playouts(name: str, head: str) -> int:
     """Return the number in ``NAME:N``; raise UserError for another text."""
-    playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MOST)) else 0
-    if not 1 <= playouts <= _MOST:
+    playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MAX_PLAYOUTS)) else 0
+    if not 1 <= playouts <= _MAX_PLAYOUTS:
         raise UserError(
-            f'"{name}:{head}": expected a number of playouts from 1 to {_MOST}, as in {name}:100'
+            f'"{name}:{head}": expected a number of playouts from 1 to {_MAX_PLAYOUTS},'
+            f" as in {name}:100"
         )
     return playouts
 
@@ -116,14 +109,13 @@ def parse_playouts(name: str, head: str) -> int:
 AGENT_KINDS.add("mcts", PlayoutSearch("mcts", mcts_settings))
 AGENT_KINDS.add("rave", PlayoutSearch("rave", rave_settings))
 
-
 _PLAYOUTS_PER_POLL = 50_000
 
 
 class RheaPlayer(StatelessPlayer):
-    """Plays the first action of the best plan; every move begins with new plans [Wang2021b, Ch. 5].
+    """Plays the first action of the best plan, and plans anew at every move [Wang2021b, Ch. 5].
 
-    It is an `AsyncPlayer` so that it can be stopped: a kernel that evolves plans cannot.
+    As an `AsyncPlayer` it can be stopped between moves; the kernel that evolves plans cannot.
     """
 
     def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
@@ -146,7 +138,7 @@ class RheaPlayer(StatelessPlayer):
         self._keys = np.concatenate([self._keys, keys])
 
     def poll(self) -> tuple[Slots, Actions]:
-        """See `AsyncPlayer.poll`: some moves, as many as take a fraction of a second."""
+        """Decide as many moves as take a fraction of a second."""
         count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
         slots, self._slots = self._slots[:count], self._slots[count:]
         states, self._states = self._states[:count], self._states[count:]
@@ -154,18 +146,16 @@ class RheaPlayer(StatelessPlayer):
         return slots, self.choose(slots, states, keys)
 
 
-class _Rhea:
-    form = "rhea:N"
-    access: Access = "nothing"
+class _Rhea(AgentKind):
+    """Rolling horizon evolution with N random playouts per move."""
 
-    def game(self, argument: str) -> None:
-        """See `AgentKind.game`."""
+    form = "rhea:N"
 
     def agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
         base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
-        # Playouts given as an option have one spelling too.
+        # ?playouts=N is another spelling of the number, with the same canonical name.
         name = f"rhea:{options.playouts}{options_text(options, _unchecked(options.playouts))}"
         return Agent(
             name,
@@ -177,15 +167,14 @@ class _Rhea:
 
 
 def _unchecked(playouts: int) -> RheaSettings:
-    """Return the defaults with a budget that may only suffice for another population."""
+    """Return the defaults with a budget that may be too small for the default population."""
     return RheaSettings.model_construct(playouts=playouts)
 
 
 AGENT_KINDS.add("rhea", _Rhea())
 
-
 _SOLVER_BUDGET = SolverBudget(nodes=50_000_000)
-"""For each position: some 20 seconds. A player that thinks for hours is no use."""
+"""About 20 seconds per position."""
 
 
 class PerfectPlayer(StatelessPlayer):
@@ -202,17 +191,15 @@ class PerfectPlayer(StatelessPlayer):
         return self.choose_by(self.oracle.action_values(states), keys)
 
     def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
-        """Choose by the values int32[n, actions] that the oracle has given."""
+        """Choose by the oracle's values, int32[n, actions]."""
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
         return choose_actions(best, keys, np.zeros(len(keys), np.bool_))
 
 
-class _Perfect:
-    form = "perfect"
-    access: Access = "nothing"
+class _Perfect(AgentKind):
+    """Best moves by an exact solver, ties broken at random."""
 
-    def game(self, argument: str) -> None:
-        """See `AgentKind.game`."""
+    form = "perfect"
 
     def agent(self, argument: str, game: Game) -> Agent:
         refuse_options(argument, "perfect")
@@ -226,7 +213,7 @@ def perfect_agent(game: Game, oracle: Oracle) -> Agent:
 
 
 class _SharedOracle(Oracle):
-    """An oracle that players in several threads share, one of them at a time."""
+    """An oracle shared by the players of several threads, one at a time."""
 
     def __init__(self, game: Game, oracle: Oracle) -> None:
         self._game = game
@@ -239,7 +226,7 @@ class _SharedOracle(Oracle):
                 return self._oracle.action_values(states)
         except NotSolvedError as error:
             raise NotSolvedError(
-                f"{game_name(self._game)} is too hard for perfect play from here on ({error}):"
+                f"{game_name(self._game)} is too hard for perfect play from here ({error}):"
                 " expected a smaller board, or games that begin later, as with --openings 16"
             ) from error
 

@@ -1,7 +1,6 @@
 """``FILE.zerolab[?OPTIONS]``: an agent in a file, made from a run and checked when it comes in.
 
-What a file says may have been written by anybody. `checked_agent` is the one way in: what it
-returns can be played with.
+Files come from strangers. `checked_agent` is the only way in; what it returns is safe to play with.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.agents.agent import AGENT_KINDS, Access, Agent
-from zerolab.agents.kinds.run import StoredNetwork, network_agent, read_playable_run
+from zerolab.agents.agent import AGENT_KINDS, Access, Agent, AgentKind
+from zerolab.agents.kinds.run import StoredNetwork, names_run, network_agent, read_playable_run
 from zerolab.agents.options import NetworkOptions, parse_options, split_options
 from zerolab.core import __version__
 from zerolab.core.config import validate
@@ -49,24 +48,24 @@ _UPLOAD = "the file"
 
 
 class SharedAgent(NamedTuple):
-    """An agent of a file, of which everything has been checked."""
+    """A checked agent of a file."""
 
     game: Game
     network: NetworkSettings
     search: SearchSettings
-    """What the network was trained with; how it plays by default."""
+    """The search that the network was trained with, by default also the one it plays with."""
     weights: Arrays
     header: AgentHeader
     digest: str
-    """Of everything in the file."""
+    """Digest of everything in the file."""
     network_digest: str
-    """What the network's file in its run had, which identifies the network everywhere."""
+    """Digest of the network's file in its run, which identifies the network everywhere."""
 
 
 def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
-    """Return a run's network with everything that goes with it into a file.
+    """Return a run's network with everything that a file holds about it.
 
-    Raises UserError where the network is not there or damaged.
+    Raises UserError where the network is missing or damaged.
     """
     weights = run.load_weights(iteration)
     stored = read_network(run.weights_path(iteration))
@@ -80,21 +79,20 @@ def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
 
 
 def agent_file(run: RunFolder, iteration: int) -> bytes:
-    """Return the content of the file that makes an agent of a run's network.
+    """Return the content of an agent file for a run's network.
 
-    The same network of the same run gives the same bytes. Raises UserError where the network is not
-    there or damaged, and for one that is too large for a file.
+    The same network of the same run gives the same bytes. Raises UserError where the network is
+    missing, damaged or too large for a file.
     """
     shared = run_as_shared(run, iteration)
     return encode_agent(shared.header, shared.weights)
 
 
 def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
-    """Return the agent in the content of a file; `source` is what messages call the file.
+    """Return the agent in the content of a file, which messages call `source`.
 
-    Raises UserError, in one line for each mistake, for whatever is wrong with it: see
-    `store.arrays.decode_agent`; a game, network or search that is not known here; weights that
-    are not those of the network, or not finite.
+    Raises UserError, one line for each mistake: those of `store.arrays.decode_agent`; an unknown
+    game, network or search; weights that do not fit the network or are not finite.
     """
     stored = decode_agent(content, source)
     try:
@@ -106,9 +104,9 @@ def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
 
 
 def save_upload(folder: Path, content: bytes) -> Path:
-    """Check an agent that came from somebody, and keep it in a folder; return its path.
+    """Check an uploaded agent and store it in a folder; return its path.
 
-    The file is named by its digest, so that an agent which comes twice is kept once. Raises
+    The file is named by its digest, so that an agent uploaded twice is stored once. Raises
     UserError, having written nothing, for everything that `checked_agent` refuses.
     """
     path = folder / f"{checked_agent(content).digest}{AGENT_SUFFIX}"
@@ -126,7 +124,7 @@ def _checked(stored: StoredAgent) -> SharedAgent:
     if game_name(game) != header.game:
         raise UserError(f"game = {header.game}: expected {game_name(game)}")
     network = _network(header.network)
-    # How much is remembered changes no move, and is not for the maker of a file to say.
+    # The size of the cache changes no move, and the maker of a file must not choose it.
     search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
     require_weights(network, game, stored.weights)
     require_finite(stored.weights)
@@ -151,7 +149,7 @@ def _network(settings: Mapping[str, Any]) -> NetworkSettings:
 
 
 def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
-    """Return what a run knows about where its network comes from."""
+    """Return the origin of a network as its run records it."""
     config = run.config
     played = [
         line
@@ -175,7 +173,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
 
 
 def _source(start: Any) -> AgentSource | None:
-    """Return the network that a run began with, by what its settings say."""
+    """Return the network that a run began with, from its settings."""
     if not isinstance(start, Mapping):
         return None
     folder = source_folder(str(start["source"]), start["iteration"])
@@ -184,7 +182,7 @@ def _source(start: Any) -> AgentSource | None:
 
 
 def _last_name(path: Path) -> str:
-    """Return a name without the folders above it, which are nobody else's concern."""
+    """Return a name without the folders above it, which are private."""
     name = path.absolute().name if path.parts else ""
     return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
 
@@ -194,22 +192,20 @@ _HEAD = re.compile(rf"(?P<path>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest>[0-9a-f]
 
 
 def names_file(head: str) -> bool:
-    """Return whether a spec without its options names a file, with or without the digest."""
+    """Return whether a spec without its options names a file, with or without a digest."""
     return AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
 
 
 def read_file(head: str) -> tuple[Path, SharedAgent]:
     """Return the path and the agent of ``FILE.zerolab[@DIGEST]``.
 
-    Raises UserError where there is no such file, it is not a sound agent, or its digest is another
-    one.
+    Raises UserError for a missing file, an unsound agent, or another digest.
     """
     found = _HEAD.fullmatch(head)
     if found is None:
         raise UserError(
-            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and digits"
-            " of its digest after @"
-            f" if any, as in agent{AGENT_SUFFIX}@3f2a9c1d"
+            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and optionally digits of"
+            f" its digest after @, as in agent{AGENT_SUFFIX}@3f2a9c1d"
         )
     path = Path(found["path"])
     _require_there(path)
@@ -217,34 +213,40 @@ def read_file(head: str) -> tuple[Path, SharedAgent]:
     if not agent.digest.startswith(found["digest"] or ""):
         raise UserError(
             f"{quoted(path)} has the digest {agent.digest[:_SHOWN_DIGITS]}, not {found['digest']}:"
-            " it is another agent by now"
+            " the file has been replaced by another agent"
         )
     return path, agent
 
 
 def _require_there(path: Path) -> None:
-    """Raise UserError, with the nearest name beside it, for a file that is missing."""
+    """Raise UserError, naming the most similar file in the folder, where a file is missing."""
     check_path(path)
     if path.exists():
         return
     folder = path.parent
     beside = folder.glob(f"*{AGENT_SUFFIX}") if folder.is_dir() else ()
     raise UserError(
-        f"{quoted(path)} is not there: expected a file that zerolab export has written"
+        f"{quoted(path)} does not exist: expected a file that zerolab export has written"
         f"{nearest(path.name, (each.name for each in beside))}"
     )
 
 
 def _name(path: Path, agent: SharedAgent) -> str:
-    """Return the canonical spec: one name never stands for two networks."""
+    """Return the canonical spec; the digest in it keeps two networks from sharing a name."""
     place = canonical_folder(path)
     prefix = "file:" if ":" in place else ""  # mcts:9.zerolab would be another kind of agent
     return f"{prefix}{place}@{agent.digest[:_SHOWN_DIGITS]}"
 
 
-class _File:
+class _File(AgentKind):
+    """Agent in a file written by `zerolab export`."""
+
     form = f"FILE{AGENT_SUFFIX}"
     access: Access = "path"
+
+    def claims(self, spec: str) -> bool:
+        head = split_options(spec)[0]
+        return names_file(head) and not names_run(head)
 
     def game(self, argument: str) -> Game:
         return read_file(split_options(argument)[0])[1].game

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, Field
 
-from zerolab.agents.agent import AGENT_KINDS, Access, Agent, Player
+from zerolab.agents.agent import AGENT_KINDS, Access, Agent, AgentKind, Player
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, kept_bytes, search_bytes
 from zerolab.agents.options import (
     NetworkOptions,
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 
 class StoredNetwork(NamedTuple):
-    """A network that is kept somewhere, and how it plays by default."""
+    """A network in a run or a file, with the search that it plays with by default."""
 
     name: str
     """The canonical spec, without options."""
     game: Game
     settings: NetworkSettings
     search: SearchSettings
-    """What it was trained with."""
+    """The search it was trained with."""
     digest: str
-    """Of its file in a run, which identifies the weights, their game and the network's settings."""
+    """Digest of its file in a run: identifies weights, game and network settings."""
     load: Callable[[], Arrays]
-    """Returns the weights; raises UserError where they are damaged, or others by now."""
+    """Returns the weights; raises UserError where they are damaged or have been replaced."""
 
 
 def evaluator_of(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
-    """Return the evaluator of a network; raise UserError for weights of another one."""
+    """Return the evaluator of a network; raise UserError where the weights do not fit it."""
     from zerolab.networks.inference import NetworkEvaluator
     from zerolab.networks.network import load_weights
 
-    network = build_network(settings, game, seed=0)  # whose weights are replaced
+    network = build_network(settings, game, seed=0)  # its weights are replaced
     load_weights(network, weights)
     return NetworkEvaluator(network, game)
 
@@ -64,10 +64,10 @@ def evaluator_of(settings: NetworkSettings, game: Game, weights: Arrays) -> Netw
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
     """Return a network as an agent, by default with the search it was trained with.
 
-    An agent searches without root noise; without simulations, the network's policy plays alone.
-    Its identity is that of the weights, the network's settings and the search: a network is the
-    same one in its run and in a file. Raises UserError where the search reads what no head of the
-    network says.
+    An agent searches without root noise; with 0 simulations, the network's policy plays alone. Its
+    identity is made from weights, network settings and search, so that a network is the same agent
+    in its run and in a file. Raises UserError where the search needs an output that no head of the
+    network has.
     """
     game = network.game
     chosen = options or parse_options(NetworkOptions, None, network.search)
@@ -77,6 +77,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
             require_answers(chosen, network.settings)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
+    draws_playouts = chosen.simulations > 0 and playouts(chosen.leaf_evaluator.build()) > 0
     facts = [network.digest, network.settings.model_dump(), chosen.model_dump(exclude={"noise"})]
 
     def evaluator() -> NetworkEvaluator:
@@ -97,20 +98,15 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
         identity=digest(json.dumps(facts, sort_keys=True).encode()),
         evaluator=evaluator,
         network=network.settings,
-        varies=chosen.temperature_plies > 0 or _plays_out(chosen),
+        varies=chosen.temperature_plies > 0 or draws_playouts,
     )
 
 
-def _plays_out(options: NetworkOptions) -> bool:
-    """Return whether a search draws random playouts, so that it does not repeat itself."""
-    return options.simulations > 0 and playouts(options.leaf_evaluator.build()) > 0
-
-
 class _Evaluators:
-    """Networks in use; players of the same one share it, whatever their searches.
+    """Networks in use, each loaded once for all its players, whatever their searches.
 
-    They are known by the digests of their weights, so that a network that was trained again in
-    the same folder is never taken for the former one.
+    The digest of the weights is part of the key: a network that was trained again in the same
+    folder is another one.
     """
 
     def __init__(self) -> None:
@@ -119,7 +115,10 @@ class _Evaluators:
         self._loaded = WeakValueDictionary()
 
     def load(self, network: StoredNetwork) -> NetworkEvaluator:
-        """Return the evaluator of a network, loaded if nobody holds it; see `KeptNetwork.load`."""
+        """Return the evaluator of a network, loaded unless a player holds it.
+
+        Raises what `StoredNetwork.load` raises.
+        """
         key = network.digest, json.dumps(network.settings.model_dump())
         with self._lock:
             evaluator = self._loaded.get(key)
@@ -131,12 +130,11 @@ class _Evaluators:
 
 _EVALUATORS = _Evaluators()
 
-
-_MOST_DIGITS = 10
+_MOST_DIGITS = 10  # of an iteration
 
 
 class PlayableRun(Settings):
-    """The part of a run's settings that its networks need in order to play."""
+    """Settings of a run that its networks need in order to play."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -147,40 +145,45 @@ class PlayableRun(Settings):
     search: SearchSettings = SearchSettings()
 
     def network_of(self, iteration: int) -> NetworkSettings:
-        """Return the settings of the network of an iteration; see `Growth.network`."""
+        """Return the settings of the network of an iteration, which may have grown."""
         settings: NetworkSettings = self.growth.network(self.network, iteration)
         return settings
 
 
 def read_playable_run(run: RunFolder) -> PlayableRun:
-    """Return what a run's networks need in order to play; raise UserError if it is damaged."""
+    """Return the settings with which a run's networks play; raise UserError if damaged."""
     return validate(PlayableRun, run.config, source=str(run.path / "config.toml"))
 
 
 def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
-    """Return the evaluator of a run's network; raise UserError if it is not there or damaged."""
+    """Return the evaluator of a run's network; raise UserError if it is missing or damaged."""
     settings = read_playable_run(run)
     network, game = settings.network_of(iteration), parse_game(settings.game)
     return evaluator_of(network, game, run.load_weights(iteration))
 
 
 def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
-    """Return a run's network as an agent; see `network_agent.network_agent`."""
+    """Return a run's network as an agent; see `network_agent`."""
     settings = read_playable_run(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
 
     def load() -> Arrays:
         if run.weights_digest(iteration) != digest:
-            raise UserError(f"{name} was trained again meanwhile: give the command again")
+            raise UserError(f"{name} was trained again meanwhile: repeat the command")
         return run.load_weights(iteration)
 
     game, network = parse_game(settings.game), settings.network_of(iteration)
     return network_agent(StoredNetwork(name, game, network, settings.search, digest, load), options)
 
 
-class _Run:
+class _Run(AgentKind):
+    """Network of a run, the best one unless an iteration is given."""
+
     form = "a run such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
     access: Access = "path"
+
+    def claims(self, spec: str) -> bool:
+        return names_run(split_options(spec)[0])
 
     def game(self, argument: str) -> Game:
         run, _ = find_network(split_options(argument)[0])
@@ -194,13 +197,26 @@ class _Run:
         )
 
 
-def find_network(head: str) -> tuple[RunFolder, int]:
-    """Return the run and the number of the network that ``FOLDER[@ITERATION]`` names.
+def names_run(head: str) -> bool:
+    """Return whether ``FOLDER[@ITERATION]`` names a folder that holds a run."""
+    folder, at, _ = head.rpartition("@")
+    return _is_run(head) or (bool(at) and is_run(Path(folder)))
 
-    Without an iteration that is the best one. Raises UserError where there is none.
+
+def _is_run(folder: str) -> bool:
+    """Return whether a folder holds a run, whatever follows an @ in its name."""
+    tail = folder.rpartition("@")[2]
+    too_long = tail.isdecimal() and len(tail) >= _MOST_DIGITS  # for the name of a file as well
+    return not too_long and is_run(Path(folder))
+
+
+def find_network(head: str) -> tuple[RunFolder, int]:
+    """Return the run and the iteration of the network that ``FOLDER[@ITERATION]`` names.
+
+    The default iteration is that of the best network. Raises UserError where there is none.
     """
     folder, iteration = head, ""
-    if "@" in head and not is_run(Path(head)):
+    if "@" in head and not _is_run(head):
         folder, _, iteration = head.rpartition("@")
         if not (iteration.isdecimal() and len(iteration) < _MOST_DIGITS):
             raise UserError(f'"{head}": expected a whole number after @, as in {folder}@12')
