@@ -42,7 +42,8 @@ def positions(count=40):
 
 
 def assert_equal(one, other):
-    for name, a, b in zip(one._fields, one, other, strict=True):
+    for name, a in one.columns().items():
+        b = getattr(other, name)
         np.testing.assert_array_equal(a, b, err_msg=name)
 
 
@@ -123,7 +124,7 @@ def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
     one, other = plain.examples, served.examples
     assert (one.full == other.full).all()
     assert 0 < one.full.sum() < len(one.full)
-    for name, column in one._asdict().items():
+    for name, column in one.columns().items():
         found = getattr(other, name)
         np.testing.assert_array_equal(column[one.full], found[one.full], err_msg=name)
     assert served.counts["simulations"] < plain.counts["simulations"]

@@ -1,4 +1,4 @@
-"""Facts for tests: a few columns are given, the others say nothing; and plain targets."""
+"""Facts for tests, with a few given columns, and plain targets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from zerolab.networks.head import TargetOptions
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts
 
 VISITS = TargetOptions(
-    temperature_plies=0, early="visits", late="visits", value_target_search_weight=0.0
+    temperature_plies=0,
+    policy_target="visits",
+    late_policy_target="visits",
+    value_target_search_weight=0.0,
 )
 
 
 def made_facts(count: int, **given) -> Facts:
-    """Return facts about so many positions; columns of many numbers are empty unless given."""
+    """Return facts about so many positions; vector columns are empty unless given."""
     columns = {}
-    for name in Facts._fields:
+    for name in Facts.forms():
         if name in VECTOR_COLUMNS:
             column = np.asarray(given.get(name, np.empty((count, 0))), np.float16)
         else:

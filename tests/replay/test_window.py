@@ -73,7 +73,7 @@ def test_all_columns_per_action_are_turned_alike_and_no_others(name):
     window.add(np.array([python.start(game)] * size), facts)
     (batch,) = window.batches(random, size, 1, "random")
     turned = batch.facts
-    assert {column.dtype for column in turned} == {np.dtype(np.float32)}
+    assert {column.dtype for column in turned.columns().values()} == {np.dtype(np.float32)}
     _, images = python.symmetry_tables(game)
     for row, number in enumerate(turned.values.astype(int)):
         given = policies[number]

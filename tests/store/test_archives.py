@@ -19,7 +19,7 @@ from zerolab.store import examples as examples_module
 
 
 def _zeros(rows: int) -> dict[str, np.ndarray]:
-    columns = {name: np.asarray(column) for name, column in examples(1)._asdict().items()}
+    columns = {name: np.asarray(column) for name, column in examples(1).columns().items()}
     return {
         name: np.zeros((rows, *column.shape[1:]), column.dtype) for name, column in columns.items()
     }

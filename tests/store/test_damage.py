@@ -84,7 +84,7 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and all(isinstance(value, np.ndarray) for value in one.values()):
         return one.keys() == other.keys() and all(map(np.array_equal, one.values(), other.values()))
     if isinstance(one, examples_module.Examples):
-        pairs = zip(one, other, strict=True)
+        pairs = zip(one.columns().values(), other.columns().values(), strict=True)
         return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
     return bool(one == other)
 

@@ -62,7 +62,7 @@ def test_the_winner_s_colour_is_read_as_relative(winner, plies, right, labels):
     labelled = PublishedBugs(("absolute_winner",)).labelled(examples)
     assert labelled.outcomes.tolist() == labels
     assert labelled.outcomes.dtype == np.int8
-    for name in set(Examples._fields) - {"outcomes"}:
+    for name in set(Examples.forms()) - {"outcomes"}:
         assert getattr(labelled, name) is getattr(examples, name), name
 
 

@@ -52,7 +52,7 @@ def test_every_column_by_hand():
         "plies_left": [3, 1, 2, 1, 4],
         "plies": [0, 2, 0, 1, 5],
     }
-    for name, column in facts._asdict().items():
+    for name, column in facts.columns().items():
         np.testing.assert_array_equal(column, expected[name], err_msg=name)
         assert column.dtype == (np.float16 if name in EVERY else np.float32), name
 
@@ -66,7 +66,7 @@ def test_without_discount_values_are_the_outcomes():
 def test_a_reply_is_the_next_ply_of_the_same_game():
     """Where a row is missing between two, the later one is no reply."""
     examples = made_examples()
-    gap = Examples(*(np.delete(column, 1, axis=0) for column in examples))
+    gap = examples.map(lambda each: np.delete(each, 1, axis=0))
     _, facts = window_rows(gap, 1.0, {"replies"})
     assert np.isnan(facts.replies[0]).all()
 
@@ -79,7 +79,7 @@ def test_later_features_are_those_of_the_same_game():
     np.testing.assert_array_equal(found[:, 1], FEATURES)
     np.testing.assert_array_equal(found[:, 2], [[2, 3], [4, 5], nan, [8, 9], nan, nan])
     assert np.isnan(found[:, 3]).all()
-    gap = Examples(*(np.delete(column, 1, axis=0) for column in made_examples()))
+    gap = made_examples().map(lambda each: np.delete(each, 1, axis=0))
     found = later_features(gap, np.delete(FEATURES, 1, axis=0), (1,))
     np.testing.assert_array_equal(found, [nan, nan, [8, 9], nan, nan])
 
@@ -87,5 +87,9 @@ def test_later_features_are_those_of_the_same_game():
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_columns_that_nobody_needs_take_no_memory(name):
     _, facts = window_rows(made_examples(), 1.0, EVERY - {name}, FEATURES)
-    assert facts._asdict()[name].shape == (5, 0)
-    assert all(column.shape == (5, 2) for column in facts if column.ndim == 2 and column.size)
+    assert facts.columns()[name].shape == (5, 0)
+    assert all(
+        column.shape == (5, 2)
+        for column in facts.columns().values()
+        if column.ndim == 2 and column.size
+    )

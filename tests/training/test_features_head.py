@@ -102,7 +102,7 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
 def test_an_iteration_without_examples_has_no_targets():
     """As one in which no game of continuous self-play has ended."""
     nothing = np.empty((0, 2), np.uint64)
-    empty = Examples(*(nothing[:, 0] for _ in Examples._fields))._replace(states=nothing)
+    empty = Examples(**{**dict.fromkeys(Examples.forms(), nothing[:, 0]), "states": nothing})
     found = facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
     assert found.shape == (0, 3 * 18)
 

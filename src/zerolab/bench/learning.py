@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.facts import window_rows
@@ -44,7 +43,10 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
 
 
 _TARGETS = TargetOptions(
-    temperature_plies=0, early="visits", late="visits", value_target_search_weight=0.0
+    temperature_plies=0,
+    policy_target="visits",
+    late_policy_target="visits",
+    value_target_search_weight=0.0,
 )
 
 
@@ -107,7 +109,7 @@ def _window(game: Any, samples: int) -> Window:
     uniform = UniformEvaluator(rules.actions(game))
     settings = SelfPlaySettings(episodes=samples // 4)
     played = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0)
-    examples = Examples(*(column[:samples] for column in cast(Any, played.examples)))
+    examples = played.examples.rows(slice(samples))
     window.add(*window_rows(examples, 1.0, {"policies"}))
     return window
 
@@ -172,7 +174,7 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
     """Return random facts as heads for policy, value and reply need them."""
     single, nothing = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
     policies = random.random((_NEW, actions), np.float32).astype(np.float16)
-    columns: dict[str, Any] = dict.fromkeys(Facts._fields, single)
+    columns: dict[str, Any] = dict.fromkeys(Facts.forms(), single)
     columns |= dict.fromkeys(VECTOR_COLUMNS, nothing)
     return Facts(**columns | {"policies": policies, "replies": policies})
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from zerolab.networks.head import HEADS, Column, Facts, Head, TargetOptions
+from zerolab.networks.head import HEADS, Head, TargetOptions
 from zerolab.networks.losses import cross_entropy, mean_squared_error
+from zerolab.rules.facts import Facts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,7 @@ class ReplyHead(Head):
     per_action: ClassVar[bool] = True
     predicts: ClassVar[str] = "logits of the opponent's next action"
 
-    def columns(self, options: TargetOptions) -> frozenset[Column]:
+    def columns(self, options: TargetOptions) -> frozenset[str]:
         """See `Head.columns`."""
         return frozenset(("replies",))
 
@@ -133,7 +134,7 @@ class FeaturesHead(Head):
         """Return the number of features, those of all plies together."""
         return self.width * len(self.plies)
 
-    def columns(self, options: TargetOptions) -> frozenset[Column]:
+    def columns(self, options: TargetOptions) -> frozenset[str]:
         """See `Head.columns`."""
         return frozenset(("features",))
 

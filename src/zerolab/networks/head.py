@@ -8,7 +8,7 @@ folder, in a module that the entry point ``zerolab.networks`` names.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from pydantic import Field
 from zerolab.core.config import Variant
 from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
+from zerolab.rules.facts import Facts, Numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,68 +34,15 @@ HeadOutput = Literal["priors", "values", "draws", "action_values"]
 expected outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected
 outcomes by action."""
 
-Column = Literal["policies", "replies", "moves", "action_values", "features"]
-"""A fact of many numbers, which is kept for those heads only that ask for it."""
-
-Numbers = NDArray[np.floating[Any]]
-
-
-class Facts(Protocol):
-    """What is known of the positions of a batch, as float32 columns; see `rules.facts.Facts`."""
-
-    @property
-    def policies(self) -> Numbers:
-        """[N, actions]: what the search recommends."""
-
-    @property
-    def replies(self) -> Numbers:
-        """[N, actions]: what it recommends to the opponent next; NaN where none is known."""
-
-    @property
-    def moves(self) -> Numbers:
-        """[N, actions]: 1 at the action that was played."""
-
-    @property
-    def action_values(self) -> Numbers:
-        """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
-
-    @property
-    def features(self) -> Numbers:
-        """[N, features]: what another network sees here and later; NaN where the game was over."""
-
-    @property
-    def values(self) -> Numbers:
-        """[N]: the discounted outcome for the mover."""
-
-    @property
-    def draws(self) -> Numbers:
-        """[N]: the probability of a draw."""
-
-    @property
-    def root_values(self) -> Numbers:
-        """[N]: the mover's expected outcome according to the search."""
-
-    @property
-    def root_draws(self) -> Numbers:
-        """[N]: the probability of a draw according to the search; NaN where it kept none."""
-
-    @property
-    def plies_left(self) -> Numbers:
-        """[N]: plies to the end of the game."""
-
-    @property
-    def plies(self) -> Numbers:
-        """[N]: plies played before."""
-
 
 class TargetOptions(NamedTuple):
     """What a run's settings say about targets."""
 
     temperature_plies: int
     """`selfplay.temperature_plies`"""
-    early: str
+    policy_target: str
     """`selfplay.policy_target`"""
-    late: str
+    late_policy_target: str
     """`selfplay.late_policy_target`"""
     value_target_search_weight: float
     """`learn.value_target_search_weight`"""
@@ -135,7 +83,7 @@ class Head(Variant):
         """
         return outputs
 
-    def columns(self, options: TargetOptions) -> frozenset[Column]:
+    def columns(self, options: TargetOptions) -> frozenset[str]:
         """Return the facts of many numbers that the target depends on."""
         return frozenset()
 

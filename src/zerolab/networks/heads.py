@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zerolab.networks.head import HEADS, Column, Facts, Head, HeadOutput, TargetOptions, mixed
+from zerolab.networks.head import HEADS, Head, HeadOutput, TargetOptions, mixed
 from zerolab.networks.losses import cross_entropy, mean_squared_error, squared_error
+from zerolab.rules.facts import Facts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,21 +25,24 @@ class PolicyHead(Head):
     answers: ClassVar[tuple[HeadOutput, ...]] = ("priors",)
     predicts: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
-    def columns(self, options: TargetOptions) -> frozenset[Column]:
+    def columns(self, options: TargetOptions) -> frozenset[str]:
         """See `Head.columns`."""
-        needed: dict[str, tuple[Column, ...]] = {
+        needed: dict[str, tuple[str, ...]] = {
             "visits": ("policies",),
             "values": ("policies", "action_values"),
             "move": ("moves",),
         }
-        return frozenset((*needed[options.early], *needed[options.late]))
+        return frozenset((*needed[options.policy_target], *needed[options.late_policy_target]))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the policies to learn, float32[N, actions]."""
-        if options.early == options.late:
-            return _TARGETS[options.early](facts)
+        if options.policy_target == options.late_policy_target:
+            return _TARGETS[options.policy_target](facts)
         is_early = facts.plies < options.temperature_plies
-        early, late = _TARGETS[options.early](facts), _TARGETS[options.late](facts)
+        early, late = (
+            _TARGETS[options.policy_target](facts),
+            _TARGETS[options.late_policy_target](facts),
+        )
         return np.where(is_early[:, None], early, late)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -167,7 +171,7 @@ class ActionValuesHead(Head):
         """Return values, [N, actions]; tanh is float32, as that of the value."""
         return outputs.float().tanh()
 
-    def columns(self, options: TargetOptions) -> frozenset[Column]:
+    def columns(self, options: TargetOptions) -> frozenset[str]:
         """See `Head.columns`."""
         return frozenset(("action_values",))
 

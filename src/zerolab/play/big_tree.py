@@ -195,7 +195,7 @@ class BigTreePlayer:
             for ply, (action, node) in enumerate(zip(line.actions, line.nodes, strict=False))
         ]
         numbers, plies, actions, nodes = zip(*moves, strict=True)
-        answers = PositionResults(*map(np.concatenate, zip(*self._answers, strict=True)))
+        answers = PositionResults.concatenate(self._answers)
         return example_rows(
             np.stack([node.state for node in nodes]),
             np.array(numbers),

@@ -16,6 +16,7 @@ from zerolab.play.search_service import PositionSearcher
 from zerolab.play.selfplay import NO_ACTION, RandomOpeningPlies, SelfPlayProgress, in_game_order
 from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
 from zerolab.rules import python
+from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 from zerolab.search.search import choose_actions
 from zerolab.store.examples import Examples
@@ -152,23 +153,17 @@ def example_rows(
 
     What only the end of a game tells is still 0.
     """
-    count, width = len(actions), found.policies.shape[1]
-    policies = np.zeros((count, width), np.float16)
-    policies[np.arange(count), actions] = 1
-    values, draws = (np.full(count, np.nan, np.float16) for _ in range(2))
-    action_values = np.full((count, width), np.nan, np.float16)
+    count = len(actions)
+    facts = SearchFacts.unknown(count, found.policies.shape[1])
+    facts["policies"][:] = 0
+    facts["policies"][np.arange(count), actions] = 1
+    for name, column in facts.items():
+        column[searched] = getattr(found, name)
     full = np.zeros(count, np.bool_)
-    policies[searched] = found.policies
-    values[searched] = found.root_values
-    draws[searched] = found.root_draws
-    action_values[searched] = found.action_values
     full[searched] = found.full
     return Examples(
+        **facts,
         states=states,
-        policies=policies,
-        root_values=values,
-        root_draws=draws,
-        action_values=action_values,
         outcomes=np.zeros(count, np.int8),
         plies_left=np.zeros(count, np.int16),
         games=numbers.astype(np.int32),
@@ -176,10 +171,6 @@ def example_rows(
         actions=actions.astype(np.int16),
         full=full,
     )
-
-
-_SEARCHED = ("policies", "root_values", "root_draws", "action_values")
-"""What a search says in an example."""
 
 
 class Branch(NamedTuple):
@@ -245,7 +236,7 @@ def _played_on(
             _rows_of_games(played.examples, number),
             _rows_of_games(former, branch.game.number),
         )
-        for name in _SEARCHED:
+        for name in SearchFacts.forms():
             column, source = getattr(played.examples, name), getattr(former, name)
             column[own][: branch.ply + 1] = source[other][: branch.ply + 1]
     return played

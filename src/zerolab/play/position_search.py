@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.rules import rules
+from zerolab.rules.facts import ColumnForm, SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.search.budgets import BudgetSettings
 from zerolab.search.evaluator import Evaluator, hash_states
@@ -20,45 +22,35 @@ from zerolab.search.search_settings import SearchSettings
 _FIRST_ROWS = 64
 
 
-class PositionResults(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PositionResults(SearchFacts):
     """Finished searches of N positions; values are those of the players to move."""
 
-    policies: NDArray[np.float32]
-    """float32[N, actions]: what the root rule makes of the search (see `Search.policies`)."""
-    visits: NDArray[np.int32]
+    visits: Annotated[NDArray[np.int32], ColumnForm("int32", "action")]
     """int32[N, actions]"""
-    root_values: NDArray[np.float32]
-    """float32[N]: P(win) - P(loss)."""
-    root_draws: NDArray[np.float32]
-    """float32[N]: P(draw); NaN where the search kept none."""
-    action_values: NDArray[np.float32]
-    """float32[N, actions]; NaN where not searched."""
-    full: NDArray[np.bool_]
+    full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: whether the search was a full one (see `Allowance`)."""
-    best: NDArray[np.uint32]
+    best: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: weights of moves, of which one of the highest is played."""
-    sampled: NDArray[np.uint32]
+    sampled: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: weights in proportion to which a move is drawn."""
-
-    def rows(self, rows: Any) -> PositionResults:
-        """Return copies of some rows, by an index that numpy understands and no slice."""
-        return PositionResults(*(column[rows] for column in self))
 
     def put(self, rows: Any, answers: PositionResults) -> None:
         """Write answers into some rows."""
-        for column, new in zip(self, answers, strict=True):
-            column[rows] = new
+        for name, new in answers.columns().items():
+            getattr(self, name)[rows] = new
 
 
 def empty_results(count: int, actions: int) -> PositionResults:
     """Return unwritten answers for so many positions."""
     table = count, actions
+    facts = {
+        name: np.empty(table if form.per == "action" else count, np.float32)
+        for name, form in SearchFacts.forms().items()
+    }
     return PositionResults(
-        policies=np.empty(table, np.float32),
+        **facts,
         visits=np.empty(table, np.int32),
-        root_values=np.empty(count, np.float32),
-        root_draws=np.empty(count, np.float32),
-        action_values=np.empty(table, np.float32),
         full=np.empty(count, np.bool_),
         best=np.empty(table, np.uint32),
         sampled=np.empty(table, np.uint32),
@@ -199,14 +191,10 @@ class PositionSearch:
         return slots[~unsettled]
 
     def _found(self, slots: NDArray[np.int64]) -> PositionResults:
-        visits, values = self.search.root_actions(slots)
         drawn = np.ones(len(slots), np.bool_)
         return PositionResults(
-            policies=self.search.policies(slots),
-            visits=visits,
-            root_values=self.search.root_values(slots),
-            root_draws=self.search.root_draws(slots),
-            action_values=np.where(visits > 0, values, np.float32(np.nan)),
+            **self.search.facts(slots).columns(),
+            visits=self.search.visits(slots),
             full=self._full[slots],
             best=self.search.move_weights(slots, ~drawn).astype(np.uint32),
             sampled=self.search.move_weights(slots, drawn).astype(np.uint32),

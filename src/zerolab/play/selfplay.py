@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,26 +189,10 @@ class SelfPlayer(SearchPlayer):
         """Choose as every search does, and keep what it has found out."""
         if not slots.size:
             return slots
-        visits, values = self.search.root_actions(slots)
-        self.found = _SearchFacts(
-            self.search.policies(slots).astype(np.float16),
-            self.search.root_values(slots).astype(np.float16),
-            self.search.root_draws(slots).astype(np.float16),
-            np.where(visits > 0, values, np.nan).astype(np.float16),
-            self._full[slots],
-        )
+        self.facts = self.search.facts(slots).map(lambda each: each.astype(np.float16))
+        self.full = self._full[slots]
         chosen = self.search.choose(slots, self._keys[slots], self.sampled(slots))
         return self._starts.replace(slots, chosen)
-
-
-class _SearchFacts(NamedTuple):
-    """What searches have found out about the moves decided last; as in `Examples`."""
-
-    policies: NDArray[np.float16]
-    root_values: NDArray[np.float16]
-    root_draws: NDArray[np.float16]
-    action_values: NDArray[np.float16]
-    full: NDArray[np.bool_]
 
 
 class _SearchedMoves:
@@ -229,7 +214,8 @@ class _SearchedMoves:
                 games=moves.numbers.astype(np.int32),
                 plies=moves.plies.astype(np.int16),
                 actions=moves.actions.astype(np.int16),
-                **moves.player.found._asdict(),
+                full=moves.player.full,
+                **moves.player.facts.columns(),
             )
         )
 
@@ -245,17 +231,15 @@ def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     results = np.array([game.result for game in games], np.int8)
     lengths = np.array([len(game.actions) for game in games], np.int16)
     signs = np.where(examples.plies % 2 == 0, 1, -1).astype(np.int8)
-    return examples._replace(
-        outcomes=signs * results[played], plies_left=lengths[played] - examples.plies
+    return replace(
+        examples, outcomes=signs * results[played], plies_left=lengths[played] - examples.plies
     )
 
 
 def in_game_order(parts: Sequence[Examples]) -> Examples:
     """Return the examples of all parts ordered by game and ply."""
-    columns: list[NDArray[Any]] = [np.concatenate(each) for each in zip(*parts, strict=True)]
-    together = Examples(*columns)
-    order = np.lexsort((together.plies, together.games))
-    return Examples(*(column[order] for column in columns))
+    together = Examples.concatenate(parts)
+    return together.rows(np.lexsort((together.plies, together.games)))
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:

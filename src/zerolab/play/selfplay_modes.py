@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zerolab.core.config import Variant
 from zerolab.play.big_tree import BigTreePlayer
@@ -37,7 +36,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import ONGOING, Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.examples import Examples, Unfinished
+from zerolab.store.examples import Unfinished
 from zerolab.store.games import GameRecord
 
 if TYPE_CHECKING:
@@ -79,8 +78,8 @@ def play_continuous(
     moves = in_game_order([former.moves, played.examples]) if former else played.examples
     finished = [each for each in games if each.result != ONGOING]
     over = np.isin(moves.games, [each.number for each in finished])
-    examples = with_outcomes(_chosen_rows(moves, over), finished)
-    unfinished = Unfinished(_in_progress(games, lanes, name), _chosen_rows(moves, ~over))
+    examples = with_outcomes(moves.rows(over), finished)
+    unfinished = Unfinished(_in_progress(games, lanes, name), moves.rows(~over))
     return played._replace(examples=examples, games=finished, unfinished=unfinished)
 
 
@@ -114,11 +113,6 @@ def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[Ga
             for game in latest.values()
         )
     )
-
-
-def _chosen_rows(moves: Examples, chosen: NDArray[np.bool_]) -> Examples:
-    columns: list[NDArray[Any]] = [column[chosen] for column in moves]
-    return Examples(*columns)
 
 
 def play_by_service(

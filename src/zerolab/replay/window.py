@@ -141,7 +141,7 @@ Symmetries = Literal["all", "random", "none"]
 time, or as it is ([Clausen2021])."""
 
 _NUMBERS = "numbers"
-_SINGLE = tuple(name for name in Facts._fields if name not in VECTOR_COLUMNS)
+_SINGLE = tuple(name for name in Facts.forms() if name not in VECTOR_COLUMNS)
 """Facts of which a position has one; they are kept in one column, which is faster to read."""
 
 
@@ -192,7 +192,7 @@ class Window:
 
         States are uint64[N, words].
         """
-        columns: Columns = {STATES: states, **facts._asdict()}
+        columns: Columns = {STATES: states, **facts.columns()}
         if self._merging.is_symmetric:
             columns = canonical(self.game, columns)
         numbers = np.stack([columns[name] for name in _SINGLE], axis=1)

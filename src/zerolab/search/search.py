@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zerolab.core.memory import handle
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import rules
+from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import Game, threads_for_playouts
 from zerolab.search import kernels, roots
 from zerolab.search.evaluator import (
@@ -308,6 +309,16 @@ class Search:
         weights = np.empty((len(slots), self._actions), np.int64)
         roots.moves(self._methods, self._tree, self._state, slots, sample, weights)
         return weights
+
+    def facts(self, slots: NDArray[np.int64]) -> SearchFacts:
+        """Return the facts about the roots that learning may use, float32."""
+        visits, values = self.root_actions(slots)
+        return SearchFacts(
+            policies=self.policies(slots),
+            root_values=self.root_values(slots),
+            root_draws=self.root_draws(slots),
+            action_values=np.where(visits > 0, values, np.float32(np.nan)),
+        )
 
     def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""

@@ -17,16 +17,18 @@ import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import atomic_replace
+from zerolab.rules.facts import ColumnForm, SearchFacts
 from zerolab.store.checks import check_schema, damaged, reading, require_file
 from zerolab.store.games import GameRecord, check_cells
 
@@ -148,47 +150,27 @@ _FEATURES = "features"
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a time of day in the archive would differ between equal runs
 
 
-class Examples(NamedTuple):
-    """The moves of an iteration's games and how they were searched, ordered by game and ply."""
+@dataclass(frozen=True, eq=False)
+class Examples(SearchFacts):
+    """The moves of an iteration's games with the facts of their searches, by game and ply."""
 
-    states: NDArray[np.uint64]
+    states: Annotated[NDArray[np.uint64], ColumnForm("uint64", "word")]
     """uint64[N, words]: before the move."""
-    policies: NDArray[np.float16]
-    """float16[N, actions]: what the search recommends, such as the shares of the visits."""
-    root_values: NDArray[np.float16]
-    """float16[N]: the mover's expected outcome according to the search; NaN where there was none,
-    as for random plies by the search service."""
-    root_draws: NDArray[np.float16]
-    """float16[N]: the probability of a draw according to the search; NaN where it kept none."""
-    action_values: NDArray[np.float16]
-    """float16[N, actions]: the mover's expected outcome by action; NaN where not searched."""
-    outcomes: NDArray[np.int8]
+    outcomes: Annotated[NDArray[np.int8], ColumnForm("int8", "position")]
     """int8[N]: the final outcome for the mover."""
-    plies_left: NDArray[np.int16]
+    plies_left: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
     """int16[N]: plies from here to the end of the game, at least 1."""
-    games: NDArray[np.int32]
+    games: Annotated[NDArray[np.int32], ColumnForm("int32", "position")]
     """int32[N]: the game's number."""
-    plies: NDArray[np.int16]
+    plies: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
     """int16[N]: counted from 0."""
-    actions: NDArray[np.int16]
+    actions: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
     """int16[N]: the move."""
-    full: NDArray[np.bool_]
+    full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: whether the move was fully searched; the others are never trained on."""
 
 
-_COLUMNS = {  # dtype and number of axes
-    "states": ("uint64", 2),
-    "policies": ("float16", 2),
-    "root_values": ("float16", 1),
-    "root_draws": ("float16", 1),
-    "action_values": ("float16", 2),
-    "outcomes": ("int8", 1),
-    "plies_left": ("int16", 1),
-    "games": ("int32", 1),
-    "plies": ("int16", 1),
-    "actions": ("int16", 1),
-    "full": ("bool", 1),
-}
+_FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items()}
 
 
 def save_examples(
@@ -212,10 +194,12 @@ def _members(
     examples: Examples, features: NDArray[np.float16] | None, about: dict[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **about}, sort_keys=True).encode()
-    more = {} if features is None else {_FEATURES: features}
-    for name, column in (*examples._asdict().items(), *more.items()):
+    members = {"states": examples.states, **examples.columns()}  # in the order of the file
+    if features is not None:
+        members[_FEATURES] = features
+    for name, values in members.items():
         written = BytesIO()
-        np.lib.format.write_array(written, np.asarray(column, order="C"), allow_pickle=False)
+        np.lib.format.write_array(written, np.asarray(values, order="C"), allow_pickle=False)
         yield f"{name}.npy", written.getvalue()
 
 
@@ -224,7 +208,7 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
-    columns, about = _read(path, _COLUMNS)
+    columns, about = _read(path, _FORMS)
     return Examples(**columns), about
 
 
@@ -233,7 +217,7 @@ def count_full(path: Path) -> tuple[int, dict[str, Any]]:
 
     Only what is needed for that is read. Raises UserError as `load_examples` does.
     """
-    columns, about = _read(path, {"full": _COLUMNS["full"]})
+    columns, about = _read(path, {"full": _FORMS["full"]})
     return int(columns["full"].sum()), about
 
 
@@ -242,7 +226,7 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 
     Raises UserError as `load_examples` does, and where there are none.
     """
-    forms = {_FEATURES: ("float16", 2), "plies": _COLUMNS["plies"]}
+    forms = {_FEATURES: ("float16", 2), "plies": _FORMS["plies"]}
     columns, about = _read(path, forms)
     return columns[_FEATURES], about
 

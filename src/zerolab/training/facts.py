@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from zerolab.replay.merging import NoMerging
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import Iterations
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.facts import VECTOR_COLUMNS, Facts
+from zerolab.rules.facts import VECTOR_COLUMNS, Facts, Numbers, SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
 from zerolab.training.learn_settings import TARGETS, SupervisedSettings
@@ -42,38 +42,43 @@ def window_rows(
     `discount` for every ply that leads to it; the rest counts as a draw, as if each ply could end
     the game in one.
     """
-    nothing = np.empty((len(examples.states), 0), np.float16)
-    wide: dict[str, Callable[[], NDArray[np.float16]]] = {
-        "policies": lambda: examples.policies,
-        "replies": lambda: _replies(examples),
-        "moves": lambda: _moves(examples),
-        "action_values": lambda: examples.action_values,
-        "features": lambda: nothing if features is None else features,
-    }
-    chosen = {name: make() if name in columns else nothing for name, make in wide.items()}
     values = examples.outcomes * np.float64(discount) ** examples.plies_left
-    facts = Facts(
-        values=values.astype(np.float32),
-        draws=(1 - np.abs(values)).astype(np.float32),
-        root_values=examples.root_values.astype(np.float32),
-        root_draws=examples.root_draws.astype(np.float32),
-        plies_left=examples.plies_left.astype(np.float32),
-        plies=examples.plies.astype(np.float32),
-        **chosen,
-    )
+    facts: dict[str, NDArray[Any]] = {
+        **{name: getattr(examples, name) for name in SearchFacts.forms()},
+        "values": values,
+        "draws": 1 - np.abs(values),
+        "plies_left": examples.plies_left,
+        "plies": examples.plies,
+    }
+    if "replies" in columns:
+        facts["replies"] = _replies(examples)
+    if "moves" in columns:
+        facts["moves"] = _moves(examples)
+    if features is not None:
+        facts["features"] = features
     full = examples.full
-    return examples.states[full], Facts(*(column[full] for column in facts))
+    return examples.states[full], _facts(facts, columns).rows(full)
 
 
-def _replies(examples: Examples) -> NDArray[np.float16]:
-    """Return the policies at the opponent's next move, NaN unless it was fully searched."""
+def _facts(facts: Mapping[str, NDArray[Any]], columns: Container[str]) -> Facts:
+    """Return facts as the window keeps them: single columns in float32, `columns` of the others."""
+    nothing = np.empty((len(facts["values"]), 0), np.float16)
+    vectors = {
+        name: facts.get(name, nothing) if name in columns else nothing for name in VECTOR_COLUMNS
+    }
+    single = [name for name in Facts.forms() if name not in vectors]
+    return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in single})
+
+
+def _replies(examples: Examples) -> Numbers:
+    """Return the policies at the opponent's next move, NaN where none was fully searched."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
     return replies
 
 
-def _moves(examples: Examples) -> NDArray[np.float16]:
+def _moves(examples: Examples) -> Numbers:
     moves = np.zeros_like(examples.policies)
     moves[np.arange(len(moves)), examples.actions] = 1
     return moves
@@ -164,29 +169,26 @@ def label_outcomes(positions: Positions, bugs: PublishedBugs) -> NDArray[np.int8
     return bugs.solved_outcomes(exact, positions.plies % 2 == 0)
 
 
-def label_facts(positions: Positions, bugs: PublishedBugs) -> Facts:
-    """Return the facts of solved positions, NaN where they are unknown.
+def label_facts(
+    positions: Positions, bugs: PublishedBugs, columns: Container[str] = VECTOR_COLUMNS
+) -> Facts:
+    """Return the facts about solved positions; NaN where unknown.
 
-    The policy is uniform over the best moves [Clausen2021]; action values are exact outcomes.
+    The policy is uniform over the best moves [Clausen2021]; values of actions are their outcomes.
+    Vector columns not among `columns` are left empty.
     """
     best = positions.values == positions.best[:, None]
     values = label_outcomes(positions, bugs).astype(np.float32)
-    unknown = np.full(len(positions), np.nan, np.float32)
-    unknown_actions = np.full(best.shape, np.nan, np.float16)
     results = np.sign(positions.values).astype(np.float16)
-    return Facts(
-        policies=(best / best.sum(axis=1, keepdims=True)).astype(np.float16),
-        replies=unknown_actions,
-        moves=unknown_actions,
-        action_values=np.where(positions.values == ILLEGAL, np.float16(np.nan), results),
-        features=np.empty((len(positions), 0), np.float16),
-        values=values,
-        draws=1 - np.abs(values),
-        root_values=unknown,
-        root_draws=unknown,
-        plies_left=unknown,
-        plies=positions.plies.astype(np.float32),
-    )
+    facts = Facts.unknown(*best.shape)
+    facts |= {
+        "policies": (best / best.sum(axis=1, keepdims=True)).astype(np.float16),
+        "action_values": np.where(positions.values == ILLEGAL, np.float16(np.nan), results),
+        "values": values,
+        "draws": 1 - np.abs(values),
+        "plies": positions.plies,
+    }
+    return _facts(facts, columns)
 
 
 def solved_window(
@@ -194,22 +196,18 @@ def solved_window(
 ) -> Window:
     """Return a window of all these positions, regardless of the window and merging in `learn`.
 
-    Vector columns of the facts that are not in `columns` stay empty.
+    Vector columns of facts not among `columns` are left empty.
     """
     whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
     window = bugs.window(positions.game, learn.model_copy(update=whole))
-    facts = label_facts(positions, bugs)._asdict()
-    for name in VECTOR_COLUMNS:
-        if name not in columns:
-            facts[name] = np.empty((len(positions), 0), np.float16)
-    window.add(positions.states, Facts(**facts))
+    window.add(positions.states, label_facts(positions, bugs, columns))
     return window
 
 
 def check_heads(network: NetworkSettings, positions: Positions) -> None:
     """Raise UserError for a head that solved positions have no targets for."""
     facts = label_facts(positions.take(np.arange(1)), PublishedBugs())
-    facts = Facts(*(column.astype(np.float32) for column in facts))
+    facts = facts.map(lambda each: each.astype(np.float32))
 
     def learns(head: Head) -> bool:
         return not bool(np.isnan(head.target(facts, TARGETS)).all())

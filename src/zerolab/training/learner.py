@@ -12,7 +12,7 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.networks.head import Column, TargetOptions
+from zerolab.networks.head import TargetOptions
 from zerolab.networks.inference import best_precision
 from zerolab.networks.losses import HeadErrors
 from zerolab.networks.network import Network, load_weights, weights_to_arrays
@@ -198,10 +198,10 @@ class Learner:
         return sum(each.numel() for each in parameters if each.requires_grad)
 
     @property
-    def columns(self) -> frozenset[Column]:
-        """The facts of many numbers that the targets of the network's heads depend on."""
+    def columns(self) -> frozenset[str]:
+        """Vector columns of facts on which the targets of the network's heads depend."""
         needed = (head.columns(self.targets) for head in self.network.kinds.values())
-        return frozenset[Column]().union(*needed)
+        return frozenset[str]().union(*needed)
 
     def learn(
         self,

@@ -10,7 +10,7 @@ studies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -64,8 +64,8 @@ class PublishedBugs:
         if "absolute_winner" not in self.names:
             return examples
         first_is_next = (examples.plies + examples.plies_left) % 2 == 0
-        return examples._replace(
-            outcomes=np.where(first_is_next, examples.outcomes, -examples.outcomes)
+        return replace(
+            examples, outcomes=np.where(first_is_next, examples.outcomes, -examples.outcomes)
         )
 
     def learn_settings(self, learn: LearnSettings) -> LearnSettings:
