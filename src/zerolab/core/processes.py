@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
 from concurrent.futures.process import BrokenProcessPool
@@ -37,11 +36,14 @@ from multiprocessing.connection import wait as wait_for_connections
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 from zerolab.core.errors import MissingExtraWarning, UserError
+
+if TYPE_CHECKING:
+    from pebble import ProcessPool
 
 _Result = TypeVar("_Result")
 
@@ -275,31 +277,51 @@ _MappedItem = TypeVar("_MappedItem")
 _MappedResult = TypeVar("_MappedResult")
 
 
+def process_pool(
+    processes: int,
+    *modules: str,
+    initializer: Callable[..., None] = exit_with_parent,
+    initargs: Sequence[Any] = (),
+) -> ProcessPool:
+    """Return a pool of processes that have imported `modules`; see `fork_server_context`.
+
+    The death of a process fails its task only, with `pebble.ProcessExpired`. The `initializer` must
+    call `exit_with_parent`.
+    """
+    from pebble import ProcessPool  # noqa: PLC0415  few commands need it
+
+    return ProcessPool(
+        processes,
+        initializer=initializer,
+        initargs=list(initargs),
+        context=fork_server_context(*modules),
+    )
+
+
 @contextmanager
 def map_in_processes(
     function: Callable[[_MappedItem], _MappedResult], items: Iterator[_MappedItem], processes: int
 ) -> Iterator[Iterator[_MappedResult]]:
     """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
-    With one process the work is done in this one. Raises UserError where a process dies.
+    With one process the work is done in this one. Raises UserError if a process dies.
     """
     if processes == 1:
         yield map(function, items)
         return
-    others = set(multiprocessing.active_children())
-    context = fork_server_context(function.__module__)
-    pool = ProcessPoolExecutor(processes, context, initializer=_start_worker)
+    from pebble import ProcessExpired  # noqa: PLC0415  as above
+
+    pool = process_pool(processes, function.__module__, initializer=_start_worker)
     try:
         yield _ordered_results(pool, function, items, _AHEAD * processes)
-    except BrokenProcessPool:
+    except (BrokenProcessPool, ProcessExpired):
         raise UserError(
             "a process ended unexpectedly, perhaps for lack of memory: repeat the command, with"
             " fewer --processes, to resume"
         ) from None
     finally:
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        pool.shutdown(cancel_futures=True)
+        pool.stop()  # type: ignore[no-untyped-call]
+        pool.join()
 
 
 def _start_worker() -> None:
@@ -308,17 +330,17 @@ def _start_worker() -> None:
 
 
 def _ordered_results(
-    pool: ProcessPoolExecutor,
+    pool: ProcessPool,
     function: Callable[[_MappedItem], _MappedResult],
     items: Iterator[_MappedItem],
     ahead: int,
 ) -> Iterator[_MappedResult]:
     waiting: deque[Future[_MappedResult]] = deque(
-        pool.submit(function, item) for item in islice(items, ahead)
+        pool.schedule(function, args=[item]) for item in islice(items, ahead)
     )
     while waiting:
         yield waiting.popleft().result()
-        waiting.extend(pool.submit(function, item) for item in islice(items, 1))
+        waiting.extend(pool.schedule(function, args=[item]) for item in islice(items, 1))
 
 
 def shares_of_cores(workers: int) -> list[list[int]]:

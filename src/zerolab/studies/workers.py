@@ -17,7 +17,7 @@ from zerolab.core.errors import one_line
 from zerolab.core.processes import (
     claim_cores,
     exit_with_parent,
-    fork_server_context,
+    process_pool,
     shares_of_cores,
 )
 from zerolab.studies.tasks import Outcome, Task, perform
@@ -72,11 +72,11 @@ class LocalWorkers:
         return self
 
     def _new_pool(self) -> ProcessPool:
-        return ProcessPool(
+        return process_pool(
             self.count,
+            *_IMPORTS,
             initializer=_start_worker,
             initargs=(self._locks, shares_of_cores(self.count)),
-            context=fork_server_context(*_IMPORTS),
         )
 
     def __exit__(
