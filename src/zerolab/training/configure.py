@@ -1,7 +1,7 @@
-"""From presets and assignments to the settings of a run, new or resumed.
+"""Settings of a run, new or resumed, from a preset and assignments.
 
-A preset may hold such a setting, since the others may be changed. Set by the user, it is a mistake,
-and the message names the setting that does have the effect.
+An assignment that has no effect under the other settings is refused, with a message that names the
+setting to change instead. A preset may contain such settings, since the others may be changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"
 _ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
-"""Settings of which one only can be set: an assignment takes the other's place in a preset."""
+"""Settings that exclude each other: an assignment of one replaces the other in a preset."""
 
 
 def resolve_settings(
@@ -37,8 +37,8 @@ def resolve_settings(
 ) -> TrainSettings:
     """Return the settings of a new run; raise UserError for every mistake.
 
-    A preset comes first, then what it says for the size of the game's board, then ``a.b=c``
-    assignments. A program that the preset alone names is a mistake unless programs are allowed.
+    The preset comes first, then its settings for the size of the board, then assignments ``a.b=c``.
+    A program that only the preset names is a mistake unless programs are allowed.
     """
     data = read_preset(preset)
     boards = data.pop(_BOARDS, {})
@@ -65,18 +65,18 @@ def resolve_settings(
 
 
 def require_no_programs(settings: TrainSettings, origin: str, known: Iterable[str]) -> None:
-    """Raise UserError where a run would play a program that its `origin`, a file, has named.
+    """Raise UserError if a run would play a program that only its `origin`, a file, names.
 
-    The file may be a stranger's, and a program has all rights of its user. `known` are texts
-    that the user has typed.
+    The file may come from a stranger, and a program has all rights of its user. `known` are
+    strings that the user has typed.
     """
     typed = set(known)
     named = [each for each in programs(settings) if each not in typed]
     if named:
         raise UserError(
             f"{origin} names a program to be run, {', '.join(map(json.dumps, named))}: expected"
-            " --allow-programs (in Python, allow_programs=True), or final_evaluation.baselines with"
-            " it among the settings given now"
+            " --allow-programs (in Python, allow_programs=True), or the program in"
+            " final_evaluation.baselines among the settings given now"
         )
 
 
@@ -87,7 +87,7 @@ def programs(settings: TrainSettings) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a value, such as a list of tables."""
+    """Yield all strings within a value, such as a list of tables."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
-    """Let a run that starts from another have its network, unless assignments name one."""
+    """Give a run the architecture of the network it starts from, unless it is assigned."""
     start = data.get("start")
     source = start.get("source") if isinstance(start, Mapping) else None
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
@@ -109,7 +109,7 @@ def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> No
 
 
 def _spell_out_heads(data: dict[str, Any]) -> None:
-    """Write the default heads where none are listed, so that each can be found by its name."""
+    """List the default heads if none are listed, so that assignments can name them."""
     network = data.get("network", {})
     table = {"name": network} if isinstance(network, str) else network
     if isinstance(table, Mapping):
@@ -118,7 +118,7 @@ def _spell_out_heads(data: dict[str, Any]) -> None:
 
 
 def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
-    """Remove what a preset says of settings whose alternative is assigned."""
+    """Remove settings of a preset if an alternative to them is assigned."""
     if any(path in assigned for path in _ALTERNATIVES):
         for section, key in _ALTERNATIVES:
             if isinstance(data.get(section), dict):
@@ -135,7 +135,7 @@ def _for_board(boards: Mapping[str, Any], game: Any) -> Mapping[str, Any]:
 
 
 def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Put changes on top of nested tables, in place."""
+    """Merge changes into nested tables, in place."""
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(data.get(key), dict):
             _merge(data[key], value)
@@ -146,11 +146,11 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def amend_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return a run's settings for resuming; only more iterations may be asked for.
+    """Return a run's settings for resuming it; only the number of iterations may grow.
 
-    Solved positions may have moved: their digest says that they are the same. Raises UserError for
-    any other change: the run would no longer be what its settings say. A program that the run alone
-    names, and no assignment, is also a mistake, unless programs are allowed.
+    Solved positions may have moved, since their digest identifies them. Raises UserError for any
+    other change, with which the run would no longer match its settings. A program that only the run
+    names, and no assignment, is also a mistake unless programs are allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -180,9 +180,9 @@ def amend_settings(
 
 
 def with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings that say what the run's have found out, unless they say it themselves.
+    """Return settings completed with those that were set when the run began.
 
-    So what began a run, a command or a trial of a search, can be given again.
+    The settings that began a run can then be given again to resume it.
     """
     former = {head.name: head for head in saved.network.heads}
 
@@ -204,7 +204,7 @@ def with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
 
 
 def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
-    """Return what is wanted of the start, with what was found out where it is the run's."""
+    """Return the settings of the start, completed with those that were set when the run began."""
     if wanted.start is None or saved.start is None:
         return wanted.start
     fields = StartSettings.model_fields
@@ -222,18 +222,18 @@ def saved_settings(run: RunFolder) -> TrainSettings:
 
 
 class WithoutEffect(NamedTuple):
-    """Settings that others leave without an effect."""
+    """Settings that have no effect under some values of others."""
 
     keys: tuple[str, ...]
-    """Dotted keys; what is below them belongs to them."""
+    """Dotted keys, which include all keys below them."""
     reason: Callable[[TrainSettings], str]
-    """Returns the others that leave them without an effect, as they are set; empty if none do."""
+    """Returns the values that leave them without effect; empty if they have one."""
     expected: str
-    """The settings with the effect, or the change of the others that gives these one."""
+    """The settings to change instead."""
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return the reason that holds where a setting, a choice by its name, has a value."""
+    """Return a reason that applies if a setting, or the name of a variant, has this value."""
 
     def reason(settings: TrainSettings) -> str:
         found: Any = settings
@@ -255,8 +255,9 @@ def _has_no_noise(settings: TrainSettings) -> str:
     return "" if is_on else "search.noise.fraction = 0.0"
 
 
-def _has_a_rate_of_its_own(settings: TrainSettings) -> str:
-    return 'the defect "fresh_optimizer"' if "fresh_optimizer" in settings.published_bugs else ""
+def _has_default_learning_rate(settings: TrainSettings) -> str:
+    name = "fresh_optimizer"
+    return f"published_bugs = {quoted(name)}" if name in settings.published_bugs else ""
 
 
 def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
@@ -310,7 +311,7 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
         _when("warm_start.variant", "baseline"),
         "a warm start, such as warm_start.variant=wrora",
     ),
-    WithoutEffect(("learn.learning_rate",), _has_a_rate_of_its_own, "a run without it"),
+    WithoutEffect(("learn.learning_rate",), _has_default_learning_rate, "a run without it"),
     WithoutEffect(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
     WithoutEffect(
         ("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"
@@ -337,18 +338,18 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
         for name in _PARAMETERS
     ),
 )  # fmt: skip
-"""Whatever of this kind `TrainSettings` does not refuse by itself."""
+"""Settings without effect that `TrainSettings` itself accepts."""
 
 
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
-    """Raise UserError where an assignment has no effect with the settings that it led to."""
+    """Raise UserError for an assignment without effect on the resulting settings."""
     for key in assigned_keys(assignments):
         if message := no_effect(settings, key):
             raise UserError(message)
 
 
 def no_effect(settings: TrainSettings, key: str) -> str:
-    """Return why a setting has no effect with the others, and what has; empty if it has one."""
+    """Return a message about a setting without effect; empty if it has one."""
     for idle in WITHOUT_EFFECT:
         is_meant = any(key == each or key.startswith(f"{each}.") for each in idle.keys)
         reason = idle.reason(settings) if is_meant else ""
@@ -358,7 +359,7 @@ def no_effect(settings: TrainSettings, key: str) -> str:
 
 
 def assigned_keys(assignments: Sequence[Assignment]) -> list[str]:
-    """Return the dotted keys that assignments set, those of tables one by one."""
+    """Return the dotted keys that assignments set; a table has a key for each of its values."""
     return [
         key
         for path, value in parse_assignments(assignments)

@@ -24,51 +24,51 @@ _READ: tuple[HeadOutput, ...] = ("priors", "values")
 
 
 class IterationCost(NamedTuple):
-    """What a run has cost from its beginning to the end of an iteration.
+    """Cumulative cost of a run at the end of an iteration.
 
     Games of gates, measurements of accuracy and final evaluations are in `seconds` alone.
     """
 
     iteration: int
     games: int = 0
-    """Games of self-play that were finished."""
+    """Finished games of self-play."""
     moves: int = 0
-    """Moves that searches have decided in self-play, random plies of plain self-play included."""
+    """Moves decided by searches in self-play, including random plies of the episodic mode."""
     simulations: int = 0
-    """Simulations of their searches."""
+    """Simulations for these moves."""
     evaluated: int = 0
-    """Positions that the network evaluated; `deduplicated`, `cached` and `terminal` simulations
-    took no evaluation of their own (see `SelfPlayRecord`)."""
+    """Positions evaluated by the network; `deduplicated`, `cached` and `terminal` simulations
+    needed no evaluation (see `SelfPlayRecord`)."""
     deduplicated: int = 0
     cached: int = 0
     terminal: int = 0
     examples_seen: int = 0
-    """Examples learnt from, each as often as it was seen."""
+    """Examples learnt from, repetitions included."""
     selfplay_flops: int = 0
     """Floating-point operations of the network in self-play (see `networks.flops`)."""
     learn_flops: int = 0
-    """Those of learning."""
+    """Floating-point operations of learning."""
     seconds: Mapping[str, float] = {}
-    """Wall clock by stage, as recorded on whatever machine it was."""
+    """Wall-clock seconds by stage, on the machine of the run."""
     reference_hours: float | None = None
-    """Hours in which the reference machine plays these moves, learning not counted: milliseconds of
-    a move times moves [Clausen2021]. A move that had fewer simulations than those measured, such
-    as a random ply, counts for its share. None without a reference."""
+    """Hours of these moves on the reference machine, without learning: milliseconds per move times
+    moves [Clausen2021]. A move with fewer simulations than measured, such as a random ply, counts
+    proportionally. None without a reference."""
     accuracy: AccuracyRecord | None = None
-    """What was measured on solved positions in this iteration, if anything was."""
+    """The measurement on solved positions in this iteration, if there was one."""
 
     @property
     def avoided(self) -> int:
-        """Evaluations that equal positions and the cache saved."""
+        """Evaluations saved by deduplication and by the cache."""
         return self.deduplicated + self.cached
 
     @property
     def strong(self) -> float | None:
-        """Strong accuracy of the search in this iteration, None where not measured."""
+        """Strong accuracy of the search in this iteration, None if not measured."""
         return None if self.accuracy is None else self.accuracy.search_strong
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON; of accuracy, what is known of the search's strong moves."""
+        """Return the fields for JSON, with the strong accuracies of search and network."""
         fields = {**self._asdict(), "seconds": dict(self.seconds)}
         measured = fields.pop("accuracy")
         ends = ("search_strong", "search_strong_low", "search_strong_high", "network_strong")
@@ -76,10 +76,10 @@ class IterationCost(NamedTuple):
 
 
 def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[IterationCost]:
-    """Return what a run has cost after each iteration, in order; the last one may be under way.
+    """Return the cost of a run after each iteration; the last one may be unfinished.
 
-    Raises UserError for a run without a finished stage, for one that is damaged, and for a
-    reference on which a network of the run was not measured.
+    Raises UserError for a run that is damaged or without a finished stage, and for a reference
+    without a measurement of one of its networks.
     """
     settings, records = saved_settings(run), read_records(run)
     if not records:
@@ -88,7 +88,7 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
         return list(_costs(settings, records, reference))
     except _NotMeasuredError as error:
         raise UserError(
-            f"the reference knows no moves of {error}: expected zerolab cost --measure"
+            f"the reference has no measurement of {error}: expected zerolab cost --measure"
             f" {shlex.quote(str(run.path))} on that machine"
         ) from None
 
@@ -96,9 +96,9 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
 def cost_to_reach(
     costs: Iterable[IterationCost], levels: Iterable[float]
 ) -> dict[float, IterationCost | None]:
-    """Return, for each level in [0, 1], what it cost to reach that strong accuracy with search.
+    """Return, for each level in [0, 1], the cost of reaching that strong accuracy with search.
 
-    That is the first iteration in which at least so much was measured; None where there is none.
+    It is that of the first iteration with at least this accuracy, None if there is none.
     """
     measured = [each for each in costs if each.strong is not None]
     return {
@@ -108,7 +108,7 @@ def cost_to_reach(
 
 
 class _NotMeasuredError(Exception):
-    """A reference has no measurement of a kind of moves."""
+    """The reference has no measurement of a kind of move."""
 
 
 def _costs(
@@ -141,7 +141,7 @@ def _with_self_play(
     player: int,
     reference: MoveTimes | None,
 ) -> IterationCost:
-    """Add the games that the network of iteration `player` has played."""
+    """Add games played by the network of iteration `player`."""
     counts = "games", "simulations", "evaluated", "deduplicated", "cached", "terminal"
     moves = record.positions if record.plies is None else record.plies
     hours = cost.reference_hours
@@ -169,7 +169,7 @@ def _with_learning(
 
 
 def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
-    """Return the operations of an evaluation in self-play by the network of an iteration."""
+    """Return the operations per evaluation of an iteration's network in self-play."""
     from zerolab.networks.flops import evaluation_flops
 
     weight = record.warm_start_weight or 0.0

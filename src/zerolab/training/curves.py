@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 XAxis = Literal["iterations", "games", "hours"]
-"""Over what curves are drawn: iterations, games of self-play, or hours of training."""
+"""The x axis: iterations, games of self-play, or hours of training."""
 
 _LABELS = {
     "iterations": "iteration",
@@ -35,7 +35,7 @@ _LABELS = {
     "hours": "hours of training",
 }
 _LAST = GateRecord, SupervisedRecord
-"""What an iteration ends with."""
+"""The last record of an iteration."""
 _DASHES = {"network": "-", "search": "--"}
 _STYLES: tuple[Any, ...] = (
     "solid",
@@ -46,11 +46,11 @@ _STYLES: tuple[Any, ...] = (
     (0, (1, 4)),
     (0, (8, 2, 1, 2)),
 )
-"""Of the losses of heads, in the order in which they are first met."""
+"""Line styles for the losses of heads, in order of appearance."""
 
 
 class Curves(NamedTuple):
-    """The records of a run with the place of each on the x axis."""
+    """The records of a run with their positions on the x axis."""
 
     title: str
     records: list[Record]
@@ -58,7 +58,7 @@ class Curves(NamedTuple):
     colour: str
 
     def of(self, kind: type[Record]) -> Curves:
-        """Return the records of one kind alone."""
+        """Return the records of one kind."""
         chosen = [i for i, record in enumerate(self.records) if isinstance(record, kind)]
         return self._replace(
             records=[self.records[i] for i in chosen], x=[self.x[i] for i in chosen]
@@ -66,7 +66,7 @@ class Curves(NamedTuple):
 
 
 def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
-    """Draw losses, training Elo, game length, time and, if measured, accuracy, a colour per run.
+    """Draw losses, training Elo, game length, time and any accuracy, with one colour per run.
 
     Raises UserError for a run without a finished iteration.
     """
@@ -99,7 +99,7 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
 
 
 def x_positions(records: Sequence[Record], x: XAxis) -> list[float]:
-    """Return where on the x axis each record stands."""
+    """Return the position of each record on the x axis."""
     if x == "hours":
         return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
     if x == "games":
@@ -113,7 +113,7 @@ _Style = Any  # what matplotlib takes for a line style
 
 
 def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
-    """Return how each panel draws a run, by its title."""
+    """Return the functions that draw a run in each panel, by title."""
     panels: dict[str, _Draw] = {"loss in the last epoch": _draw_losses(curves)}
     if any(each.of(GateRecord).records for each in curves):
         panels["training Elo of the best network (biased)"] = _draw_elo
@@ -129,7 +129,7 @@ def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
 
 
 def _draw_losses(curves: Sequence[Curves]) -> _Draw:
-    """Return how to draw the losses of all heads, a line style for each."""
+    """Return a function that draws the losses of all heads, each in its line style."""
     styles = _head_styles(curves)
 
     def draw(axes: Axes, curves: Curves) -> None:
@@ -144,7 +144,7 @@ def _draw_losses(curves: Sequence[Curves]) -> _Draw:
 
 
 def _head_styles(curves: Sequence[Curves]) -> dict[str, _Style]:
-    """Return the line style of every head that some run has."""
+    """Return the line styles of all heads in these runs."""
     learned = [record for each in curves for record in each.of(LearnRecord).records]
     names = [name for each in learned if isinstance(each, LearnRecord) for name in each.heads]
     return dict(zip(dict.fromkeys(names), cycle(_STYLES), strict=False))
@@ -166,7 +166,7 @@ def _draw_length(axes: Axes, curves: Curves) -> None:
 
 
 def _draw_accuracy(measure: str) -> _Draw:
-    """Return how to draw the accuracy of the network alone and with search, with intervals."""
+    """Return a function that draws accuracy without and with search, with intervals."""
 
     def draw(axes: Axes, curves: Curves) -> None:
         measured = curves.of(AccuracyRecord)
@@ -183,7 +183,7 @@ def _draw_accuracy(measure: str) -> _Draw:
 
 
 def _draw_validation(measure: str) -> _Draw:
-    """Return how to draw a measure of positions for validation, with intervals."""
+    """Return a function that draws a measure on the validation positions, with intervals."""
 
     def draw(axes: Axes, curves: Curves) -> None:
         found = curves.of(SupervisedRecord)
@@ -203,7 +203,7 @@ def _draw_validation(measure: str) -> _Draw:
 
 
 def _draw_seconds(axes: Axes, curves: Curves) -> None:
-    """Draw the seconds of all stages of an iteration."""
+    """Draw the total seconds of each iteration."""
     totals = _seconds(curves.records)
     ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
     x = [ends[iteration] for iteration in totals]
@@ -212,7 +212,7 @@ def _draw_seconds(axes: Axes, curves: Curves) -> None:
 
 
 def _draw_stages(axes: Axes, curves: Curves) -> None:
-    """Stack the seconds of the stages of each iteration, with their names beside the bars."""
+    """Draw the seconds of each iteration as bars stacked by stage, with a legend."""
     totals = _seconds(curves.records)
     ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
     x = [ends[iteration] for iteration in totals]
@@ -228,7 +228,7 @@ def _draw_stages(axes: Axes, curves: Curves) -> None:
 
 
 def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
-    """Return the seconds of each stage of the iterations that are finished."""
+    """Return the seconds of each stage of the finished iterations."""
     finished = {record.iteration for record in records if isinstance(record, _LAST)}
     totals: dict[int, dict[str, float]] = {}
     for record in records:
@@ -243,7 +243,7 @@ def _draw_line(axes: Axes, curves: Curves, y: Sequence[float], dashes: str = "-"
 
 
 def _handles(curves: Sequence[Curves]) -> list[Artist]:
-    """Return what the legend explains: the colours of runs, and line styles."""
+    """Return legend entries for the colours of runs and for line styles."""
     from matplotlib.lines import Line2D
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]

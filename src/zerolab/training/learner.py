@@ -20,7 +20,7 @@ from zerolab.replay.window import Batch, Window
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.optimization import Moment
 
-WeightArrays = dict[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
@@ -28,14 +28,13 @@ _ETA = 3
 
 
 class WeightAverage:
-    """The average of a network over the latest steps of its training [Polyak1992], [Wu2019].
+    """A moving average of a network's weights over its latest steps [Polyak1992], [Wu2019].
 
     After step t, counted over the whole run, mean <- mean + share * (weights - mean) with
-    share = max(1 - decay, 4 / (t + 3)). At first that is the polynomial-decay averaging of
-    [Shamir2013] with eta = 3, which covers about the last quarter of the steps, and it becomes an
-    exponential moving average over about 1 / (1 - decay) steps. Untrained weights thus have no part
-    in it (docs/decisions/0018). Parameters and the statistics of batch norms are averaged; whole
-    numbers are copied.
+    share = max(1 - decay, 4 / (t + 3)). At first this is the polynomial-decay averaging of
+    [Shamir2013] with eta = 3, over about the last quarter of the steps; later it is an exponential
+    moving average over about 1 / (1 - decay) steps. Untrained weights are not part of it
+    (docs/decisions/0018). Parameters and batch norm statistics are averaged, integers are copied.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -46,7 +45,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the network's weights, after a step, into the average."""
+        """Add the network's weights to the average after a step."""
         self._steps += 1
         share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
         means, latest = [], []
@@ -58,23 +57,23 @@ class WeightAverage:
                 self._mean[name].copy_(tensor)
         torch._foreach_lerp_(means, latest, share)
 
-    def arrays(self) -> WeightArrays:
-        """Return the average, as `networks.network.weights_to_arrays` returns weights."""
+    def arrays(self) -> Arrays:
+        """Return the average as arrays, in the form of `weights_to_arrays`."""
         return {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
 
-    def state(self) -> WeightArrays:
-        """Return what continues learning beside the average; nothing before the first step."""
+    def state(self) -> Arrays:
+        """Return the latest weights and the number of steps; nothing before the first step."""
         if not self._steps:
             return {}
         latest = {f"{_LATEST}{name}": x for name, x in weights_to_arrays(self._network).items()}
         return {**latest, _STEPS: np.array(self._steps)}
 
-    def load(self, average: WeightArrays, state: Mapping[str, NDArray[Any]]) -> None:
-        """Restore the average and, into the network, the weights that learning goes on with.
+    def load(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore the average and, in the network, the latest weights.
 
-        `state` may have arrays of others. Raises UserError where they do not fit the network.
+        Other arrays in `state` are ignored. Raises UserError if arrays do not fit the network.
         """
         load_weights(self._network, average)
         self._mean = _copy_weights(self._network)
@@ -89,16 +88,16 @@ def _copy_weights(network: nn.Module) -> dict[str, torch.Tensor]:
 
 
 class Learned(NamedTuple):
-    """What a learning stage did."""
+    """The results of a learning stage."""
 
     examples_seen: int
     """Examples seen, repetitions included."""
     epoch_losses: list[dict[str, float]]
-    """For every epoch, means of what is logged (see `networks.losses.HeadErrors.logged`)."""
+    """For every epoch, the means of the logged losses (`networks.losses.HeadErrors.logged`)."""
     learning_rates: list[float]
     """The learning rate of every step."""
     gradient_norm: float | None
-    """Mean norm of the gradients before clipping; None where nothing was clipped."""
+    """Mean norm of the gradients before clipping, None without clipping."""
 
     @property
     def losses(self) -> dict[str, float]:
@@ -107,14 +106,15 @@ class Learned(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether every loss was a finite number."""
+        """True if every loss is finite."""
         return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
 
 
 class LearningLog:
-    """Sums up losses step by step, on the device that they are on: reading one would wait for it.
+    """Sums of losses over the steps of each epoch.
 
-    A pass that ends early counts as an epoch of its own.
+    They stay on the device of the network, since reading one would wait for it. A pass that ends
+    early counts as an epoch.
     """
 
     def __init__(self, steps_per_epoch: int) -> None:
@@ -131,7 +131,7 @@ class LearningLog:
         learning_rate: float,
         gradient_norm: torch.Tensor | None,
     ) -> None:
-        """Take note of a step: scalar losses by name, the examples seen, rate and norm."""
+        """Add a step: scalar losses by name, the examples seen, learning rate and gradient norm."""
         if len(self._learning_rates) % self._steps_per_epoch == 0:
             self._losses.append({})
         totals = self._losses[-1]
@@ -143,7 +143,7 @@ class LearningLog:
         self._learning_rates.append(learning_rate)
 
     def learned(self) -> Learned:
-        """Return what the steps so far add up to."""
+        """Return the means over the steps so far."""
         steps = len(self._learning_rates)
         size = self._steps_per_epoch
         means = [
@@ -154,21 +154,18 @@ class LearningLog:
         return Learned(self._examples_seen, means, self._learning_rates, norm)
 
 
-Arrays = dict[str, NDArray[Any]]
-
-
 class DivergedError(UserError):
-    """The settings make learning diverge: a loss is not finite any more."""
+    """A loss is no longer finite."""
 
 
 class Learner:
-    """A network and its optimiser, whose state is kept and saved along with the weights.
+    """A network and its optimiser, whose state is saved along with the weights.
 
-    Where weights are averaged, the average is the network that others see and save; the weights of
-    the latest step are saved with the state of the optimiser.
+    With averaged weights, the average is the network that plays and is saved; the latest weights
+    are saved with the state of the optimiser.
 
-    Weights and losses are float32. Where the device multiplies bfloat16 natively the layers
-    between compute in it (autocast), about twice as fast.
+    Weights and losses are float32. On devices with native bfloat16 multiplication, the layers
+    compute in bfloat16 (autocast), about twice as fast.
     """
 
     def __init__(
@@ -193,7 +190,7 @@ class Learner:
 
     @property
     def parameters(self) -> int:
-        """The number of weights and biases that are learnt."""
+        """The number of weights and biases that are trained."""
         parameters = self.network.parameters()
         return sum(each.numel() for each in parameters if each.requires_grad)
 
@@ -214,9 +211,9 @@ class Learner:
     ) -> Learned:
         """Train for `steps` batches; the result depends on (seed, iteration) and the data.
 
-        `report` is called with the number of batches done. `iterations` are those of the run, for
-        schedules that depend on them: by default, those so far. Raises DivergedError where a loss
-        is not finite any more.
+        `report` is called with the number of batches done. `iterations` is the length of the run,
+        for schedules that span it; by default, `iteration`. Raises DivergedError if a loss is no
+        longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -224,7 +221,7 @@ class Learner:
         steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
-            self.network.trunk.eval()  # or batch norms would learn from what they see
+            self.network.trunk.eval()  # in training mode, batch norm statistics would change
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
@@ -236,19 +233,19 @@ class Learner:
         if not learned.is_finite:
             raise DivergedError(
                 f"learning diverged in iteration {iteration}: a loss is not finite; start another"
-                f" run with a learn.learning_rate under {settings.learning_rate}"
+                f" run with a learn.learning_rate below {settings.learning_rate}"
             )
         return learned
 
     def steps(self, window: Window) -> int:
-        """Return how many batches `learn` takes from the window as it is."""
+        """Return the number of batches that `learn` takes from the window."""
         return self.settings.steps(self._steps_per_epoch(window), window.fresh)
 
     def _steps_per_epoch(self, window: Window) -> int:
         return window.batches_per_epoch(self.settings.batch_size, self.settings.symmetries)
 
     def _set_rates(self, moment: Moment) -> float:
-        """Set learning rate and momentum of the next step; return the learning rate."""
+        """Set the learning rate and momentum of the next step; return the learning rate."""
         rates = self.settings.schedule.rates(moment)
         learning_rate: float = self.settings.learning_rate * rates.factor
         options = {"lr": learning_rate}
@@ -259,7 +256,7 @@ class Learner:
         return learning_rate
 
     def _step(self, batch: Batch) -> tuple[HeadErrors, torch.Tensor | None]:
-        """Take one step; return its errors, and the gradient's norm where it is clipped."""
+        """Take one step; return its errors and, with clipping, the norm of the gradient."""
         heads = self.network.kinds
         targets = {
             name: self._tensor(head.target(batch.facts, self.targets))
@@ -279,7 +276,7 @@ class Learner:
         return errors, norm
 
     def _clip(self) -> torch.Tensor | None:
-        """Scale the gradients of all parameters down together; return their norm before."""
+        """Scale down all gradients together; return their norm before, None without clipping."""
         limit = self.settings.clip_norm
         return nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
 
@@ -290,9 +287,9 @@ class Learner:
         return tensor
 
     def optimizer_arrays(self) -> Arrays:
-        """Return the optimiser's state as arrays named PARAMETER/QUANTITY.
+        """Return the optimiser's state as arrays named PARAMETER/QUANTITY; empty before step 1.
 
-        Also what else learning goes on with; empty before the first step.
+        With averaged weights, it includes the latest weights.
         """
         arrays: Arrays = self._average.state() if self._average else {}
         for name, parameter in self.network.named_parameters():
@@ -302,7 +299,7 @@ class Learner:
         return arrays
 
     def load(self, weights: Arrays, optimizer: Arrays) -> None:
-        """Restore weights and the optimiser's state; raise UserError where they do not fit."""
+        """Restore weights and the optimiser's state; raise UserError if they do not fit."""
         if self._average:
             self._average.load(weights, optimizer)
         else:
@@ -319,10 +316,10 @@ class Learner:
                 self.optimizer.state[parameter][quantity] = _like(moment, parameter)
 
     def weight_arrays(self) -> Arrays:
-        """Return the network's weights as arrays: their average where they are averaged."""
+        """Return the network's weights, or their average, as arrays."""
         return self._average.arrays() if self._average else weights_to_arrays(self.network)
 
 
 def _like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Return a value in the memory layout of its parameter, so that sums round equally."""
+    """Return a value in the memory layout of its parameter, so that sums round in the same way."""
     return value if value.ndim == 0 else torch.empty_like(parameter).copy_(value)

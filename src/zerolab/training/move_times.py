@@ -1,8 +1,8 @@
 """Times of self-play moves, measured on a reference machine.
 
-Games are cut where chance wants it and played on by a network, as many at once as in self-play of
-its run and as it searches there: with its root noise, equal positions evaluated once, and what the
-run keeps from move to move. Every move is searched in full, whatever budget the run has.
+Earlier games are cut at random plies and continued by a network under the conditions of its run's
+self-play: the same number of parallel games, root noise, deduplication and tree reuse. Every move
+is searched fully, regardless of the run's budget.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import SelfPlayStage
 
 _STEERING = frozenset({"tie_break", "discount", "draw_value"})
-"""Settings of a search that lead it elsewhere, at the same cost."""
+"""Settings that change the choices of a search, but not its cost."""
 _RULES = "selection", "fpu", "root"
-"""Settings of which the name matters, but no number."""
+"""Variants whose name affects the cost, but whose numbers do not."""
 
 
 class MoveKind(Settings):
-    """Moves of equal work: of one network in one game, with the same amount of search.
+    """Moves of equal cost: with one network in one game and the same amount of search.
 
     It is what a reference knows a network by. Settings that only steer a search, such as PUCT's c,
     are no part of it, nor is how many moves there are at once.
@@ -56,12 +56,12 @@ class MoveKind(Settings):
 
     game: str
     network: dict[str, Any]
-    """The settings of the network; of its heads, which there are for a search to read."""
+    """The settings of the network, with the names of the heads that a search reads."""
     search: dict[str, Any]
-    """The settings of the search on which its work depends."""
+    """The search settings that affect the cost."""
 
     def __str__(self) -> str:
-        """Return the kind as messages name it."""
+        """Return the kind for messages."""
         sizes = {key: value for key, value in self.network.items() if isinstance(value, int)}
         numbers = ", ".join(f"{key} {value}" for key, value in sizes.items())
         simulations = self.search.get("simulations")
@@ -69,7 +69,7 @@ class MoveKind(Settings):
 
 
 def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
-    """Return what moves are that a run's network of an iteration makes."""
+    """Return the kind of moves made by a run's network of an iteration."""
     return MoveKind(
         game=settings.game,
         network=_as_json(_shape(settings.network_of(iteration))),
@@ -78,22 +78,22 @@ def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
 
 
 def _shape(network: NetworkSettings) -> dict[str, Any]:
-    """Return the settings of a network on which the time that it takes depends.
+    """Return the settings of a network that affect its speed.
 
-    Self-play computes no other heads, and those cost the same whatever they learn, and how.
+    Only heads that a search reads are computed in self-play, and their targets cost nothing there.
     """
     heads = [{"name": head.name} for head in network.heads if head.answers]
     return {**network.model_dump(), "heads": heads}
 
 
 def _work(search: SearchSettings) -> dict[str, Any]:
-    """Return the settings of a search on which the time that it takes depends."""
+    """Return the settings of a search that affect its speed."""
     kept = {key: value for key, value in search.model_dump().items() if key not in _STEERING}
     return kept | {rule: kept[rule]["name"] for rule in _RULES}
 
 
 def _as_json(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table as it is read back from a file: its tuples are lists."""
+    """Return a table as it is read back from JSON, with lists for tuples."""
     read: dict[str, Any] = json.loads(json.dumps(table))
     return read
 
@@ -103,24 +103,24 @@ _LARGEST = 1 << 24
 
 
 class Machine(Settings):
-    """What was measured on."""
+    """The machine of a measurement."""
 
     processor: str
     """The processor's model."""
     device: str
-    """What networks compute on: the name of the GPU, or cpu."""
+    """The device of the networks: the name of the GPU, or cpu."""
     precision: str
-    """In what they compute: float32 or bfloat16."""
+    """The precision of the networks: float32 or bfloat16."""
     cores: int = Field(ge=1)
-    """Cores that self-play had."""
+    """Cores available to self-play."""
 
 
 class MeasuredMove(Settings):
-    """How long a move takes that is searched in full."""
+    """The measured time of fully searched moves."""
 
     kind: MoveKind
     milliseconds: float = Field(gt=0)
-    """Wall clock of the whole machine divided by moves: the median of all rounds."""
+    """Wall-clock time of the whole machine per move: the median of all rounds."""
     low: float = Field(gt=0)
     """Lower end of the median's interval of at least 95 %."""
     high: float = Field(gt=0)
@@ -129,7 +129,7 @@ class MeasuredMove(Settings):
     moves: int = Field(ge=1)
     """Moves per round."""
     simulations_per_move: float = Field(gt=0)
-    """Mean simulations of these moves: fewer than asked for where results are proven."""
+    """Mean simulations per move, lower than configured if results are proven."""
     parallel_games: int = Field(ge=1)
     """Games in progress at once."""
 
@@ -140,25 +140,25 @@ class MeasuredMove(Settings):
 
 
 class MoveTimes(Protocol):
-    """Knows how long moves take on one machine."""
+    """Source of move times on one machine."""
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of moves, None if there is none."""
+        """Return the measurement of a kind of move, None if there is none."""
         ...
 
 
 class CostReference(Settings):
-    """The moves measured on one machine."""
+    """Moves measured on one machine."""
 
     machine: Machine
     moves: tuple[MeasuredMove, ...] = ()
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of moves, None if there is none."""
+        """Return the measurement of a kind of move, None if there is none."""
         return next((each for each in self.moves if each.kind == kind), None)
 
     def extended(self, measured: MeasuredMove) -> CostReference:
-        """Return the reference with a measurement added, or put in the place of a former one."""
+        """Return the reference with a measurement added or replaced."""
         others = tuple(each for each in self.moves if each.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
 
@@ -179,13 +179,13 @@ def read_reference(path: Path) -> CostReference:
 
 
 def write_reference(path: Path, reference: CostReference) -> None:
-    """Replace a reference's file in one step; raise UserError where it cannot be written."""
+    """Replace a reference's file atomically; raise UserError if it cannot be written."""
     table = {"schema_version": SCHEMA, **reference.model_dump(mode="json")}
     write_text(path, json.dumps(table, indent=1) + "\n")
 
 
 def reference_to_extend(path: Path, machine: Machine) -> CostReference:
-    """Return the reference of a machine that measurements are to be added to, a new one if none.
+    """Return the reference to add measurements of a machine to, a new one if there is no file.
 
     Raises UserError for a file of another machine: a reference has one.
     """
@@ -202,7 +202,7 @@ def reference_to_extend(path: Path, machine: Machine) -> CostReference:
 
 
 ROUNDS = 6
-"""From its lowest to its highest value, six rounds hold the median in 96.9 % of all cases."""
+"""The range of six rounds contains the median with a probability of 96.9 %."""
 _NAME = "self-play"
 _RANDOM_GAMES = 64
 
@@ -212,16 +212,16 @@ class Subject:
     """A network whose moves are to be measured."""
 
     settings: TrainSettings
-    """Those of its run."""
+    """The settings of its run."""
     iteration: int
-    """That of the network."""
+    """The iteration of the network."""
     evaluator: NetworkEvaluator
     games: Sequence[Sequence[int]]
-    """Moves of games from which positions are taken."""
+    """The moves of games whose positions are searched."""
 
     @classmethod
     def of(cls, run: RunFolder, network: int) -> Subject:
-        """Choose a network of a run, and the latest games of self-play.
+        """Take a network of a run, and the latest games of self-play.
 
         Raises UserError if there are none, or no such network.
         """
@@ -241,7 +241,7 @@ class Subject:
 
     @classmethod
     def untrained(cls, settings: TrainSettings, iteration: int) -> Subject:
-        """Choose random games, and an untrained network as large as a run's of an iteration."""
+        """Take random games, and an untrained network of the size of an iteration's."""
         game, numbers = parse_game(settings.game), np.arange(_RANDOM_GAMES)
         network = build_network(settings.network_of(iteration), game, settings.seed)
         keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
@@ -250,7 +250,7 @@ class Subject:
 
 
 def this_machine() -> Machine:
-    """Return what this process would measure on."""
+    """Return the machine of this process."""
     device = best_device()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     precision = str(best_precision(device)).removeprefix("torch.")
@@ -264,7 +264,7 @@ def measure_moves(
     plies: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> list[MeasuredMove]:
-    """Measure the moves of several networks in turns, so that the machine's noise falls on all.
+    """Measure the moves of several networks in turns, so that noise affects all of them.
 
     A round plays `plies` moves in every game. `report` is called with the rounds done, of which
     each subject has one to warm up and `ROUNDS` more.
@@ -301,7 +301,7 @@ class _Player:
         self._evaluator = subject.evaluator
 
     def play(self, plies: int, number: int) -> _Round:
-        """Play moves in all games; equal numbers of rounds begin at equal positions."""
+        """Play moves in all games; the number of a round determines its positions."""
         random = np.random.default_rng(number)
         threads = min(self._settings.threads, self._lanes)
         waiting = [self._cut(random, lane, plies) for lane in range(self._lanes)]
@@ -315,13 +315,13 @@ class _Player:
         return _Round(1000.0 * seconds / episodes.moves, episodes)
 
     def _cut(self, random: np.random.Generator, lane: int, plies: int) -> Pairing:
-        """Return a game that goes on from a random ply of one that was played."""
+        """Return a game that continues from a random ply of an earlier one."""
         actions = self._games[int(random.integers(len(self._games)))]
         opening = tuple(actions[: int(random.integers(len(actions)))])
         return Pairing(lane, _NAME, _NAME, lane, opening, plies, self._lanes)
 
     def measured(self, rounds: Sequence[_Round]) -> MeasuredMove:
-        """Return what the rounds say."""
+        """Return the measurement of these rounds."""
         times = [each.milliseconds for each in rounds]
         moves = sum(each.episodes.moves for each in rounds)
         simulations = sum(each.episodes.counts["simulations"] for each in rounds)

@@ -1,16 +1,13 @@
 """Optimisers and learning-rate schedules.
 
-Another package adds one by registering it in `OPTIMIZERS` from a module that the entry-point group
-``zerolab.training`` names. The learner saves whatever tensors its optimiser keeps for a parameter,
-so that a resumed run continues bit for bit.
+The learner saves all tensors that an optimiser keeps for a parameter, so that a resumed run
+continues bit for bit. A schedule is a pure function of the time of a step and needs no saved state.
 
-Weight decay, where an optimiser has it, acts on every parameter, biases and batch norms included:
-so it is in [ClausenCode], and [Silver2017] adds the squares of all parameters to the loss.
+Weight decay acts on every parameter, including biases and batch norms, as in [ClausenCode];
+[Silver2017] also adds the squares of all parameters to the loss.
 
-A schedule is a pure function of the moment of a step, so that a resumed run needs to save nothing
-of it. Learning rates are shares of `learn.learning_rate`. Another package adds a schedule by
-registering it in `RATE_SCHEDULES` from a module that the entry-point group ``zerolab.training``
-names.
+Other packages add types to `OPTIMIZERS` and `RATE_SCHEDULES` from modules named in the entry-point
+group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -31,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class OptimizerSettings(Variant):
-    """Base of the settings of optimisers; they load no torch before one is made."""
+    """Base of the settings of optimisers, which import torch only to create one."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
-        """Return torch's optimiser of all parameters of a network."""
+        """Return a torch optimiser of these parameters."""
         raise NotImplementedError
 
     def momentum_option(self, momentum: float) -> dict[str, Any]:
-        """Return the options of torch's optimiser that give it a momentum from [0, 1)."""
+        """Return the options that set the momentum, in [0, 1), of the torch optimiser."""
         raise NotImplementedError
 
 
@@ -46,7 +43,7 @@ OPTIMIZERS: Registry[type[OptimizerSettings]] = Registry("optimizer")
 
 
 class Adam(OptimizerSettings):
-    """Steps in proportion to m / sqrt(v): running means of the gradient and of its square.
+    """Steps in proportion to m / sqrt(v), the running means of the gradient and of its square.
 
     [Kingma2015, Algorithm 1], without weight decay, as in the papers that use it.
     """
@@ -54,7 +51,7 @@ class Adam(OptimizerSettings):
     name: Literal["adam"] = "adam"
 
     beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay per step of the mean of gradients; what a schedule of the momentum changes.
+    """Decay per step of the mean of gradients; schedules of the momentum change it.
     [Kingma2015]: 0.9."""
 
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -67,31 +64,29 @@ class Adam(OptimizerSettings):
         return torch.optim.Adam(parameters, lr=learning_rate, betas=betas, foreach=True)
 
     def momentum_option(self, momentum: float) -> dict[str, Any]:
-        """See `OptimizerSettings.momentum_option`: the momentum of Adam is beta1."""
-        return {"betas": (momentum, self.beta2)}
+        return {"betas": (momentum, self.beta2)}  # beta1 is the momentum of Adam
 
 
 OPTIMIZERS.add("adam", Adam)
 
 
 class AdamW(OptimizerSettings):
-    """Adam whose steps also shrink every parameter by learning rate * weight decay.
+    """Adam with decoupled weight decay [Loshchilov2019, Algorithm 2].
 
-    [Loshchilov2019, Algorithm 2].
+    A step also shrinks every parameter by learning rate * weight decay.
     """
 
     name: Literal["adamw"] = "adamw"
 
     beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay per step of the mean of gradients; what a schedule of the momentum changes.
+    """Decay per step of the mean of gradients; schedules of the momentum change it.
     [Loshchilov2019]: 0.9."""
 
     beta2: float = Field(default=0.999, ge=0, lt=1)
     """Decay per step of the mean of squared gradients. [Loshchilov2019]: 0.999."""
 
     weight_decay: float = Field(default=0.01, ge=0, lt=1)
-    """Share of every parameter, biases and batch norms included, that a step at learning rate 1
-    would take away."""
+    """Share by which a step at learning rate 1 would shrink every parameter."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
@@ -105,29 +100,27 @@ class AdamW(OptimizerSettings):
         )
 
     def momentum_option(self, momentum: float) -> dict[str, Any]:
-        """See `OptimizerSettings.momentum_option`: the momentum of Adam is beta1."""
-        return {"betas": (momentum, self.beta2)}
+        return {"betas": (momentum, self.beta2)}  # beta1 is the momentum of Adam
 
 
 OPTIMIZERS.add("adamw", AdamW)
 
 
 class Sgd(OptimizerSettings):
-    """Steps along a running sum b of gradients: b <- momentum * b + g, then p <- p - rate * b.
+    """Stochastic gradient descent: b <- momentum * b + g, then p <- p - learning rate * b.
 
-    g is the gradient of the loss plus weight decay * p. Learning rates are far larger than Adam's:
-    0.2 at first in [Silver2018] and [Clausen2021].
+    g is the gradient of the loss plus weight decay * p. Learning rates are far larger than with
+    Adam: 0.2 at first in [Silver2018] and [Clausen2021].
     """
 
     name: Literal["sgd"] = "sgd"
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Share of the sum that the next step keeps. [Clausen2021], [Silver2017]: 0.9."""
+    """Share of b that the next step keeps. [Clausen2021], [Silver2017]: 0.9."""
 
     weight_decay: float = Field(default=1e-4, ge=0, lt=1)
-    """What is added to the gradient in units of every parameter, biases and batch norms included:
-    half of its square, times this, joins the loss. [Clausen2021]: 1e-4; [Silver2017]: 2e-4, as 1e-4
-    times the whole square."""
+    """Factor of a parameter in its gradient; the loss gains half the parameter's square times this.
+    [Clausen2021]: 1e-4; [Silver2017]: 2e-4, given as 1e-4 times the whole square."""
 
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
@@ -148,36 +141,36 @@ OPTIMIZERS.add("sgd", Sgd)
 
 
 class Moment(NamedTuple):
-    """When a step of learning takes place."""
+    """The time of a step of learning."""
 
     iteration: int
     """Counted from 1."""
     progress: float
-    """Share of the iteration's steps that are done before this one, in [0, 1]."""
+    """Share of the iteration's steps before this one, in [0, 1]."""
     iterations: int
     """Iterations of the run."""
 
 
 class Rates(NamedTuple):
-    """What a schedule says for one step."""
+    """Learning rate and momentum of one step."""
 
     factor: float = 1.0
     """The learning rate as a share of `learn.learning_rate`."""
     momentum: float | None = None
-    """Replaces the optimiser's momentum: that of SGD, beta1 of Adam and AdamW; None leaves it."""
+    """Replaces the momentum of SGD, or beta1 of Adam and AdamW; None for no change."""
 
 
 class RateSchedule(Variant):
-    """Base of schedules."""
+    """Base of learning-rate schedules."""
 
     @property
     def last(self) -> int | None:
-        """The last iteration that the schedule speaks of, if it does: no run may be shorter."""
+        """The last iteration with a change, if known; a run must reach it."""
         return None
 
     @property
     def spans_run(self) -> bool:
-        """Whether the rates of early iterations depend on the number of iterations of the run."""
+        """True if the rates of early iterations depend on the length of the run."""
         return False
 
     def rates(self, moment: Moment) -> Rates:
@@ -189,7 +182,7 @@ RATE_SCHEDULES: Registry[type[RateSchedule]] = Registry("schedule")
 
 
 class Constant(RateSchedule):
-    """The learning rate throughout, and the optimiser's own momentum, as in [Wang2020a]."""
+    """Constant learning rate, and the optimiser's own momentum, as in [Wang2020a]."""
 
     name: Literal["constant"] = "constant"
 
@@ -201,11 +194,11 @@ RATE_SCHEDULES.add("constant", Constant)
 
 
 class Cosine(RateSchedule):
-    """The learning rate rises for some iterations, then falls along half a cosine to the last one.
+    """Half a cosine over the run, after a linear warm-up.
 
-    end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1 [Loshchilov2017, Eq. 5], within
-    iterations as well as from one to the next. The rise, from 0 in a straight line, is that of
-    [Goyal2017, Section 2.2]. A run with this schedule cannot be given more iterations later.
+    end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1 [Loshchilov2017, Eq. 5], continuous
+    within iterations. The warm-up from 0 is that of [Goyal2017, Section 2.2]. A run with this
+    schedule cannot be extended later.
     """
 
     name: Literal["cosine"] = "cosine"
@@ -236,12 +229,12 @@ RATE_SCHEDULES.add("cosine", Cosine)
 
 
 class Cycle(RateSchedule):
-    """One cycle per iteration: the learning rate rises and falls, the momentum goes against it.
+    """One cycle per iteration: the learning rate rises and falls, the momentum falls and rises.
 
-    The learning rate goes in straight lines from `low` to its peak, back to `low` and on to `end`,
-    and the whole cycle shrinks over the first iterations. The momentum is highest where the rate is
-    low. [Clausen2021], extended baseline, after [Smith2018]; with learn.learning_rate = 0.2 the
-    defaults give its 0.02, 0.2, 0.02 and 0.003.
+    The learning rate goes in straight lines from `low` to its peak, back to `low` and down to
+    `end`, and the whole cycle shrinks over the first iterations. The momentum is highest where the
+    rate is low. [Clausen2021], extended baseline, after [Smith2018]; with learn.learning_rate = 0.2
+    the defaults give its 0.02, 0.2, 0.02 and 0.003.
     """
 
     name: Literal["cycle"] = "cycle"
@@ -265,11 +258,11 @@ class Cycle(RateSchedule):
     """The momentum at the peak of the learning rate. [Clausen2021]: 0.85."""
 
     annealed: float = Field(default=0.4, gt=0, le=1)
-    """What learning rates are multiplied by from iteration `anneal_iterations` on; in the first one
-    it is 1, and a straight line lies between them. [Clausen2021]: 0.4."""
+    """Factor of learning rates from iteration `anneal_iterations` on; it starts at 1 and changes
+    linearly. [Clausen2021]: 0.4."""
 
     anneal_iterations: int = Field(default=20, ge=2)
-    """The iteration in which `annealed` is reached. [Clausen2021]: 20; [ClausenCode]: 21."""
+    """The iteration that reaches `annealed`. [Clausen2021]: 20; [ClausenCode]: 21."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Cycle:
@@ -291,7 +284,7 @@ class Cycle(RateSchedule):
         return Rates(factor * _between(1.0, self.annealed, done), momentum)
 
     def _along(self, progress: float, low: float, peak: float, end: float) -> float:
-        """Return where straight lines from `low` to `peak` to `low` to `end` have got to."""
+        """Return the value on the straight lines from `low` to `peak` to `low` to `end`."""
         if progress < self.peak_at:
             return _between(low, peak, progress / self.peak_at)
         if progress < self.low_at:
@@ -307,7 +300,7 @@ RATE_SCHEDULES.add("cycle", Cycle)
 
 
 class Steps(RateSchedule):
-    """The learning rate, multiplied by a factor at the start of chosen iterations.
+    """A learning rate that is multiplied by a factor at the start of chosen iterations.
 
     With learn.learning_rate = 0.2 the defaults are those of [Clausen2021], baseline: 0.2, then 0.02
     from iteration 7 and 0.002 from iteration 14.
@@ -319,7 +312,7 @@ class Steps(RateSchedule):
     """The first iterations with a lower learning rate, in order. [Clausen2021]: 7, 14."""
 
     factor: float = Field(default=0.1, gt=0, lt=1)
-    """What the learning rate is multiplied by each time. [Clausen2021]: 0.1."""
+    """Factor of the learning rate each time. [Clausen2021]: 0.1."""
 
     @field_validator("iterations")
     @classmethod

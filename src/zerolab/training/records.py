@@ -1,12 +1,10 @@
-"""Records of the stages of a run: the lines of metrics.jsonl, typed and with units.
+"""Records of finished stages: the schema of metrics.jsonl, with units.
 
-They stand in one file, however long: it is the schema of metrics.jsonl.
-
-A record class stands for one kind of line; its name in the file is the default of `stage`. Fields
-named ``wall_...`` were read off a clock, or off the process; all others are equal in every run with
-the same settings. docs/metrics.md and TensorBoard are made from these classes alone, so that a new
-metric is a new field here and a value in its stage. The console shows `Record.summary`, and
-training/curves.py draws chosen fields in panels of its own.
+A record class describes one kind of line; the default of `stage` is its name in the file. Fields
+named ``wall_...`` are measured by a clock or by the process; all others are equal in all runs with
+the same settings. docs/metrics.md and TensorBoard are made from these classes, so that a new metric
+needs only a field here and a value in its stage. The console shows `Record.summary`; some fields
+are drawn by training/curves.py.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from zerolab.store.games import SELF_PLAY
 
 
 class Unit(NamedTuple):
-    """What a number counts or is measured in."""
+    """The unit of a number."""
 
     name: str
 
@@ -35,23 +33,23 @@ Network = Annotated[int, Unit("iteration")]
 
 
 class Record(BaseModel):
-    """What one line of metrics.jsonl says about a finished stage."""
+    """A line of metrics.jsonl about a finished stage."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
     types: ClassVar[dict[str, type[Record]]] = {}
-    """Every kind of record by its stage."""
+    """All kinds of records by stage."""
 
     stage: str
     """The stage that wrote the record."""
     iteration: Annotated[int, Unit("iteration")]
     """The iteration, counted from 1."""
     wall_seconds: Seconds
-    """How long the stage took; where a stage writes several records, its part for this one."""
+    """Duration of the stage; of a stage with several records, of the part for this one."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """The most memory that the process had used by then, since it began or resumed the run; absent
-    from runs of earlier versions. It is no more the same in equal runs than what a clock says."""
+    """Peak memory of the process since it began or resumed the run; like times, it differs between
+    equal runs. Absent from runs of earlier versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -60,11 +58,11 @@ class Record(BaseModel):
             cls.types[stage] = cls
 
     def line(self) -> dict[str, Any]:
-        """Return the record as metrics.jsonl has it; what is None is left out."""
+        """Return the record as a line of metrics.jsonl, without fields that are None."""
         return self.model_dump(exclude_none=True)
 
     def numbers(self) -> Iterator[tuple[str, float]]:
-        """Yield the names and values of all numbers but the iteration, such as ``loss/policy``."""
+        """Yield names, such as ``loss/policy``, and values of all numbers but the iteration."""
         for name, value in self.line().items():
             if isinstance(value, dict):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
@@ -73,16 +71,16 @@ class Record(BaseModel):
 
     @property
     def tag(self) -> str:
-        """What TensorBoard groups the numbers under."""
+        """The group of the numbers in TensorBoard."""
         return self.stage
 
     def summary(self) -> str:
-        """Return what people want to know, in one line."""
+        """Return a line for the console."""
         return ", ".join(f"{name} {value:g}" for name, value in self.numbers())
 
 
 class SelfPlayRecord(Record):
-    """The games of an iteration, and what their searches did."""
+    """The games of an iteration and the work of their searches."""
 
     stage: str = SELF_PLAY
     games: Games
@@ -92,51 +90,50 @@ class SelfPlayRecord(Record):
     positions: Positions
     """Examples: one per move of these games."""
     plies_per_game: Annotated[float, Unit("plies")] | None = None
-    """Mean length of a game; absent where none was finished."""
+    """Mean length of a game; absent if none was finished."""
     plies: Annotated[int, Unit("plies")] | None = None
-    """Moves that searches have decided in this iteration (in plain self-play random plies, too,
-    which have a simulation each), where examples may be others: with
-    continuous self-play some games began before it and others go on after it; retries begin with
-    random moves, or with those of another game."""
+    """Moves decided by searches in this iteration (random plies of episodic self-play have a
+    simulation each and count, too). Present in modes where they may differ from the examples: games
+    of continuous self-play span iterations, and retries begin with random moves or with the moves
+    of another game."""
     unfinished: Games | None = None
-    """Games that go on in the next iteration, by continuous self-play alone."""
+    """Games that continue in the next iteration; only in continuous self-play."""
     full: Positions | None = None
-    """Examples that were searched fully; absent where all were, with a fixed budget."""
+    """Fully searched examples; absent with a fixed budget, where all are."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Simulations divided by the moves that they have decided; absent with a fixed budget. With a
-    search service, where a search decides several moves, it is less than a search has."""
+    """Simulations per move decided; absent with a fixed budget. With a search service, where a
+    search decides several moves, it is lower than the simulations of a search."""
     asked: Positions | None = None
-    """Questions to the search service, one per move that it decides; of a big tree, one per new
+    """Requests to the search service, one per move that it decides; for a big tree, one per new
     position. Absent without a service."""
     merged: Positions | None = None
-    """Questions equal to another one of their call."""
+    """Requests equal to another one in the same call."""
     remembered: Positions | None = None
-    """Questions answered from the service's cache."""
+    """Requests answered from the service's cache."""
     searched: Positions | None = None
-    """Positions that the service has searched, for the other questions."""
+    """Positions that the service searched for the other requests."""
     warm_start_weight: Share | None = None
     """The weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
-    """Of the league's players who played the last game, counted from 0; absent without a league."""
+    """Generation of the league in the last game, counted from 0; absent without a league."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
     evaluated: Positions
-    """Leaves that the network evaluated, bare roots included."""
+    """Leaves evaluated by the network, including roots without children."""
     deduplicated: Positions
-    """Leaves equal to another one of their step, evaluated once."""
+    """Leaves equal to another one of the same step, evaluated together."""
     cached: Positions
-    """Leaves whose evaluation was found in the cache."""
+    """Leaves whose evaluation was in the cache."""
     terminal: Positions
-    """Leaves where the game was over, or whose result was proven."""
+    """Leaves at which the game was over or its result proven."""
     proven: Positions | None = None
-    """Positions whose result the searches proved, finished games not counted; absent without proven
-    values."""
+    """Positions proven by searches, without finished games; absent without the solver."""
     wall_select_seconds: Seconds
-    """Time spent selecting leaves, summed over the threads of self-play."""
+    """Time for the selection of leaves, summed over the threads of self-play."""
     wall_evaluate_seconds: Seconds
-    """Time spent in the network, summed over the threads of self-play."""
+    """Time in the network, summed over the threads of self-play."""
     wall_backup_seconds: Seconds
-    """Time spent expanding and backing up, summed over the threads of self-play."""
+    """Time for expansion and backup, summed over the threads of self-play."""
 
     def summary(self) -> str:
         seconds = max(self.wall_seconds, 1e-9)
@@ -150,38 +147,38 @@ class SelfPlayRecord(Record):
 
 
 _COMBINED = ("sum", "product", "weighted", "total")
-"""Losses that are not those of a head."""
+"""Losses that combine those of several heads."""
 
 
 class LearnRecord(Record):
-    """How the network was trained."""
+    """The training of a network."""
 
     stage: str = "learn"
     examples_seen: Annotated[int, Unit("examples")]
     """Examples seen, repetitions and symmetries included."""
     window: Positions
-    """Examples in the window, before symmetries; where equal positions are merged, each is one."""
+    """Examples in the window, without symmetries; merged positions count once."""
     merged: Positions | None = None
     """Positions of the iteration's games that were merged into equal ones; absent without
     merging."""
     parameters: Annotated[int, Unit("weights")] | None = None
-    """Weights and biases of the network; absent where it never grows."""
+    """Weights and biases of the network; absent if it never grows."""
     loss: dict[str, float]
-    """Means over the last epoch, by name: the error of every head, what the loss makes of those of
-    policy and value (`sum`, `product`, `weighted`), and, with further heads, the `total`. An epoch
-    is a pass over the window; with `learn.replay_ratio` the last one may end early."""
+    """Means over the last epoch, by name: the error of every head, the loss of policy and value
+    (`sum`, `product`, `weighted`) and, with further heads, the `total`. An epoch is a pass over the
+    window; with `learn.replay_ratio` the last one may end early."""
     epoch_losses: list[dict[str, float]] | None = None
-    """The same means for every epoch, in order; absent where there is one epoch."""
+    """The same means for every epoch, in order; absent if there is only one."""
     learning_rate: float | None = None
-    """The learning rate of the last step; absent, as the next one, where it is constant."""
+    """The learning rate of the last step; absent, like the next field, if it is constant."""
     peak_learning_rate: float | None = None
     """The highest learning rate of a step."""
     gradient_norm: float | None = None
-    """Mean norm of the gradients before clipping; absent where they are not clipped."""
+    """Mean norm of the gradients before clipping; absent without clipping."""
 
     @property
     def heads(self) -> list[str]:
-        """The names under which `loss` has the errors of heads."""
+        """The names of heads in `loss`."""
         return [name for name in self.loss if name not in _COMBINED]
 
     def summary(self) -> str:
@@ -191,19 +188,19 @@ class LearnRecord(Record):
 
 
 class GateRecord(Record):
-    """Whether the candidate became the best network, and what its games showed.
+    """The verdict on a candidate, and the results of its games.
 
     Games are counted from the candidate's side. Elo and likelihood are estimated from distinct
-    games: a repeated game is no new evidence.
+    games, since a repeated game is no new evidence.
     """
 
     stage: str = "gate"
     accepted: bool
-    """Whether the candidate replaced the best network."""
+    """True if the candidate replaced the best network."""
     elo: Elo
     """Training Elo of the best network after the gate; the untrained network has 0."""
     wins: Games | None = None
-    """Games won; absent, as all that follows, where the gate plays none."""
+    """Games won; absent, like all fields below, if the gate plays none."""
     draws: Games | None = None
     """Games drawn."""
     losses: Games | None = None
@@ -211,13 +208,13 @@ class GateRecord(Record):
     distinct_games: Games | None = None
     """Different games among them; the same moves with colours exchanged count separately."""
     candidate_elo: Elo | None = None
-    """Training Elo of the candidate: that of the best network, plus the difference estimated."""
+    """Training Elo of the candidate: that of the best network plus the estimated difference."""
     candidate_elo_low: Elo | None = None
-    """Lower end of its 95 % interval, the best network's Elo taken as known."""
+    """Lower end of its 95 % interval, with the best network's Elo taken as known."""
     candidate_elo_high: Elo | None = None
     """Upper end of that interval."""
     los: Probability | None = None
-    """Likelihood that the candidate is stronger than the best network was."""
+    """Likelihood that the candidate is stronger than the best network before the gate."""
 
     def summary(self) -> str:
         verdict = "accepted" if self.accepted else "rejected"
@@ -245,7 +242,7 @@ class WarmStartMatchRecord(Record):
     los: Probability
     """Likelihood that plain search is stronger, from distinct games."""
     over: bool
-    """Whether the warm start ends here."""
+    """True if the warm start ends here."""
 
     def summary(self) -> str:
         verdict = "ends" if self.over else "continues"
@@ -256,7 +253,7 @@ class WarmStartMatchRecord(Record):
 
 
 class AccuracyRecord(Record):
-    """How often the best network and its search choose right on solved positions.
+    """Accuracy of the best network and its search on solved positions.
 
     A *strong* choice keeps the exact score, a *weak* one the game value: won, drawn or lost.
     ``_low`` and ``_high`` are the ends of 95 % intervals.
@@ -297,34 +294,34 @@ class AccuracyRecord(Record):
 
 
 class SupervisedRecord(Record):
-    """What the network says about solved positions that it has not learnt from.
+    """Predictions of the network for solved positions that it has not learnt from.
 
     ``_low`` and ``_high`` are the ends of 95 % intervals.
     """
 
     stage: str = "supervised"
     part: Literal["validation", "test"]
-    """Which part of the file was measured; no game has positions in two of them."""
+    """The part of the file; positions of one game are in the same part."""
     positions: Positions
     """Positions of this part."""
     policy_error: float
-    """Mean cross-entropy of the priors with the policy that is uniform over the best moves."""
+    """Mean cross-entropy of the priors with the uniform policy over the best moves."""
     value_error: Annotated[float, Unit("0 to 4")]
     """Mean squared difference between the network's value and the exact outcome -1, 0 or 1."""
     strong: Share
-    """How often the move of the highest prior keeps the exact score."""
+    """Share of positions where the move with the highest prior keeps the exact score."""
     strong_low: Share
     strong_high: Share
     weak: Share
-    """How often it keeps the game value: won, drawn or lost."""
+    """Share of positions where it keeps the game value: won, drawn or lost."""
     weak_low: Share
     weak_high: Share
     label: Share
-    """How often the most probable outcome is the label; with right labels the same as `result`."""
+    """Share where the most probable outcome is the label; with right labels, equal to `result`."""
     label_low: Share
     label_high: Share
     result: Share
-    """How often the most probable outcome is the exact one."""
+    """Share where the most probable outcome is the exact one."""
     result_low: Share
     result_high: Share
 
@@ -341,7 +338,7 @@ class SupervisedRecord(Record):
 
 
 class BaselineRecord(Record):
-    """The best network's games against one baseline opponent, once training is over."""
+    """Games of the best network against one baseline opponent, after training."""
 
     stage: str = "final_evaluation"
     network: Network
@@ -349,8 +346,8 @@ class BaselineRecord(Record):
     opponent: str
     """The baseline's spec; ``@0`` is network 0 of this run, the untrained one."""
     asked: str | None = None
-    """Its name in the settings, where its network has another number: ``@12`` is the best network
-    after iteration 12, which an earlier iteration has trained where candidate 12 was rejected."""
+    """Its spec in the settings if the number differs: ``@12`` is the best network after iteration
+    12, which an earlier iteration trained if candidate 12 was rejected."""
     wins: Games
     """Games won by the network."""
     draws: Games
@@ -380,7 +377,7 @@ class BaselineRecord(Record):
 
 
 class UnplayedRecord(Record):
-    """A baseline opponent that cannot finish its games, however often they are repeated."""
+    """A baseline opponent that cannot finish its games, even if they are repeated."""
 
     stage: str = "unplayed_baseline"
     network: Network

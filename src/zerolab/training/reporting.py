@@ -1,4 +1,4 @@
-"""Records of finished stages: read back, reported, and as TensorBoard events."""
+"""Records of finished stages: reading them back, reporters, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_records(run: RunFolder) -> list[Record]:
 
 
 def best_after(records: Iterable[Record], iteration: int) -> int:
-    """Return which network was the best one after an iteration; 0 is the untrained one."""
+    """Return the iteration of the best network after an iteration; 0 is untrained."""
     accepted = (
         record.iteration
         for record in records
@@ -46,22 +46,22 @@ def _record(run: RunFolder, line: dict[str, Any]) -> Record:
 
 
 class Reporter(Protocol):
-    """Shows a run's progress; the loop calls it from its own thread."""
+    """Shows the progress of a run, in the thread of the trainer."""
 
     def message(self, text: str) -> None:
         """Show one line that belongs to no stage."""
         ...
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """Take note that a stage, or a part of one, of `total` units of work begins."""
+        """Begin a stage, or a part of one, of `total` units of work."""
         ...
 
     def progress(self, done: int, note: str = "") -> None:
-        """Report the units done so far, and what else is worth showing."""
+        """Report the units done so far, with an optional note."""
         ...
 
     def stage_finished(self, record: Record) -> None:
-        """Report a record of a finished stage once it is saved."""
+        """Report the saved record of a finished stage."""
         ...
 
 
@@ -85,7 +85,7 @@ _EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for 
 
 
 class EventFile:
-    """The events of a run, in its folder tensorboard.
+    """The TensorBoard events of a run, in its folder ``tensorboard``.
 
     Every number of a record is a scalar, named STAGE/NAME; its step is the iteration. The wall time
     of an event is the training time up to it, in seconds.
@@ -96,10 +96,10 @@ class EventFile:
         self._run = run
 
     def update(self) -> None:
-        """Bring the file up to the run's metrics; raise UserError where that is impossible.
+        """Update the file from the run's metrics; raise UserError if it cannot be written.
 
-        Events are appended, so that a TensorBoard that watches the file keeps its place. A file
-        that is not the beginning of what it should be is replaced.
+        Events are appended, so that a running TensorBoard can follow the file. If the existing
+        content differs from the metrics, the file is replaced.
         """
         path = self.folder / _EVENT_FILE
         make_folder(self.folder)
@@ -117,7 +117,7 @@ class EventFile:
 
 
 def export_events(run: RunFolder) -> Path:
-    """Bring the event file of a run up to date; return its folder."""
+    """Update the event file of a run; return its folder."""
     events = EventFile(run)
     events.update()
     return events.folder

@@ -22,15 +22,15 @@ Weights = Mapping[str, NDArray[Any]]
 
 _TRUNK, _HEADS = "trunk.", "heads."
 _FIRST = "trunk.0.conv.weight"
-"""The weights that read the planes, [filters, planes, size, size], of networks without a size."""
+"""The first layer, [filters, planes, size, size], of networks for any board size."""
 
 
 _OF_HEADS = ("heads", "head_filters", "head_kernel", "hidden")
-"""Settings of networks that their trunks do not depend on."""
+"""Settings that do not affect the trunk."""
 
 
 class Side(NamedTuple):
-    """A network, and the game that it plays."""
+    """A network and its game."""
 
     game: Game
     network: NetworkSettings
@@ -42,9 +42,9 @@ class Transferred(NamedTuple):
 
     weights: dict[str, NDArray[Any]]
     new: tuple[str, ...]
-    """The parts of the network whose weights are new, such as "heads.policy"."""
+    """The parts of the network with new weights, such as "heads.policy"."""
     left: tuple[str, ...] = ()
-    """The parts of the other network that this one does not have."""
+    """The parts of the other network that were not used."""
 
 
 def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
@@ -53,11 +53,10 @@ def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
 
 
 def transfer_weights(transfer: Transfer, there: Side, here: Side) -> Transferred:
-    """Return the weights with which a network starts `here` from one `there`.
+    """Return the weights of the network `here` that starts from the one `there`.
 
-    Heads `there` that learn what was found out when their run began are left behind, unless they
-    are `here`, too. Raises UserError for layers that do not fit, naming the first one and both
-    shapes.
+    Heads `there` with settings that were found out when their run began are dropped, unless they
+    are also `here`. Raises UserError for the first layer that does not fit, with both shapes.
     """
     taken = _WAYS[transfer](_without_found_heads(there, here), here)
     layers = (name.rpartition(".")[0] for name in there.weights if name not in here.weights)
@@ -65,7 +64,7 @@ def transfer_weights(transfer: Transfer, there: Side, here: Side) -> Transferred
 
 
 def _without_found_heads(there: Side, here: Side) -> Side:
-    """Return a network without heads that only its own run can teach."""
+    """Return a network without the heads that only its own run can train."""
     known = {head.name for head in here.network.heads}
     heads = tuple(head for head in there.network.heads if not head.found or head.name in known)
     gone = tuple(f"{_HEADS}{head.name}." for head in there.network.heads if head not in heads)
@@ -74,7 +73,7 @@ def _without_found_heads(there: Side, here: Side) -> Side:
 
 
 def _part(prefix: str) -> Callable[[Side, Side], Transferred]:
-    """Return what takes the weights whose names begin so, all of them."""
+    """Return a function that takes all weights whose names begin with `prefix`."""
 
     def take(there: Side, here: Side) -> Transferred:
         names = [
@@ -90,9 +89,9 @@ def _part(prefix: str) -> Callable[[Side, Side], Transferred]:
 
 
 def _by_meaning(there: Side, here: Side) -> Transferred:
-    """Take planes by their names, and actions that lie on the board in the same way.
+    """Take planes matched by name, and actions with the same layout on the board.
 
-    Planes that `there` does not have begin with weights 0, so that they change nothing at first.
+    Planes missing `there` start with weights 0, and so without effect.
     """
     for side in (there, here):
         if not side.network.any_size:
@@ -117,9 +116,9 @@ def _by_meaning(there: Side, here: Side) -> Transferred:
 def _planes_by_name(
     there: Side, here: Side
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the first layer's weights for the planes here, 0 for planes that are not there.
+    """Return the first layer for the planes `here`, with weights 0 for planes missing `there`.
 
-    Also returns which planes are new here, and which ones there are used no more.
+    Also returns the names of new planes, and of planes that are no longer used.
     """
     former = there.weights[_FIRST]
     names, known = _all_planes(here.game), _all_planes(there.game)
@@ -133,13 +132,13 @@ def _planes_by_name(
 
 
 def _all_planes(game: Game) -> list[str]:
-    """Return the names of a game's planes, numbers where it does not name them."""
+    """Return the names of a game's planes, numbers for unnamed ones."""
     names = plane_names(game)
     return [*names, *(str(number) for number in range(len(names), encoding.planes(game)))]
 
 
 def _unlike_actions(there: Side, here: Side) -> list[str]:
-    """Return the layers that say something about actions, where those lie differently."""
+    """Return the layers of actions whose layout on the board differs."""
     former, layout = action_layout(there.game), action_layout(here.game)
     unlike = []
     for head in here.network.heads:
@@ -153,7 +152,7 @@ def _unlike_actions(there: Side, here: Side) -> list[str]:
 
 
 def _joined(taken: Weights, here: Side) -> Transferred:
-    """Return weights for the network here, its own ones where nothing was taken."""
+    """Return the weights taken, completed with those of the network `here`."""
     missing = [name for name in here.weights if name not in taken]
     layers = (name.rpartition(".")[0] for name in missing)
     return Transferred({**here.weights, **taken}, _shortened(layers, taken))
@@ -170,7 +169,7 @@ def _require_equal_shapes(name: str, there: Side, here: Side) -> None:
 
 
 def _reason(layer: str, there: Side, here: Side) -> str:
-    """Return why a layer is different in two networks, and what would fit."""
+    """Return the reason why a layer differs, and the settings that would fit."""
     games = f"{game_name(there.game)} and {game_name(here.game)}"
     any_size = there.network.any_size and here.network.any_size
     planes = [encoding.planes(side.game) for side in (there, here)]
@@ -194,13 +193,13 @@ def _reason(layer: str, there: Side, here: Side) -> str:
 
 
 def _read_planes(layer: str, there: Side, here: Side) -> list[int]:
-    """Return how many planes a convolution reads there and here; empty for other layers."""
+    """Return the numbers of planes of a convolution there and here; empty for other layers."""
     arrays = [side.weights.get(layer) for side in (there, here)]
     return [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
 
 
 def _about(network: NetworkSettings, layer: str) -> dict[str, Any]:
-    """Return the settings that shapes of a layer may depend on: of a head's, or of the trunk's."""
+    """Return the settings that may affect the shape of a layer of a head or of the trunk."""
     about = {**network.model_dump(), "heads": [head.name for head in network.heads]}
     if layer.startswith(_HEADS):
         return about
@@ -208,7 +207,7 @@ def _about(network: NetworkSettings, layer: str) -> dict[str, Any]:
 
 
 def _shortened(layers: Iterable[str], taken: Weights) -> tuple[str, ...]:
-    """Return layers by the largest parts of the network of which nothing was taken."""
+    """Return layers, abbreviated to the largest parts of which nothing was taken."""
     parts: dict[str, None] = {}
     for layer in layers:
         pieces = layer.split(".")
