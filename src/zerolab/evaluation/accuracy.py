@@ -1,8 +1,8 @@
 """Accuracy of moves and values on solved positions, overall and by ply [Clausen2021].
 
 A move is *strong* if no other has a higher value: a fastest win, a slowest loss, in Othello the
-most discs. It is *weak* if it keeps the result that perfect play reaches: win, draw or loss. Its
-*regret* is the value of the best move minus its own.
+most discs. It is *weak* if it keeps the result under perfect play: win, draw or loss. Its *regret*
+is the value of the best move minus its own value.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class MoveChoices(NamedTuple):
     actions: NDArray[np.int64]
     """[n] legal actions, or FORFEIT."""
     values: NDArray[np.float32] | None
-    """[n] what the player expects for the mover, from -1 to 1; None where it does not say."""
+    """[n] the outcome that the player expects for the mover, -1 to 1; None without such values."""
 
 
 def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
-    """Return the legal moves of the highest prior, and the network's values."""
+    """Return the legal moves with the highest prior, and the network's values."""
     from zerolab.networks.inference import torch_threads  # noqa: PLC0415  it takes seconds to load
 
     actions = np.empty(len(positions), np.int64)
@@ -64,10 +64,10 @@ def player_choices(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> MoveChoices:
-    """Return what an agent chooses in each position, after its player has seen the moves before.
+    """Return an agent's choice in each position, after its player has followed the moves there.
 
-    The random streams depend on (seed, number of the position, ply) alone. All cores take part.
-    The value that a search expects is that of its root. `progress` counts the positions done.
+    Random streams depend only on (seed, number of the position, ply). All cores are used. The value
+    expected by a search is that of its root. `progress` counts the positions done.
     """
     threads = available_cores()
     each = -(-len(positions) // (threads * _PARTS_PER_THREAD))
@@ -84,7 +84,7 @@ def player_choices(
 
 
 class _Chosen:
-    """Keeps the moves decided in positions, by number; a `MoveObserver`."""
+    """Stores the moves chosen in positions, by number; a `MoveObserver`."""
 
     def __init__(self, count: int) -> None:
         self._actions = np.empty(count, np.int64)
@@ -96,25 +96,25 @@ class _Chosen:
             self._values[moves.numbers] = moves.player.search.root_values(moves.slots)
 
     def choices(self) -> MoveChoices:
-        """Return what was chosen."""
+        """Return the choices in all positions."""
         silent = np.isnan(self._values).all()
         return MoveChoices(self._actions, None if silent else self._values)
 
 
 class Grades(NamedTuple):
-    """How good the moves in n positions are; of a random player, on average."""
+    """Grades of the moves in n positions; for a random player, their averages."""
 
     strong: NDArray[Any]
-    """[n] bool, or float64 for averages: whether the move is a best one."""
+    """[n] bool, or float64 for averages: True for a best move."""
     weak: NDArray[Any]
-    """[n] bool or float64: whether the move keeps the result."""
+    """[n] bool or float64: True for a move that keeps the result."""
     regret: NDArray[np.float64]
-    """[n] float64: value of the best move minus value of the move; NaN where the player gave up."""
+    """[n] float64: value of the best move minus that of the move; NaN if the player gave up."""
     games: NDArray[np.int64]
-    """[n] int64: the number of the game that the position is from."""
+    """[n] int64: the number of the position's game."""
 
     def take(self, rows: NDArray[np.bool_]) -> Grades:
-        """Return the grades in some of the positions, bool[n]."""
+        """Return the grades of selected positions, bool[n]."""
         return Grades(self.strong[rows], self.weak[rows], self.regret[rows], self.games[rows])
 
 
@@ -133,7 +133,7 @@ def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
 
 
 def random_grades(positions: Positions) -> Grades:
-    """Return the exact expectation of the grades of uniformly random legal moves."""
+    """Return the exact expected grades of uniformly random legal moves."""
     best, legal = positions.best[:, None], positions.legal
     values = np.where(legal, positions.values, 0)
     number = legal.sum(axis=1)
@@ -146,9 +146,9 @@ def random_grades(positions: Positions) -> Grades:
 
 
 def non_trivial(positions: Positions) -> NDArray[np.bool_]:
-    """Return in which positions some legal move worsens the result, bool[n].
+    """Return bool[n], True for positions in which some legal move worsens the result.
 
-    In all others, every lost position among them, every move is weak.
+    In all others, including all lost positions, every move is weak.
     """
     signs = np.sign(positions.values)
     worse = positions.legal & (signs < np.sign(positions.best)[:, None])
@@ -156,11 +156,11 @@ def non_trivial(positions: Positions) -> NDArray[np.bool_]:
 
 
 MOST_RANGES = 8
-"""Rows of a table by ply, which then fits a screen."""
+"""Rows of a table by ply, so that it fits on a screen."""
 
 
 class Accuracy(NamedTuple):
-    """How good moves are in some positions; None where there are no positions."""
+    """Measures of moves in some positions; None without positions."""
 
     strong: Estimate | None
     weak: Estimate | None
@@ -170,15 +170,15 @@ class Accuracy(NamedTuple):
 
 
 class ValueAccuracy(NamedTuple):
-    """How far expected values are from the exact results -1, 0 and 1."""
+    """Measures of expected values against the exact results -1, 0 and 1."""
 
     squared_error: Estimate | None
     sign: Estimate | None
-    """How often the winner of won and lost positions is recognised."""
+    """Share of won and lost positions in which the winner is recognised."""
 
 
 class PlyRange(NamedTuple):
-    """How good moves are at plies that follow one another."""
+    """Measures of moves in a range of plies."""
 
     first_ply: int
     last_ply: int
@@ -186,21 +186,21 @@ class PlyRange(NamedTuple):
 
 
 class AccuracyReport(NamedTuple):
-    """How well a player did on solved positions."""
+    """Accuracy of a player on solved positions."""
 
     name: str
     all: Accuracy
     non_trivial: Accuracy
-    """Where some legal move worsens the result; see `grading.non_trivial`."""
+    """Positions in which some legal move worsens the result (`non_trivial`)."""
     by_ply: dict[int, Accuracy]
     by_ply_range: list[PlyRange]
-    """The same in at most MOST_RANGES parts of about equal size."""
+    """The same for at most MOST_RANGES ranges with about as many positions each."""
     value: ValueAccuracy | None
     """None for a player without expected values."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether its numbers have intervals, unlike those that are known exactly."""
+        """True if the numbers have intervals; those of random moves are exact."""
         strong = self.all.strong
         return strong is not None and strong.low < strong.high
 
@@ -213,7 +213,7 @@ def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> Ac
 
 
 def random_accuracy_report(positions: Positions) -> AccuracyReport:
-    """Return what is to be expected of uniformly random moves, which is known exactly."""
+    """Return the exact expected accuracy of uniformly random moves."""
     return _report("random, expected", positions, random_grades(positions), _known, None)
 
 
@@ -249,10 +249,10 @@ def _report(
 
 
 def ply_ranges(plies: NDArray[np.int64], most: int = MOST_RANGES) -> list[tuple[int, int]]:
-    """Return the first and last ply of at most so many ranges, of about as many positions each.
+    """Return the first and last plies of at most `most` ranges with about as many positions each.
 
-    `plies` is int64[n], one per position. A ply belongs to the range in which the middle one of
-    its positions lies when all are put in order and divided evenly.
+    `plies` is int64[n], one per position. With all positions sorted and divided evenly, a ply
+    belongs to the range of the middle one of its positions.
     """
     different, counts = np.unique(plies, return_counts=True)
     middles = np.cumsum(counts) - counts / 2
@@ -279,8 +279,8 @@ def agent_accuracy(
 ) -> list[AccuracyReport]:
     """Return the accuracy of an agent's network alone, of the agent, and of random moves.
 
-    An agent without a network, or without a search, has one report less. `progress` counts the
-    positions done.
+    There is one report less for an agent without a network or without a search. `progress` counts
+    the positions done.
     """
     reports = []
     if agent.evaluator is not None:

@@ -1,7 +1,7 @@
 """Games whose positions are solved and collected [Clausen2021].
 
-A player plays best moves and random ones, and a collector watches it. There are two pairs: one
-keeps every position, the other one position per game, for which far less has to be solved.
+A player plays best moves and random ones, and a collector observes it. There are two pairs: one
+keeps every position; the other keeps one position per game and has far less to solve.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zerolab.search.search import choose_actions
 
 
 class SolvedPosition(NamedTuple):
-    """A position of a game and what its moves are worth."""
+    """A position of a game with the exact values of its moves."""
 
     game: int
     line: tuple[int, ...]
@@ -51,7 +51,7 @@ class SolvedPosition(NamedTuple):
 class _SolverPlayer(StatelessPlayer):
     """Plays a best move with some probability, and a uniformly random one otherwise.
 
-    What it finds out about the positions that it is asked about is there until the next ones.
+    What it finds out about the current positions is kept until the next call.
     """
 
     name = "solver"
@@ -81,19 +81,19 @@ class _SolverPlayer(StatelessPlayer):
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
     def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return where a position is a candidate to be kept, bool[n]."""
+        """Return bool[n], True for positions that may be kept."""
         candidates: NDArray[np.bool_] = self._plies[slots] >= self._first_ply
         return candidates
 
     def _look_at(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return best actions, of which one is played where `perfect`; none where none is known."""
+        """Return the known best actions, bool[n, actions]; one of them is played if `perfect`."""
         raise NotImplementedError
 
 
 class _SolvesAll(_SolverPlayer):
-    """Finds out the values of all candidates."""
+    """Solves all candidates."""
 
     def _look_at(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
@@ -109,7 +109,7 @@ class _SolvesAll(_SolverPlayer):
 
 
 class _SolvesWhatItPlays(_SolverPlayer):
-    """Finds out a best move where one is to be played, until nothing more of a game is wanted."""
+    """Solves only positions where a best move is to be played, until its game is settled."""
 
     def start(self, games: int) -> None:
         super().start(games)
@@ -120,7 +120,7 @@ class _SolvesWhatItPlays(_SolverPlayer):
         self._is_settled[slots] = False
 
     def settle(self, slots: Slots) -> None:
-        """Go on at random in games whose later positions are not wanted."""
+        """Play at random in games whose later positions are not needed."""
         self._is_settled[slots] = True
 
     def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
@@ -139,12 +139,12 @@ class _SolvesWhatItPlays(_SolverPlayer):
 
 
 class Collector:
-    """Keeps positions of games, and counts those left out; a `MoveObserver`."""
+    """Collects positions of games, and counts those left out; a `MoveObserver`."""
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
-        """Solve by this oracle what the player has not; random choices derive from `seed`.
+        """Solve the positions that the player has not solved; `seed` determines random choices.
 
-        No position comes after `last_ply`.
+        Positions after `last_ply` are not collected.
         """
         self.all_optimal = 0
         self.unsolved = 0
@@ -157,13 +157,13 @@ class Collector:
         raise NotImplementedError
 
     def found(self) -> list[SolvedPosition]:
-        """Return the positions of the games, which are over."""
+        """Return the positions of the finished games."""
         raise NotImplementedError
 
     def _may_be_kept(
         self, states: NDArray[np.uint64], values: NDArray[np.int32], solved: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return which positions are solved and have a move that is not best; count the others."""
+        """Return True for solved positions with a move that is not best; count the others."""
         has_choice: NDArray[np.bool_] = np.any(
             best_mask(values) != legal_masks(self._game, states), axis=1
         )
@@ -199,10 +199,10 @@ class _Candidate(NamedTuple):
 
 
 class _CollectsOnePerGame(Collector):
-    """Solves a game's candidates in the order of their random ranks, until one may be kept.
+    """Solves the candidates of a game in order of random ranks, until one can be kept.
 
-    A position's rank depends on its game and ply alone. So a candidate is solved as soon as no
-    later ply ranks above it, and if it is kept, the rest of the game need not be solved.
+    The rank of a position depends only on its game and ply. A candidate is solved as soon as no
+    later ply ranks above it; if it is kept, the rest of the game is not solved.
     """
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
@@ -230,16 +230,16 @@ class _CollectsOnePerGame(Collector):
         return self._rows
 
     def _ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return random ranks for all plies that games of these numbers may have."""
+        """Return random ranks for all possible plies of games with these numbers."""
         plies = np.tile(np.arange(self._plies), len(numbers))
         games = numbers.repeat(self._plies)
         ranks = streams.streams(self._seed, 0, games, plies, streams.DATASET_PICK)
         return ranks.reshape(len(numbers), self._plies)
 
     def _pick(self, awaited: Mapping[int, int]) -> list[int]:
-        """Try candidates of games that rank above what is still to come, given by number.
+        """Try the candidates that rank above all later plies, whose best ranks are `awaited`.
 
-        Returns the numbers of the games of which a position is kept.
+        Returns the numbers of games with a position kept.
         """
         picked: list[int] = []
         while ready := [
@@ -260,12 +260,12 @@ class _CollectsOnePerGame(Collector):
 
 
 EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvesAll, _CollectsAll)
-"""Who plays, and who collects, where every position is kept."""
+"""Player and collector that keep every position."""
 ONE_PER_GAME: tuple[type[_SolverPlayer], type[Collector]] = (
     _SolvesWhatItPlays,
     _CollectsOnePerGame,
 )
-"""Who plays, and who collects, where one uniformly random position per game is kept."""
+"""Player and collector that keep one uniformly random position per game."""
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -277,10 +277,10 @@ _PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
 
 
 class DatasetSettings(Settings):
-    """Which positions are collected; a game's positions depend on them and its number alone."""
+    """Settings of a collection; with the number of a game, they determine its positions."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """What all random streams derive from."""
+    """The seed of all random streams."""
 
     perfect: float = Field(default=0.5, ge=0, le=1)
     """Probability that a ply is a best move; other plies are uniformly random.
@@ -295,14 +295,14 @@ class DatasetSettings(Settings):
     """Before this ply moves are uniformly random, and nothing is solved. [Clausen2021]: 0."""
 
     last_ply: int = Field(default=_PLY_LIMIT - 1, ge=0, lt=_PLY_LIMIT)
-    """Games end after this ply. [Clausen2021]: they are played to their end."""
+    """Games end after this ply. [Clausen2021]: no limit."""
 
     nodes: int | None = Field(default=None, ge=1, lt=1 << 63)
-    """Positions that take the solver more nodes are left out; None: none are."""
+    """Nodes of the solver per position; harder positions are left out. None for no limit."""
 
     @property
     def budget(self) -> SolverBudget | None:
-        """The solver's budget for each position, None where it has none."""
+        """The solver's budget for each position, None for no limit."""
         return None if self.nodes is None else SolverBudget(nodes=self.nodes)
 
     @model_validator(mode="after")
@@ -313,13 +313,13 @@ class DatasetSettings(Settings):
 
 
 class CollectionCounts(NamedTuple):
-    """How many games were played, and how many of their positions were left out."""
+    """Numbers of games played and of their positions left out."""
 
     games: int = 0
     all_optimal: int = 0
-    """Left out because every move is a best one, of those that were looked at."""
+    """Positions left out because every move is a best one."""
     unsolved: int = 0
-    """Left out because the oracle's budget was spent."""
+    """Positions left out because the oracle's budget was exhausted."""
 
     def plus(self, other: CollectionCounts) -> CollectionCounts:
         """Return the sums."""
@@ -338,8 +338,8 @@ def collect_positions(
 ) -> Collection:
     """Play the games of these numbers and collect their positions.
 
-    The positions of a game depend on its number alone, provided that what the oracle can solve does
-    not depend on what it has solved before.
+    The positions of a game depend only on its number, unless the oracle can solve more or less
+    depending on what it solved before.
     """
     new_player, new_collector = ONE_PER_GAME if settings.one_per_game else EVERY_POSITION
     agent = Agent(

@@ -1,7 +1,7 @@
 """Data sets of solved positions, made by several processes and resumable.
 
-Games are played in chunks. A finished chunk is a file in the folder ``FILE.parts``; the parts are
-then merged in the order of the games. So the file depends on the settings alone.
+Games are played in chunks. A finished chunk is a file in the folder ``FILE.parts``; in the end, the
+parts are merged in the order of the games, so that the result depends only on the settings.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from zerolab.store.folder import FolderKind
 
 
 def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a file: its settings and counts, and how hard its positions are.
+    """Return the manifest of a file: settings, counts, and the difficulty of its positions.
 
-    `about` are the settings and counts in the file's metadata. Their order does not matter: it is
-    another one where a resumed command reads it back from the file.
+    `about` are the settings and counts in the file's metadata, in any order: a resumed command
+    reads them back in a different one.
     """
     best = positions.best
     strongest = (positions.values == best[:, None]).sum(axis=1)
@@ -70,7 +70,7 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
 
 
 def manifest_lines(path: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return a manifest as lines for people."""
+    """Return the lines in which a manifest is shown."""
     found, wanted = manifest["positions"], manifest["requested"]
     lines = [
         f"{path}: {found} positions of {manifest['games']} games;"
@@ -89,16 +89,16 @@ def _mean(numbers: Any) -> float | None:
 
 
 CHUNK = 32
-"""Games per part. They are played together, and a command that is killed loses no more."""
+"""Games per part, which are played together and are the most that a killed command loses."""
 
 PATIENCE = 64
-"""Chunks in a row without a new position after which the search for more is given up."""
+"""Consecutive chunks without a new position after which collecting ends."""
 
 _PROBES = range(3)
-"""Games whose first position to be solved shows whether the game can be solved at all."""
+"""Games whose first position shows whether the game can be solved at all."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
-"""The budget for those if there is no other: one or two minutes."""
+"""Default budget for these games: one or two minutes."""
 
 _PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
@@ -107,7 +107,7 @@ OracleMaker = Callable[[Game, SolverBudget], Oracle]
 
 
 class CollectionProgress(NamedTuple):
-    """How many positions a data set has so far, and what was left out."""
+    """Positions of a data set so far, and counts of those left out."""
 
     positions: int
     counts: CollectionCounts
@@ -115,7 +115,7 @@ class CollectionProgress(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """What a process has to know to play one chunk of games."""
+    """The arguments of a process that plays a chunk of games."""
 
     game: str
     settings: DatasetSettings
@@ -133,13 +133,13 @@ def make_dataset(
     report: Callable[[CollectionProgress], None] = lambda _: None,
     make_oracle: OracleMaker = oracle_for,
 ) -> dict[str, Any]:
-    """Write a file of that many solved positions and its manifest ``FILE.json``; return the latter.
+    """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The file is the same whatever the number of processes. It has no two positions that are equal
-    or that a symmetry makes equal, and none where every move is best; it has fewer positions than
-    asked for if no more are found. `make_oracle` is called in every process, by its module's name.
-    Raises UserError if the file is there already with other settings, if the parts of a stopped
-    command have other settings, or if the oracle solves nothing within its budget.
+    The file does not depend on the number of processes. It has no two positions that are equal
+    under symmetries, and none where every move is best; it has fewer positions than requested if no
+    more are found. `make_oracle` is imported and called in every process. Raises UserError if the
+    file or the parts of a stopped command have other settings, or if the oracle solves nothing
+    within its budget.
     """
     wanted = {"requested": positions, **settings.model_dump()}
     if path.exists():
@@ -166,7 +166,7 @@ def make_dataset(
 
 
 def check_dataset_path(path: Path) -> None:
-    """Raise UserError if a data set cannot be written there, before any work."""
+    """Raise UserError if a data set cannot be written to this path."""
     check_target(path)
     for ending in (".json", ".parts"):
         check_path(_beside(path, ending))
@@ -179,9 +179,9 @@ def _beside(path: Path, ending: str) -> Path:
 def collect_in_memory(
     game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
 ) -> Collection:
-    """Return `positions` solved positions, or fewer if no more are found; see `make_dataset`.
+    """Return `positions` solved positions, or fewer if no more are found (`make_dataset`).
 
-    Raises NotSolvedError where the oracle's budget is too small from the first ply on.
+    Raises NotSolvedError if the oracle's budget is too small for the first plies.
     """
     _probe(game, settings, oracle)
     collector = _Collector(game, positions)
@@ -211,7 +211,7 @@ def _collected(
 
 
 class _Collector:
-    """Takes parts in the order of their games and leaves out what is there already."""
+    """Joins parts in the order of their games, without duplicates."""
 
     def __init__(self, game: Game, wanted: int) -> None:
         self.duplicates = 0
@@ -223,7 +223,7 @@ class _Collector:
         self._fruitless = 0
 
     def add(self, part: Collection) -> None:
-        """Take what is new of a part."""
+        """Add the new positions of a part."""
         new = []
         images, _ = smallest_images(self._game, part.positions.states)
         for row, image in enumerate(images):
@@ -244,21 +244,21 @@ class _Collector:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many positions as wanted."""
+        """True if there are as many positions as wanted."""
         return len(self._seen) >= self._wanted
 
     @property
     def is_over(self) -> bool:
-        """Whether there are enough positions, or no new ones to be found."""
+        """True if there are enough positions, or no new ones are found any more."""
         return self.is_full or self._fruitless >= PATIENCE
 
     def collection(self) -> Collection:
-        """Return all positions taken, and the counts of all games."""
+        """Return all positions, and the counts of all games."""
         return Collection(join_positions(self._parts), self._counts)
 
 
 def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
-    """Raise NotSolvedError if the oracle's budget is too small where collecting begins."""
+    """Raise NotSolvedError if the oracle's budget is too small for the first plies."""
     first = settings.model_copy(update={"last_ply": settings.first_ply, "one_per_game": False})
     counts = collect_positions(game, oracle, first, _PROBES).counts
     if counts.unsolved == counts.games:
@@ -275,8 +275,8 @@ def _games_of(chunk: int) -> range:
 def _oracle(chunk: _Chunk) -> Oracle:
     """Return an oracle for a chunk.
 
-    Without a budget it is the same for all chunks of this process, and remembers what it solved.
-    What is solved within a budget depends on that memory, so every chunk then begins without one.
+    Without a budget, all chunks of this process share one oracle and its memory. With a budget,
+    results depend on that memory, so every chunk begins with a new oracle.
     """
     if chunk.settings.budget is None:
         return _unlimited_oracle(chunk.game, chunk.make_oracle)
@@ -289,7 +289,7 @@ def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
 
 
 def _play_chunk(chunk: _Chunk) -> Collection:
-    """Return a part, from its file if it is there; runs in a process of its own."""
+    """Return a part, read from its file if it exists; runs in a worker process."""
     path = chunk.folder / f"{chunk.number:07}.parquet"
     game = parse_game(chunk.game)
     if path.exists():
@@ -301,7 +301,7 @@ def _play_chunk(chunk: _Chunk) -> Collection:
 
 
 def _keep_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
-    """Note the settings of new parts; raise UserError if there are parts of other settings."""
+    """Save the settings of new parts; raise UserError for parts with other settings."""
     wanted = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
     if _PARTS.is_in(folder):
         _PARTS.require_equal(folder, _PARTS.read_settings(folder), wanted)
@@ -310,7 +310,7 @@ def _keep_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
 
 
 def _finished(path: Path, game: Game, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a file that was finished before with the same settings."""
+    """Return the manifest of a finished file; raise UserError if its settings differ."""
     positions, about = read_positions(path, game)
     for key, value in wanted.items():
         if about.get(key) != value:

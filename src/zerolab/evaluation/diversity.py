@@ -1,6 +1,6 @@
 """Distinct positions of self-play: the measures of [Clausen2021, Fig. 9].
 
-What counts as a position is as in `play.game_files`.
+Positions are counted as in `play.game_files`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Diversity(NamedTuple):
     distinct: int
     positions_by_ply: list[int]
     distinct_by_ply: list[int]
-    """Different positions of each ply; one that occurs at two plies counts at both."""
+    """Distinct positions of each ply; a position that occurs at two plies counts at both."""
     new_by_game: NDArray[np.int64]
-    """int64[games]: positions of each game that no game before it had."""
+    """int64[games]: positions of each game that did not occur in earlier games."""
     seconds: float
-    """Wall clock of self-play; 0 if it is not known."""
+    """Wall-clock time of self-play; 0 if unknown."""
 
     @property
     def per_game(self) -> float:
@@ -47,15 +47,15 @@ class Diversity(NamedTuple):
 
     @property
     def per_hour(self) -> float | None:
-        """Distinct positions per hour of self-play; None if its time is not known."""
+        """Distinct positions per hour of self-play; None if its time is unknown."""
         return self.distinct / self.seconds * 3600 if self.seconds else None
 
     def within(self, games: int) -> int:
-        """Return the distinct positions of the first so many games."""
+        """Return the number of distinct positions in the first games."""
         return int(self.new_by_game[:games].sum())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values; what is new by game is summed up to each game."""
+        """Return plain values, with new positions by game as cumulative sums."""
         return {
             "run": self.name,
             "games": self.games,
@@ -71,9 +71,9 @@ class Diversity(NamedTuple):
 
 
 def run_diversity(path: Path) -> Diversity:
-    """Measure the self-play of a run, of all iterations that are finished by now.
+    """Measure the self-play of a run, over all finished iterations.
 
-    Raises UserError where the folder is no run, or a damaged one, and where nothing was played.
+    Raises UserError if the folder is not a run, is damaged, or has no games.
     """
     run = RunFolder.open(path)
     config = run.config.get("game")
@@ -90,7 +90,7 @@ def run_diversity(path: Path) -> Diversity:
 def games_diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], seconds: float = 0.0
 ) -> Diversity:
-    """Measure games, such as those of each iteration, in their order; the records must be legal."""
+    """Measure the games of several parts, such as iterations, in order; moves must be legal."""
     found = [reached_positions(game, [])]
     games = 0
     for part in parts:

@@ -1,9 +1,8 @@
-"""Means over positions with 95 % intervals that know which positions are from one game.
+"""Means over positions, with 95 % intervals that allow for positions from the same game.
 
-Positions of one game are alike, so many of them say less than as many games would. Where games gave
-one position each, the intervals are the usual ones: Wilson's for a proportion [Wilson1927], the
-normal one for a mean. Elsewhere the standard error is bootstrapped by drawing whole games
-[Efron1979].
+Positions of one game are similar, so that they carry less information than as many games. With one
+position per game, intervals are the usual ones: Wilson's for a proportion [Wilson1927], the normal
+one for a mean. Otherwise the standard error is bootstrapped by drawing whole games [Efron1979].
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ class Estimate(NamedTuple):
     low: float
     high: float
     samples: int
-    """How many positions, games or moves the mean is taken over."""
+    """The number of positions, games or moves."""
 
 
 def proportion_estimate(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimate | None:
-    """Return how often something is true, from hits [n] that are 0 or 1 and their games int64[n].
+    """Return the mean of hits [n], each 0 or 1, from games int64[n].
 
-    The interval is Wilson's, with as many trials as independent positions would have the same
+    The interval is Wilson's, with the number of independent trials that would have the same
     standard error. None without positions.
     """
     if not len(hits):
@@ -46,7 +45,7 @@ def proportion_estimate(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimat
 
 
 def _independent_trials(rate: float, hits: NDArray[Any], games: NDArray[np.int64]) -> float:
-    """Return n such that rate (1 - rate) / n is the squared standard error; the games at least."""
+    """Return n with rate (1 - rate) / n equal to the squared standard error."""
     different = len(np.unique(games))
     if different == len(games):
         return len(games)
@@ -59,7 +58,7 @@ def _independent_trials(rate: float, hits: NDArray[Any], games: NDArray[np.int64
 def mean_estimate(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Estimate | None:
     """Return the mean of the numbers [n] that are not NaN, with a normal interval.
 
-    None for numbers of less than two games, which do not show how far they scatter.
+    None for numbers from fewer than two games, whose spread is unknown.
     """
     known = ~np.isnan(numbers)
     numbers, games = numbers[known], games[known]
@@ -75,7 +74,7 @@ def mean_estimate(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Est
 
 
 def exact_estimate(numbers: NDArray[Any]) -> Estimate | None:
-    """Return the mean of numbers that are known without error; None without numbers."""
+    """Return the mean of numbers without error; None without numbers."""
     if not len(numbers):
         return None
     mean = float(numbers.mean())
@@ -85,9 +84,9 @@ def exact_estimate(numbers: NDArray[Any]) -> Estimate | None:
 def bootstrap_error(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> float:
     """Return the standard error of the mean of numbers [n] from at least two games int64[n].
 
-    As many games as there are, G, are drawn with replacement, RESAMPLES times; the mean of each
-    sample is the sum over its games by their number of positions. The variance of these means is
-    multiplied by G / (G - 1), as that of a sample is.
+    G games, as many as there are, are drawn with replacement, RESAMPLES times; the mean of a sample
+    is the sum over its games divided by their number of positions. The variance of these means is
+    multiplied by G / (G - 1), like that of any sample.
     """
     _, which = np.unique(games, return_inverse=True)
     counts = np.bincount(which).astype(np.float64)

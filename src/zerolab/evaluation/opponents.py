@@ -24,8 +24,8 @@ from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
 BASELINES = ("random", "mcts:100?tie_break=random")
-"""Opponents by their specs. MCTS breaks ties at random: with few simulations it would otherwise
-never look at the last cells of a board, as in the papers' framework [AZG]."""
+"""Specs of the opponents. MCTS breaks ties at random; otherwise, with few simulations, it would
+never try the last cells of a board, as in the papers' framework [AZG]."""
 
 
 def play_baseline(
@@ -36,7 +36,7 @@ def play_baseline(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> PairResult:
-    """Return the result of a match against the agent that a spec names; see `play_match`."""
+    """Return the result of a match against the agent of a spec (`play_match`)."""
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return pair_result(match.a, match.b, match.games)
@@ -55,18 +55,18 @@ def score_dict(pair: PairResult) -> dict[str, Any]:
 
 
 class JudgedMove(NamedTuple):
-    """A move of the player, compared with perfect play."""
+    """A move of the player and its exact value."""
 
     game: int
     ply: int
     best_value: int
     """The value of the position for the player: that of its best move."""
     value: int | None
-    """The value of the move; None where the player gave up."""
+    """The value of the move; None if the player gave up."""
 
     @property
     def is_blunder(self) -> bool:
-        """Whether the move worsens the result under perfect play."""
+        """True if the move worsens the result under perfect play."""
         result = -1 if self.value is None else np.sign(self.value)
         return bool(result < np.sign(self.best_value))
 
@@ -77,13 +77,13 @@ class PerfectPlayReport(NamedTuple):
     pair: PairResult
     """The scores, from the player's view."""
     blundered: Estimate | None
-    """How often the player blundered, in games not lost from the beginning."""
+    """Share of games with a blunder, among those not lost from the beginning."""
     blundered_first: Estimate | None
     """The same in games in which the player moved first."""
     blundered_second: Estimate | None
     """The same in games in which the player moved second."""
     blunders_by_ply: dict[int, int]
-    """Blunders of all games at each ply; two where a win is lost by way of a draw."""
+    """Blunders of all games at each ply; a win lost by way of a draw has two."""
     regret: Estimate | None
     """Value of the best move minus value of the move: discs in Othello; elsewhere slower wins and
     faster losses count."""
@@ -98,11 +98,10 @@ def play_against_perfect(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> tuple[list[GameRecord], list[JudgedMove]]:
-    """Play against perfect play, first in the games of even number, and judge every move.
+    """Play against perfect play, moving first in games with even numbers, and judge every move.
 
-    Games begin with `openings` random plies, the same ones in games 2j and 2j + 1. `progress`
-    counts the games that are over. Raises UserError where positions are too hard for the oracle's
-    budget.
+    Games begin with `openings` random plies, the same in games 2j and 2j + 1. `progress` counts
+    finished games. Raises UserError for positions that are too hard for the oracle's budget.
     """
     perfect = perfect_agent(game, oracle)
     try:
@@ -118,7 +117,7 @@ def play_against_perfect(
 def judge_moves(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[JudgedMove]:
-    """Compare the moves of player A of a match, those after the opening, with perfect play."""
+    """Compare the moves of player A in a match, after the opening, with perfect play."""
     found, states = [], []
     for played in games:
         state = python.start(game)
@@ -142,7 +141,7 @@ def judge_moves(
 def perfect_play_report(
     games: Sequence[GameRecord], moves: Sequence[JudgedMove]
 ) -> PerfectPlayReport:
-    """Summarise what `play_against_perfect` returned: games from number 0 on, and their moves."""
+    """Summarise the games, numbered from 0, and moves of `play_against_perfect`."""
     distinct = {played.number for played in distinct_games(games)}
     counted = [move for move in moves if move.game in distinct]
     regrets = [(m.best_value - m.value, m.game) for m in counted if m.value is not None]
@@ -160,7 +159,7 @@ def perfect_play_report(
 
 
 def _blundered(moves: Sequence[JudgedMove]) -> Estimate | None:
-    """Return in how many of the games with something to lose there is a blunder."""
+    """Return the share of games with a blunder, among those with something to lose."""
     games = {move.game for move in moves if move.best_value >= 0}
     blundered = {move.game for move in moves if move.is_blunder}
     numbers = np.array(sorted(games), np.int64)

@@ -1,4 +1,4 @@
-"""Solved positions: replayed, solved, and kept as Parquet files."""
+"""Solved positions: replaying and solving them, and their Parquet files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def replay_lines(
     """Play the moves of n positions from the start of the game.
 
     The moves of position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states
-    uint64[n, words], the legal actions bool[n, actions], and the number of the first position that
-    the moves do not lead to, because one is not legal or the game is over; None where all do.
+    uint64[n, words], the legal actions bool[n, actions], and the number of the first position with
+    an illegal move or a finished game, None if there is none.
     """
     count = len(offsets) - 1
     states = np.empty((count, rules.words(game)), np.uint64)
@@ -44,7 +44,7 @@ def replay_lines(
 
 
 def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which actions are legal in ongoing states uint64[n, words], bool[n, actions]."""
+    """Return the legal actions, bool[n, actions], in ongoing states uint64[n, words]."""
     masks = np.empty((len(states), rules.actions(game)), np.bool_)
     _write_legal(game, states, masks)
     return masks
@@ -76,7 +76,7 @@ def _write_legal(game: Any, states: Any, masks: Any) -> None:
 
 
 UNSOLVED = -1
-"""Instead of an action, where none is known to be best."""
+"""Stands for an action where no best one is known."""
 
 
 def solve_states(
@@ -85,10 +85,10 @@ def solve_states(
     states: NDArray[np.uint64],
     report: Callable[[int], None] = lambda _: None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Solve ongoing states uint64[n, words], equal ones once.
+    """Solve ongoing states uint64[n, words], without repeating equal ones.
 
-    Returns the values int32[n, actions] and which states are solved, bool[n]; where the oracle's
-    budget is spent, every value is ILLEGAL. `report` gets the number of different states done.
+    Returns the values int32[n, actions], and bool[n], True for states that were solved; the values
+    of others are ILLEGAL. `report` is called with the number of distinct states done.
     """
     different, where = np.unique(states, axis=0, return_inverse=True)
     values = np.full((len(different), actions_of(game)), ILLEGAL, np.int32)
@@ -108,7 +108,7 @@ def solve_first_best(
 ) -> NDArray[np.int64]:
     """Return the first best action of each order (see `Oracle.first_best`) in ongoing states.
 
-    int64[n]; UNSOLVED where the oracle's budget is spent.
+    int64[n]; UNSOLVED if the oracle's budget is exhausted.
     """
     found = np.full(len(states), UNSOLVED, np.int64)
     for row in range(len(states)):
@@ -125,8 +125,8 @@ _NO_MOVE = -1
 _LARGEST = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
-"""A file may hold so many, beyond a few: what is always the same takes no room in it, but in memory
-it does. Three were seen."""
+"""Limit of values per byte of a file, beyond a few: constant values take no space in a file, but do
+in memory. Real files have up to three."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -144,7 +144,7 @@ class Positions:
 
     game: Game
     games: NDArray[np.int64]
-    """[n] the number of the game that each position is from."""
+    """[n] the number of each position's game."""
     moves: NDArray[np.int16]
     """[m] the moves of all positions from the start of the game, one after the other."""
     offsets: NDArray[np.int64]
@@ -152,14 +152,14 @@ class Positions:
     states: NDArray[np.uint64]
     """[n, words]"""
     values: NDArray[np.int32]
-    """[n, actions] as an oracle gives them: for the mover, ILLEGAL where not legal."""
+    """[n, actions] exact values for the mover, ILLEGAL for illegal actions."""
 
     def __len__(self) -> int:
         return len(self.states)
 
     @property
     def plies(self) -> NDArray[np.int64]:
-        """How many moves led to each position, int64[n]."""
+        """The number of moves before each position, int64[n]."""
         return np.diff(self.offsets)
 
     @property
@@ -177,7 +177,7 @@ class Positions:
         return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
 
     def take(self, rows: NDArray[np.int64]) -> Positions:
-        """Return some of the positions, in the order of `rows`."""
+        """Return selected positions, in the order of `rows`."""
         parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return Positions(
             self.game,
@@ -244,9 +244,9 @@ def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
 
 
 def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
-    """Return the positions of a file and what its metadata contain about them.
+    """Return the positions of a file, and the facts about them in its metadata.
 
-    Every position is replayed from its moves, and its values are compared with the legal moves.
+    Every position is replayed from its moves, and its values are checked against legal moves.
     Raises UserError for a file that is missing, damaged, foreign, newer, or of another game than
     `game`.
     """
@@ -269,7 +269,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
 
 
 def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
-    """Read a file's head and its columns; nothing else is looked at before the head is known."""
+    """Read a file's header and columns; the header is checked before anything else is read."""
     try:
         with pq.ParquetFile(content, page_checksum_verification=True) as file:
             metadata = file.schema_arrow.metadata or {}
@@ -291,7 +291,7 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
 
 
 def _values(metadata: Any) -> int:
-    """Return how many values a Parquet file says it has, over all columns."""
+    """Return the number of values over all columns that a Parquet file declares."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def as_plain(value: Any) -> Any:
-    """Return NamedTuples as dictionaries by field, at every depth, ready for JSON."""
+    """Return a value for JSON, with NamedTuples at every depth as dictionaries."""
     if hasattr(value, "_asdict"):
         return {name: as_plain(field) for name, field in value._asdict().items()}
     if isinstance(value, dict):
@@ -59,7 +59,7 @@ def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
 
 
 def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
-    """Return a line per range of plies, of measured players where there are any.
+    """Return a row per range of plies, for measured players if there are any.
 
     Single plies, and what is known exactly, are in JSON and in the figure.
     """
@@ -82,7 +82,7 @@ def _short(estimate: Estimate | None) -> str:
 
 
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
-    """Print how games against perfect play went."""
+    """Print the results of games against perfect play."""
     console.print(f"against perfect play: {describe_score(report.pair)}")
     for blundered, which in (
         (report.blundered, "in all games"),
@@ -109,7 +109,7 @@ def describe_score(pair: PairResult) -> str:
 
 
 def percent(estimate: Estimate | None) -> str:
-    """Return a proportion in percent, with its interval where there is one."""
+    """Return a proportion in percent, with its interval unless it is exact."""
     if estimate is None:
         return "unknown"
     mean, low, high, _ = estimate
@@ -124,7 +124,7 @@ def _number(estimate: Estimate | None) -> str:
 
 
 FEWEST = 10
-"""Plies with fewer positions are not drawn: their intervals say nothing."""
+"""Fewest positions of a ply that is drawn; with fewer, intervals are too wide."""
 
 _APART = 0.25  # plies between the intervals of two players
 
@@ -147,12 +147,12 @@ def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
 
 
 def save_accuracy(path: Path, title: str, reports: Sequence[AccuracyReport]) -> None:
-    """Write the figure to a file whose ending names its format, such as .png or .svg."""
+    """Write the figure to a file in the format of its suffix, such as .png or .svg."""
     save_figure(draw_accuracy(title, reports), path)
 
 
 def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
-    """Draw one player; intervals of players are side by side, and exact numbers a dashed line."""
+    """Draw one player, with intervals side by side or, for exact numbers, a dashed line."""
     known = {
         ply: estimate
         for ply, accuracy in report.by_ply.items()
