@@ -1,10 +1,9 @@
 """Networks, optimiser states and agents as safetensors files.
 
-The header carries a digest: safetensors itself does not notice a changed byte.
-
-The file is a safetensors file (docs/decisions/0072-sharing.md): numbers, and one header in JSON
-with a digest of everything. Nothing in it can run. It may come from anybody, so that all of it is
-checked before it is used: here, whatever can be said without knowing any network.
+A file consists of named arrays and a header in JSON with a digest of everything, as safetensors
+itself does not detect changed bytes. An agent file (docs/decisions/0072-sharing.md) may come from
+anyone. It contains nothing that can run, and everything is checked before use; the checks here are
+those that need no knowledge of networks.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> None:
-    """Write arrays of a `kind`, with facts about them, replacing the file in one step.
+    """Write arrays of a `kind`, with facts about them, replacing the file atomically.
 
-    Equal contents give equal bytes. Raises UserError where the file cannot be written.
+    Equal contents give equal bytes. Raises UserError if the file cannot be written.
     """
-    # Through bytes: a full disk is an OSError here, and not one in safetensors' own writer.
+    # Encoded first: a full disk raises OSError here, but not in the writer of safetensors.
     write_bytes(path, encode_arrays(_header_of(kind, about), arrays))
 
 
@@ -64,7 +63,7 @@ def encode_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
 
 
 def file_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> str:
-    """Return the digest of the file that `save_arrays` would write; see `read_digest`."""
+    """Return the digest of the file that `save_arrays` would write (`read_digest`)."""
     return content_digest(_header_of(kind, about), arrays)
 
 
@@ -89,7 +88,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
 
 
 def read_digest(path: Path, kind: str) -> str:
-    """Return the digest that stands in a file's header, which all of its content decides.
+    """Return the digest in a file's header, which depends on all of its content.
 
     Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
     """
@@ -102,7 +101,7 @@ def read_digest(path: Path, kind: str) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file; raise UserError for whatever is wrong with it, now or as it is read."""
+    """Open a file; raise UserError for any error in opening or reading it."""
     require_file(path)
     with reading(path):
         with open(path, "rb") as file:
@@ -124,7 +123,7 @@ def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return a digest of a header and arrays that changes when anything in them does."""
+    """Return a digest of a header and arrays."""
     parts = [json.dumps(header, sort_keys=True).encode()]
     for name in sorted(arrays):
         array = arrays[name]
@@ -135,22 +134,22 @@ def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 WEIGHTS = "weights"
 """The kind of these files."""
 OPTIMIZER = "optimizer state"
-"""The kind of files of an optimiser's state, which belongs to a network."""
+"""The kind of files with the optimiser state of a network."""
 
 _LARGEST = 1 << 32
 
 
 class StoredNetwork(NamedTuple):
-    """A network as a file of a run has it."""
+    """A network in a file of a run."""
 
     content: bytes
     """The whole file."""
     digest: str
-    """What identifies it; see `store.arrays.read_digest`."""
+    """The digest that identifies it (`read_digest`)."""
     game: str
     iteration: int
     settings: Mapping[str, Any]
-    """Of the architecture, `name` among them."""
+    """Settings of the architecture, including `name`."""
     weights: Arrays
 
 
@@ -179,10 +178,10 @@ AGENT = "agent"
 """The kind of these files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
-"""Of a file. Networks of 16 million weights fit."""
+"""Largest size of a file, enough for 16 million weights."""
 
 MAX_TEXT = 250
-"""Characters of a name in the header."""
+"""Longest name in the header, in characters."""
 
 _MAX_HEADER = 1 << 20  # bytes; 256 residual blocks need a third of it
 _AGENT_LENGTH_BYTES = 8
@@ -198,69 +197,69 @@ def _printable(text: str) -> str:
 
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
-"""What is shown to people, who did not write it."""
+"""Text from a file that is shown to users."""
 
 
 class AgentSource(Settings):
-    """The network of another run that a run began with."""
+    """The network of another run that a run started from."""
 
     run: _Text
-    """The name of its folder, without the folders above it."""
+    """The name of its folder, without parent folders."""
     iteration: int = Field(ge=0)
     game: _Text
     digest: _Text
-    """Of the network."""
+    """The digest of the network."""
     transfer: _Text
-    """What of it was taken (docs/transfer.md)."""
+    """The weights taken from it (docs/transfer.md)."""
 
 
 class AgentOrigin(Settings):
-    """Where a network comes from, as far as its run knows; runs keep no dates.
+    """The origin of a network according to its run, without dates.
 
-    It is what the file's maker says. The digest shows damage, not who wrote the file.
+    It is not verified: the digest detects damage, but does not identify the author.
     """
 
     run: _Text
-    """The name of the run's folder, without the folders above it."""
+    """The name of the run's folder, without parent folders."""
     run_digest: _Text
-    """Of the run's settings, the seed among them: equal runs have equal ones."""
+    """The digest of the run's settings, including the seed."""
     preset: _Text
     seed: int
     iteration: int = Field(ge=0)
     """The iteration that trained the network; 0 for an untrained one."""
     games: int = Field(ge=0)
-    """Of self-play up to that iteration."""
+    """Self-play games up to that iteration."""
     positions: int = Field(ge=0)
-    """That self-play up to that iteration has given to learn from."""
+    """Positions of self-play up to that iteration."""
     started_from: AgentSource | None = None
     environments: tuple[Environment, ...] = ()
-    """Machines and versions that worked on the run up to that iteration."""
+    """Hardware and library versions of the run up to that iteration."""
     written_by: _Text
     """The version of zerolab that wrote the file."""
 
 
 class AgentHeader(Settings):
-    """What an agent's file says beside the weights."""
+    """The header of an agent file."""
 
     game: _Text
     network: dict[str, Any]
-    """The settings of the network, `name` among them, as its run has them."""
+    """The settings of the network, including `name`."""
     search: dict[str, Any]
-    """The settings of the search that the network was trained with."""
+    """The settings of the search in training."""
     origin: AgentOrigin
 
 
 class StoredAgent(NamedTuple):
-    """The content of a file, intact, but not yet known to be a network."""
+    """The intact content of a file, not yet checked to be a network."""
 
     header: AgentHeader
     weights: Arrays
     digest: str
-    """Of everything: it identifies the file's content."""
+    """The digest of all content, which identifies it."""
 
 
 def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
-    """Return the content of an agent's file; equal agents give equal bytes.
+    """Return the content of an agent file; equal agents give equal bytes.
 
     Raises UserError for weights that are too large for such a file.
     """
@@ -273,7 +272,7 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
 
 
 def agent_digest(header: AgentHeader, weights: Arrays) -> str:
-    """Return the digest that an agent's file has."""
+    """Return the digest of an agent file."""
     return content_digest(_table(header), weights)
 
 
@@ -282,7 +281,7 @@ def _table(header: AgentHeader) -> dict[str, Any]:
 
 
 def decode_agent(content: bytes, source: str) -> StoredAgent:
-    """Return the agent in the content of a file, intact.
+    """Return the agent in the content of a file, with its digest checked.
 
     `source` is what messages call the file. Raises UserError for content that is too large,
     damaged, of another kind, or of a newer version.
@@ -306,9 +305,9 @@ def decode_agent(content: bytes, source: str) -> StoredAgent:
 
 
 def _agent_header(content: bytes, source: str) -> dict[str, Any]:
-    """Return the header of zerolab's in a safetensors file.
+    """Return the zerolab header of a safetensors file.
 
-    It has to be all that the file says beside its arrays, whose types have to be numbers.
+    The file may have no other metadata, and only arrays of numbers.
     """
     with _decoding(source):
         length = int.from_bytes(content[:_AGENT_LENGTH_BYTES], "little")
@@ -333,7 +332,7 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
 
 
 def require_finite(weights: Arrays) -> None:
-    """Raise UserError, naming the first such array, where a weight is infinite or NaN."""
+    """Raise UserError for the first array with an infinite or NaN weight."""
     for name in sorted(weights):
         if not np.isfinite(weights[name]).all():
             raise UserError(f"{name} is not finite: expected finite weights")
@@ -345,7 +344,7 @@ def _damaged_agent(source: str, why: object) -> UserError:
 
 @contextmanager
 def _decoding(source: str) -> Iterator[None]:
-    """Raise UserError for whatever goes wrong while a file's content is decoded."""
+    """Raise UserError for any error in decoding a file."""
     try:
         yield
     except UNREADABLE as error:

@@ -1,12 +1,12 @@
-"""Guarded reading of files that may be damaged or foreign, SQLite files among them.
+"""Guarded reading of files that may be damaged or come from strangers, including SQLite files.
 
-A file may hold views that never end, triggers that run when something is written, and pages that
-others refer to a billion times. Beside it may lie a named pipe in place of its journal, or a
-journal that lets SQLite remove a file of the reader's. So kinds and sizes are looked at first,
-nothing but the expected tables is accepted, and the work of queries is bounded by the file's size.
+An SQLite file may contain endless views, triggers that run on every write, and pages that others
+refer to a billion times. Its journal may be a named pipe, or name a file of the reader's that
+SQLite would remove. So kinds and sizes are checked first, only the expected tables are accepted,
+and the work of queries is limited by the size of the file.
 
-SQLite alone opens the file: closing any other descriptor of it drops the locks that other threads
-of this process hold on it.
+Only SQLite opens its files: closing any other descriptor would drop the locks that other threads of
+this process hold on them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from safetensors import SafetensorError
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import check_file, check_no_link, read_limited
 
-# Everything that the decoders of numpy, zipfile, safetensors, json and tomllib were seen to raise
-# when single bytes of their files were changed.
+# All errors seen from the decoders of numpy, zipfile, safetensors, json and tomllib when single
+# bytes of their files were changed.
 UNREADABLE = (
     ValueError,
     TypeError,
@@ -45,13 +45,13 @@ UNREADABLE = (
 
 
 def damaged(path: Path, why: object) -> UserError:
-    """Return the error for a file whose content is not what was written."""
+    """Return the error for a file whose content has changed since it was written."""
     return UserError(f"{path} is damaged ({one_line(why)}); restore it from a backup")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise UserError for whatever goes wrong while a file is read and decoded."""
+    """Raise UserError for any error in reading or decoding a file."""
     try:
         yield
     except FileNotFoundError:
@@ -75,14 +75,14 @@ def require_file(path: Path, limit: int = 1 << 36) -> None:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a file; see `require_file` for the errors raised."""
+    """Return the content of a file; raise UserError as `require_file` does."""
     require_file(path, limit)
     return read_limited(path, limit)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise UserError where the disk is full or the file or folder cannot be written."""
+    """Raise UserError if the disk is full or the file or folder cannot be written."""
     try:
         yield
     except OSError as error:
@@ -90,7 +90,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_schema(path: Path, found: Any, known: int) -> None:
-    """Raise UserError where a file's schema version is not the one this version reads."""
+    """Raise UserError for a file with another schema version than the one known here."""
     if not isinstance(found, int):
         raise UserError(f"{path} was not written by zerolab: it names no schema version")
     if found > known:
@@ -105,7 +105,7 @@ def check_schema(path: Path, found: Any, known: int) -> None:
 
 
 def digest(*parts: bytes) -> str:
-    """Return 32 hexadecimal digits that change when any part does."""
+    """Return a digest of all parts, 32 hexadecimal digits."""
     total = hashlib.blake2b(digest_size=16)
     for part in parts:
         total.update(len(part).to_bytes(8, "little"))
@@ -119,9 +119,9 @@ _LONGEST_ROW = 1 << 18
 _ROWS_AT_ONCE = 64
 _SECONDS_TO_READ = 5.0
 _SECONDS_TO_WRITE = 15.0
-"""Longest waits for another process that holds the file."""
+"""Longest times to wait for another process to release the file."""
 
-# Queries of games were seen to take at most one instruction of SQLite's per byte of the file.
+# Queries of games take at most one SQLite instruction per byte of the file.
 _FREE_OPERATIONS = 2_000_000
 _OPERATIONS_PER_BYTE = 10
 _OPERATIONS_PER_STEP = 10_000
@@ -139,15 +139,15 @@ _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")
 
 
 class Database(sqlite3.Connection):
-    """A connection that does no more work than a file of its size can ask for.
+    """A connection whose work is limited by the size of the file.
 
-    Beyond that, whatever is being executed raises sqlite3.OperationalError.
+    Beyond the limit, a statement raises sqlite3.OperationalError.
     """
 
     _operations = _bytes = 0
 
     def allow(self, operations: int, read: int = 0) -> None:
-        """Allow some more instructions, and bytes to be read by `rows`."""
+        """Allow more instructions, and more bytes to be read by `rows`."""
         self._operations += operations
         self._bytes += read
 
@@ -165,13 +165,13 @@ class Database(sqlite3.Connection):
         return found
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
-        # count(*) would be one instruction, however many pages it visits.
+        """Return the number of rows of a table."""
+        # count(*) would be one instruction for any number of pages.
         ((total,),) = self.rows(f"SELECT total(1) FROM {table}")
         return int(total)
 
     def is_exhausted(self) -> bool:
-        """Count some more instructions; return True if there have been too many."""
+        """Count instructions; return True if the limit is exceeded."""
         self._operations -= _OPERATIONS_PER_STEP
         return self._operations < 0
 
@@ -182,15 +182,15 @@ class _TooMuchError(sqlite3.DatabaseError):
 
 @contextmanager
 def connected(path: Path, writing: bool) -> Iterator[Database]:
-    """Open a file for its tables to be read, or written as well, and made where there is none.
+    """Open a database for reading or, if `writing`, for writing; it may then be new.
 
-    Half-written changes of a killed process are rolled back. Raises UserError, in one line, for
-    every error of SQLite, and where another process holds the file.
+    Half-written changes of a killed process are rolled back. Raises UserError for every error of
+    SQLite, and if another process holds the file.
     """
     if writing:
         check_no_link(path)
     has_journal = _check_kinds(path)
-    # Only who may write can take back what is half written.
+    # Rolling back half-written changes needs write access.
     mode = "rwc" if writing else "rw" if has_journal else "ro"
     seconds = _SECONDS_TO_WRITE if writing else _SECONDS_TO_READ
     try:
@@ -209,9 +209,9 @@ def connected(path: Path, writing: bool) -> Iterator[Database]:
 
 
 def check_objects(path: Path, objects: Iterable[tuple[str, str, str]], ours: Iterable[str]) -> None:
-    """Raise UserError for all but the tables that some statements create, such as a view.
+    """Raise UserError for objects, such as views, that the statements `ours` do not create.
 
-    SQLite's own statistics may be there, too. `objects` are the type, name and sql of rows of
+    SQLite's own statistics are accepted. `objects` are the types, names and statements of
     sqlite_master.
     """
     statements = {_plain(text) for text in (*ours, *_STATISTICS)}
@@ -229,10 +229,10 @@ def _plain(statement: str) -> str:
 
 
 def _check_kinds(path: Path) -> bool:
-    """Raise UserError for what SQLite should not open; return whether there is a journal."""
+    """Raise UserError for files that SQLite should not open; return True if there is a journal."""
     if path.exists():
         check_file(path, _LARGEST)
-    target = os.path.realpath(path)  # SQLite looks beside what a link leads to
+    target = os.path.realpath(path)  # SQLite follows links
     for ending in ("-wal", "-shm"):
         other = Path(target + ending)
         if os.path.lexists(other):
@@ -258,10 +258,10 @@ def _check_kinds(path: Path) -> bool:
 
 
 def _check_mode(path: Path) -> None:
-    """Raise UserError for a file in WAL mode, beside which even reading writes others.
+    """Raise UserError for a database in WAL mode, where even reading creates other files.
 
-    Without locks SQLite reads no such file. It looks at the header alone here, so a change by
-    another process meanwhile does no harm.
+    Without locks, SQLite refuses such a file after reading its header, so that a concurrent change
+    does no harm.
     """
     if not path.exists():
         return

@@ -1,12 +1,12 @@
 """Training examples and unfinished games as npz files.
 
-A file of a few megabytes can hold gigabytes of zeros, and can say less of itself than it holds.
-
-They hold neither targets nor the planes that networks see (docs/decisions/0017). The files are npz
+Examples contain neither targets nor network planes (docs/decisions/0017). The files are npz
 archives that numpy alone can read. Deflate at level 1 compresses real examples to between 0.33 and
-0.39 of their size; level 6 saves another tenth and takes two to nine times as long to write.
+0.39 of their size; level 6 saves another tenth and takes two to nine times as long to write. In
+runs that learn features of another network, these are a further member.
 
-Runs that learn features of another network keep these in the same files, as a further member.
+Sizes are checked before anything is decompressed: a file of a few megabytes can expand to
+gigabytes, and can declare less than it contains.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LARGEST_DIRECTORY = 1 << 16
 _LARGEST_TEXT = 1 << 25
 _FREE_BYTES = 1 << 26
 _MOST_EXPANDED = 250
-"""Times the size of a file that its columns may have, beyond a few. The most that was seen are 113,
-of random games on 19x19; with a search it is less than 50."""
+"""Limit of decompressed bytes per byte of a file, beyond a few. The largest ratio seen is 113, for
+random games on 19x19; with a search it is below 50."""
 _HEAD = 256
 _AT_ONCE = 1 << 20
 
@@ -47,7 +47,7 @@ _END_64 = b"PK\6\7"
 
 
 class _Column(NamedTuple):
-    """Location of an array within its member, by the member's head and the directory."""
+    """Location and type of an array within its member."""
 
     member: zipfile.ZipInfo
     offset: int
@@ -56,7 +56,7 @@ class _Column(NamedTuple):
 
 
 class Archive:
-    """An npz archive that is open for reading; methods raise as `open_archive` says."""
+    """An open npz archive; methods raise UserError as `open_archive` does."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -66,14 +66,14 @@ class Archive:
         return name in self._archive.namelist()
 
     def text(self, name: str) -> bytes:
-        """Return a member that is no array, of at most 32 MiB."""
+        """Return a member other than an array, of at most 32 MiB."""
         member = self._member(name)
         if member.file_size > _LARGEST_TEXT:
             raise damaged(self._path, f"{name} has {member.file_size:,} bytes")
         return bytes(self._content(member))
 
     def columns(self, forms: Mapping[str, tuple[str, int]]) -> dict[str, NDArray[Any]]:
-        """Return arrays of an equal length, whose dtypes and numbers of axes are known."""
+        """Return arrays of equal length with the given dtypes and numbers of axes."""
         found = {name: self._column(name, *form) for name, form in forms.items()}
         if len({column.shape[0] for column in found.values()}) != 1:
             raise damaged(self._path, "its columns do not match each other")
@@ -98,7 +98,7 @@ class Archive:
         if (found, len(shape), is_fortran) != (np.dtype(dtype), axes, False) or min(shape) < 0:
             raise ValueError("its columns do not match each other")
         if head.tell() + prod(shape) * found.itemsize != member.file_size:
-            raise ValueError(f"{name} does not have the size that it says")
+            raise ValueError(f"{name} does not have the size in its header")
         return _Column(member, head.tell(), found, shape)
 
     def _member(self, name: str) -> zipfile.ZipInfo:
@@ -108,7 +108,7 @@ class Archive:
         return member
 
     def _content(self, member: zipfile.ZipInfo) -> bytearray:
-        """Read a member whole, but no further than it says; its checksum is compared at its end."""
+        """Read a member of its declared size; zipfile checks its checksum at the end."""
         content = bytearray(member.file_size)
         view, done = memoryview(content), 0
         with self._archive.open(member) as opened:
@@ -123,7 +123,7 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open an npz archive; raise UserError for whatever is wrong with it, now or as it is read."""
+    """Open an npz archive; raise UserError for any error in opening or reading it."""
     require_file(path)
     with reading(path), open(path, "rb") as file:
         length = file.seek(0, os.SEEK_END)
@@ -134,7 +134,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def _check_directory(end: bytes) -> None:
-    """Raise ValueError unless the last 98 bytes of an archive name a small directory."""
+    """Raise ValueError unless the last 98 bytes of an archive describe a small directory."""
     if end[-22:-18] != _END or end[-2:] != b"\0\0":
         raise ValueError("its directory is missing")
     (size,) = struct.unpack_from("<L", end, len(end) - 10)
@@ -147,7 +147,7 @@ def _check_directory(end: bytes) -> None:
 SCHEMA = 2
 _HEADER = "zerolab.json"
 _FEATURES = "features"
-_MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a time of day in the archive would differ between equal runs
+_MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a constant, so that equal runs have equal bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Examples(SearchFacts):
     actions: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
     """int16[N]: the move."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
-    """bool[N]: whether the move was fully searched; the others are never trained on."""
+    """bool[N]: True for fully searched moves; the others are never learnt."""
 
 
 _FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items()}
@@ -176,10 +176,10 @@ _FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items
 def save_examples(
     path: Path, examples: Examples, features: NDArray[np.float16] | None = None, **about: Any
 ) -> None:
-    """Write an npz file with facts about it, replacing the old one in one step.
+    """Write an npz file with facts about it, replacing an old one atomically.
 
-    `features`, float16[N, width], are those of the examples' positions, if there are any. Equal
-    contents give equal bytes. Raises UserError where the file cannot be written.
+    `features`, float16[N, width], are those of the positions, if any. Equal
+    contents give equal bytes. Raises UserError if the file cannot be written.
     """
     with (
         atomic_replace(path) as temporary,
@@ -213,9 +213,9 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
 
 def count_full(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return how many moves of an npz file were fully searched, and the facts about the file.
+    """Return the number of fully searched moves in an npz file, and the facts about the file.
 
-    Only what is needed for that is read. Raises UserError as `load_examples` does.
+    Only the column needed is read. Raises UserError as `load_examples` does.
     """
     columns, about = _read(path, {"full": _FORMS["full"]})
     return int(columns["full"].sum()), about
@@ -224,7 +224,7 @@ def count_full(path: Path) -> tuple[int, dict[str, Any]]:
 def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
     """Return the features in an npz file, float16[N, width], and the facts about the file.
 
-    Raises UserError as `load_examples` does, and where there are none.
+    Raises UserError as `load_examples` does, and if there are none.
     """
     forms = {_FEATURES: ("float16", 2), "plies": _FORMS["plies"]}
     columns, about = _read(path, forms)
@@ -234,7 +234,7 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 def _read(
     path: Path, forms: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read some columns, of the same length, and the facts about a file."""
+    """Read columns of equal length, and the facts about a file."""
     with open_archive(path) as archive:
         if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")
@@ -249,22 +249,22 @@ _GAMES = "games"
 
 
 class Unfinished(NamedTuple):
-    """Games that are still to be finished, and what their moves so far have left."""
+    """Games in progress, and the facts about their moves so far."""
 
     games: tuple[GameRecord, ...]
-    """By number. A game of which no move has been played has not begun. The result is 0."""
+    """Records by number, with result 0. A game without moves has not begun."""
     moves: Examples
-    """One row per move, as for finished games; what only the end of a game tells is 0."""
+    """One row per move, as for finished games, with 0 where the end of the game is needed."""
 
 
 def save_unfinished(path: Path, unfinished: Unfinished, **about: Any) -> None:
-    """Write an npz file as `save_examples` does; the games are among the facts about it."""
+    """Write an npz file as `save_examples` does, with the games among the facts about it."""
     games = [(game.number, game.first, game.second, game.movers) for game in unfinished.games]
     save_examples(path, unfinished.moves, None, **{_GAMES: games}, **about)
 
 
 def load_unfinished(path: Path) -> tuple[Unfinished, dict[str, Any]]:
-    """Return the games of a file and the facts about them; see `load_examples` for the errors."""
+    """Return the games of a file and the facts about it; raise UserError as `load_examples`."""
     moves, about = load_examples(path)
     with reading(path):
         games = tuple(_game(moves, *fields) for fields in about.pop(_GAMES))

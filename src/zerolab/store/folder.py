@@ -1,7 +1,7 @@
 """Folders of work that can be stopped and resumed: runs, tournaments, studies, data sets.
 
-Such a folder is recognised by its settings file. Whoever resumes the work must ask for the same
-settings, and one process at a time works in it.
+A folder is recognised by its settings file. Work is resumed with the same settings, by one process
+at a time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class FolderKind(NamedTuple):
     """A kind of folder, such as that of a tournament."""
 
     noun: str
-    """What messages and the head of the settings file call it: ``tournament``."""
+    """Its name in messages and in the settings file: ``tournament``."""
     settings_file: str
-    """The file that makes a folder one of this kind: ``tournament.toml``."""
+    """The settings file, which identifies a folder of this kind: ``tournament.toml``."""
     option: str
-    """The option that names another folder: ``--folder``."""
+    """The option for the folder: ``--folder``."""
 
     def is_in(self, path: Path) -> bool:
-        """Return whether a folder is of this kind; raise UserError if it cannot be read."""
+        """Return True for a folder of this kind; raise UserError if it cannot be read."""
         with reading(path):
             return (path / self.settings_file).is_file()
 
@@ -55,13 +55,13 @@ class FolderKind(NamedTuple):
 
     @contextmanager
     def locked(self, path: Path) -> Iterator[None]:
-        """Make the folder if it is not there, and keep other processes out of it.
+        """Create the folder if needed, and keep other processes out of it.
 
         Half-written files of killed writers are removed. Raises UserError if the folder holds
         something else or another process works in it.
         """
         make_folder(path)
-        self.require_ours(path)  # before the lock's file is put into a folder that is not ours
+        self.require_ours(path)  # before a lock file is created in a foreign folder
         with exclusive(path):
             for leftover in path.glob(LEFTOVERS):
                 with suppress(OSError):
@@ -73,7 +73,7 @@ class FolderKind(NamedTuple):
         return read_config(path / self.settings_file, self.noun)
 
     def write_settings(self, path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the saved settings in one step; return them as they will be read back."""
+        """Replace the saved settings atomically; return them as they will be read back."""
         return write_config(path / self.settings_file, settings, self.noun)
 
     def require_equal(
@@ -84,7 +84,7 @@ class FolderKind(NamedTuple):
         except_for: Container[str] = (),
         note: str = "",
     ) -> None:
-        """Raise UserError, naming the first setting that differs, unless settings are equal.
+        """Raise UserError for the first setting that differs.
 
         Settings are named by dotted keys, those in `except_for` may differ, and `note` says so.
         """
@@ -108,7 +108,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings as `flat` does, and those of the members of a list by their names."""
+    """Yield settings as `flat` does, with members of lists of tables by name."""
     for key, value in flat(table):
         if isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value):
             yield key, [each.get("name") for each in value]
@@ -123,7 +123,7 @@ def _shown(table: Mapping[str, Any], key: str) -> str:
 
 
 def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
-    """Return True for a folder that is of a kind or cannot be read: a listing gives the reason."""
+    """Return True for a folder of a kind, and for one that cannot be read, so that it is listed."""
     try:
         return is_of_kind(path)
     except UserError:
@@ -131,7 +131,7 @@ def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
 
 
 class InUseError(UserError):
-    """Another process is at work in a folder."""
+    """Another process is using a folder."""
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     it, UserError if the folder cannot be written.
     """
     check_no_link(folder / _LOCK)
-    lock = FileLock(folder / _LOCK, thread_local=False)  # any thread may end it
+    lock = FileLock(folder / _LOCK, thread_local=False)  # any thread may release it
     with writing(folder):
         try:
             lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)
@@ -155,7 +155,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Tell whether some process is at work on a run; nothing is written."""
+    """Return True if a process is using a folder, without writing anything."""
     if not (folder / _LOCK).exists() or (folder / _LOCK).is_symlink():
         return False
     lock = FileLock(folder / _LOCK)

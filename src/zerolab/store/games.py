@@ -1,9 +1,9 @@
 """All games of a run or tournament in one SQLite file, and the names of agents in it.
 
-Everywhere but in its own folder a network is ``runs/demo@12``: the run's folder, and the
-iteration. Inside it is ``@12``, like a relative path. So a run can be moved, and two runs with
-equal settings are equal byte for byte wherever they lie; what reads a run's files turns the names
-back (docs/decisions/0012-names-of-agents.md).
+The name of a network is ``runs/demo@12``: the run's folder and the iteration. In files of the run
+itself it is ``@12``, like a relative path, so that a run can be moved, and equal runs are equal
+byte for byte in any folder. Readers of these files restore the full names
+(docs/decisions/0012-names-of-agents.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARK = "@"
 
 
 def canonical_folder(path: Path) -> str:
-    """Return the one spelling of a folder: relative if it lies in the working directory."""
+    """Return the canonical spelling of a folder: relative if it is in the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
     return (full.relative_to(here) if full.is_relative_to(here) else full).as_posix()
@@ -42,13 +42,13 @@ def network_name(run: Path, iteration: int) -> str:
 
 
 def inside_run(name: str, run: Path) -> str:
-    """Return an agent's name as the run's own files have it: ``@12`` for ``runs/demo@12``."""
+    """Return an agent's name in files of the run: ``@12`` for ``runs/demo@12``."""
     folder = canonical_folder(run)
     return name.removeprefix(folder) if name.startswith(folder + _MARK) else name
 
 
 def outside_run(name: str, run: Path) -> str:
-    """Return an agent's name in a run's files as everybody else has it; see `inside_run`."""
+    """Return the full name of an agent in a run's files: the inverse of `inside_run`."""
     return canonical_folder(run) + name if name.startswith(_MARK) else name
 
 
@@ -62,7 +62,7 @@ SELF_PLAY = "selfplay"
 
 SCHEMA = 2
 _OPERATIONS_PER_GAME = 1000
-"""Instructions of SQLite's that writing one may take; it takes about 30."""
+"""Limit of SQLite instructions for writing one game, which takes about 30."""
 _APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
 
 _CREATE = (
@@ -94,28 +94,28 @@ _CREATE = (
 
 
 class GameRecord(NamedTuple):
-    """One game: who played whom, the moves and the result."""
+    """One game: players, moves and result."""
 
     number: int
     first: str
     """The canonical name of the agent that moved first."""
     second: str
     actions: tuple[int, ...]
-    """All moves, an opening included; -1 at the end where the mover gave up."""
+    """All moves, including an opening; -1 at the end if the mover gave up."""
     result: int
     """The outcome for the first player: 1, 0 or -1."""
     movers: tuple[tuple[int, str], ...] = ()
-    """Who made which moves where agents took turns at both sides, as in self-play that outlives an
-    iteration: (first ply, agent) of every stretch of moves, the last one up to the end. Empty where
-    `first` and `second` made them all."""
+    """The agents of successive stretches of moves, as (first ply, agent), in games where agents
+    take over both sides, such as self-play over several iterations. Empty if `first` and `second`
+    made all moves."""
 
     @property
     def last_mover(self) -> str:
-        """Who made the last move, or gave up in its place."""
+        """The agent that made the last move or gave up."""
         return self.mover(len(self.actions) - 1)
 
     def mover(self, ply: int) -> str:
-        """Return who made the move of a ply, counted from 0, or gave up in its place."""
+        """Return the agent that made the move of a ply, counted from 0, or gave up there."""
         if not self.movers:
             return self.second if ply % 2 else self.first
         before = (stretch for stretch in self.movers if stretch[0] <= ply)
@@ -125,10 +125,9 @@ class GameRecord(NamedTuple):
 class GameStore:
     """The games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order they are recorded, and carry a digest of their games. With the
-    folder of its `run`, the run's own networks are ``@12`` in the file and ``runs/demo@12`` here
-    (see `store.games`). Every method raises UserError for a file that is damaged, foreign or
-    newer.
+    Stages are numbered in the order of recording and have a digest of their games. With the folder
+    of a `run`, the run's networks are ``@12`` in the file and ``runs/demo@12`` here. All methods
+    raise UserError for a file that is damaged, foreign or newer.
     """
 
     def __init__(self, path: Path, run: Path | None = None) -> None:
@@ -136,11 +135,11 @@ class GameStore:
         self._run = run
 
     def record(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
-        """Add a stage, in one transaction that is on disk at return; an equal name is replaced."""
+        """Add a stage, or replace an equal one, in one transaction that is on disk at return."""
         self.record_all([(iteration, stage, games)])
 
     def record_all(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
-        """Add stages of an iteration and a name each as `record` does, all in one transaction."""
+        """Add stages, each with iteration and name, as `record` does, in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
                 kept = sorted(self._renamed(game, inside_run) for game in games)
@@ -179,10 +178,10 @@ class GameStore:
     def select(
         self, query: str, kinds: Sequence[type], arguments: Sequence[str | int] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query of the tables above, with names as the file has them.
+        """Return the rows of a query of the tables above, with names as in the file.
 
-        `kinds` are those of the columns. For looking only: nothing is compared with digests, as
-        `games` does. None where nothing was ever recorded.
+        `kinds` are the types of the columns. Unlike `games`, it does not check digests. Returns no
+        rows if nothing was recorded yet.
         """
         with self._reading() as connection:
             if connection is None:
@@ -193,11 +192,11 @@ class GameStore:
         return rows
 
     def named_inside(self, name: str) -> str:
-        """Return how the file names an agent."""
+        """Return the name of an agent in the file."""
         return name if self._run is None else inside_run(name, self._run)
 
     def named_outside(self, name: str) -> str:
-        """Return how everybody else names an agent that the file names."""
+        """Return the full name of an agent in the file."""
         return name if self._run is None else outside_run(name, self._run)
 
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
@@ -208,11 +207,11 @@ class GameStore:
         return game._replace(first=first, second=second, movers=movers)
 
     def distinct(self, iteration: int, stage: str) -> int:
-        """Return how many different sequences of moves a stage has."""
+        """Return the number of distinct sequences of moves of a stage."""
         return len({game.actions for game in self.games(iteration, stage)})
 
     def count(self) -> int:
-        """Return how many games are stored."""
+        """Return the number of stored games."""
         with self._reading() as connection:
             if connection is None:
                 return 0
@@ -243,7 +242,7 @@ class GameStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Database | None]:
-        """Open the file as it is; None where nothing was ever recorded."""
+        """Open the file for reading; None if nothing was recorded yet."""
         if not self.path.exists():
             yield None
             return
@@ -252,7 +251,7 @@ class GameStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Database]:
-        """Open or begin the file for one transaction; no journal stays behind."""
+        """Open or create the file for one transaction, without leaving a journal."""
         with connected(self.path, writing=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             if not self._is_begun(connection):
@@ -262,8 +261,8 @@ class GameStore:
             connection.execute("COMMIT")
 
     def _is_begun(self, connection: Database) -> bool:
-        """Tell whether there are tables; raise UserError if they are not ours or newer."""
-        # Tables first: another process may be about to commit them, together with the numbers.
+        """Return True if there are tables; raise UserError if they are foreign or newer."""
+        # Tables first: another process may commit them now, together with the numbers.
         objects = connection.rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
@@ -279,7 +278,7 @@ class GameStore:
 def _write_stage(
     connection: Database, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
-    """Write the games of a stage, in order, in place of those of an equal name."""
+    """Write the games of a stage, in order, replacing those of an equal stage."""
     connection.allow(_OPERATIONS_PER_GAME * len(games))
     rows = [(iteration, stage, *_row(game)) for game in games]
     former = connection.execute(
@@ -301,7 +300,7 @@ def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
 
 
 def check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
-    """Raise TypeError for a cell that is not of its column's kind: SQLite keeps any in any."""
+    """Raise TypeError for a cell of another type than its column, which SQLite allows."""
     for row in rows:
         for cell, kind in zip(row, kinds, strict=True):
             if type(cell) is not kind:

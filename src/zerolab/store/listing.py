@@ -26,14 +26,14 @@ class RunSummary(NamedTuple):
     status: str
     """running, stopped, finished, or damaged with the reason."""
     training_elo: float
-    """Each network against its predecessor, added up: it flatters, and compares no two runs."""
+    """Sum of gains over the predecessor of each network, which flatters and compares no runs."""
     source: str = ""
     """The network that it started from, such as runs/demo@12; empty for an untrained one."""
     scores: Mapping[str, float] = MappingProxyType({})
-    """Points per game against each opponent of the final evaluation that other runs can have too:
-    all but networks of the run itself. Empty once a run has gone on after its evaluation."""
+    """Points per game against each opponent of the final evaluation that other runs can share, so
+    without networks of the run itself. Empty if the run was extended after its evaluation."""
     accuracy: float | None = None
-    """Strong accuracy of the search on solved positions, when last measured; None where never."""
+    """Latest strong accuracy of the search on solved positions; None if never measured."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
@@ -73,7 +73,7 @@ def summarise_run(path: Path) -> RunSummary:
 
 
 def _scores(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the scores by opponent, none of an evaluation after which the run has gone on.
+    """Return the scores by opponent; empty if the run was extended after its evaluation.
 
     The stages that write the lines are layers above.
     """
@@ -99,7 +99,7 @@ def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def _source(start: Any) -> str:
-    """Return the network that a run started from, by what its settings say."""
+    """Return the network that a run started from, according to its settings."""
     if not isinstance(start, Mapping):
         return ""
     source, iteration = str(start.get("source", "")), start.get("iteration")
@@ -107,11 +107,11 @@ def _source(start: Any) -> str:
 
 
 Result = Literal["first", "second", "draw", "won", "lost"]
-"""Who has won; `won` and `lost` are seen from the player that is asked for."""
+"""The winner; `won` and `lost` are those of the requested player."""
 
 _RESULTS = {"first": "result = 1", "second": "result = -1", "draw": "result = 0"}
 _SIGNS = {"won": 1, "lost": -1}
-_PLIES = (  # a blank between any two actions, and a move that was not made where somebody gave up
+_PLIES = (  # actions are separated by blanks; a final -1 is no move
     "(CASE actions WHEN '' THEN 0"
     " ELSE length(actions) - length(replace(actions, ' ', '')) + 1 END"
     " - (actions = '-1' OR actions LIKE '% -1'))"
@@ -120,24 +120,24 @@ _COLUMNS = "iteration, stage, number, first, second, actions, result"
 
 
 class GameFilter(NamedTuple):
-    """Which games are asked for; what is None or empty is not looked at."""
+    """Conditions for games; None or empty fields match any game."""
 
     iteration: int | None = None
     stage: str = ""
     number: int | None = None
     player: str = ""
-    """Who took part on either side, by its canonical name."""
+    """The canonical name of a player on either side."""
     opponent: str = ""
-    """Who took part on the other side."""
+    """The canonical name of the player on the other side."""
     result: Result | None = None
     fewest_plies: int | None = None
     most_plies: int | None = None
     opening: tuple[int, ...] = ()
-    """The actions that they begin with."""
+    """The first actions."""
 
 
 class FoundGame(NamedTuple):
-    """A game, and where it is stored."""
+    """A game and its place in the store."""
 
     iteration: int
     stage: str
@@ -147,13 +147,13 @@ class FoundGame(NamedTuple):
     actions: tuple[int, ...]
     """Without the -1 of a player who gave up."""
     forfeit: bool
-    """Whether the player to move gave up."""
+    """True if the player to move gave up."""
     result: int
     """1, 0 or -1 for the first player."""
 
 
 class StageOfGames(NamedTuple):
-    """Games that were recorded together under one name, over all iterations."""
+    """The games of one stage in all iterations."""
 
     stage: str
     first_iteration: int
@@ -162,7 +162,7 @@ class StageOfGames(NamedTuple):
 
 
 def count_games(store: GameStore, wanted: GameFilter) -> int:
-    """Return how many games a filter lets through; raise UserError as `find_games`."""
+    """Return the number of games that match a filter; raise UserError as `find_games`."""
     where, arguments = _condition(store, wanted)
     rows = store.select(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
     return int(rows[0][0]) if rows else 0
@@ -171,7 +171,7 @@ def count_games(store: GameStore, wanted: GameFilter) -> int:
 def find_games(
     store: GameStore, wanted: GameFilter, offset: int = 0, limit: int = 50
 ) -> list[FoundGame]:
-    """Return the games that a filter lets through, by iteration, stage and number.
+    """Return the games that match a filter, by iteration, stage and number.
 
     Raises UserError for a filter that makes no sense and for a file that is damaged.
     """
@@ -179,7 +179,7 @@ def find_games(
 
 
 def every_game(store: GameStore, wanted: GameFilter, at_once: int = 1000) -> Iterator[FoundGame]:
-    """Yield all games that a filter lets through, as `find_games` returns them; errors as there.
+    """Yield all games that match a filter; raise UserError as `find_games`.
 
     Reads `at_once` at a time, each time after the last game of the read before. With an offset,
     SQLite would walk over all earlier games.
@@ -199,7 +199,7 @@ def _select(
     numbers: Sequence[int],
     after: tuple[int, str, int] | None = None,
 ) -> list[FoundGame]:
-    """Return games by iteration, stage and number, those after a place if one is given."""
+    """Return games by iteration, stage and number, those after a given place if any."""
     where, arguments = _condition(store, wanted)
     if after is not None:
         where += " AND (iteration, stage, number) > (?, ?, ?)"
@@ -216,7 +216,7 @@ def _select(
 
 
 def stages_of_games(store: GameStore) -> list[StageOfGames]:
-    """Return the names of stages in the order in which the first of each was recorded."""
+    """Return the stages in the order of their first recording."""
     rows = store.select(
         "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
         " FROM stages JOIN games USING (iteration, stage)"
@@ -227,13 +227,13 @@ def stages_of_games(store: GameStore) -> list[StageOfGames]:
 
 
 def players_of_games(store: GameStore) -> list[str]:
-    """Return the canonical names of all who moved first or second in some game."""
+    """Return the canonical names of all players."""
     rows = store.select("SELECT first FROM games UNION SELECT second FROM games", [str])
     return sorted(store.named_outside(name) for (name,) in rows)
 
 
 def _condition(store: GameStore, wanted: GameFilter) -> tuple[str, list[str | int]]:
-    """Return what stands after WHERE, and the arguments of its question marks."""
+    """Return the condition after WHERE, and the arguments of its question marks."""
     parts = list(_parts(store, wanted))
     arguments = [argument for _, given in parts for argument in given]
     return " AND ".join(f"({text})" for text, _ in parts) or "1", arguments

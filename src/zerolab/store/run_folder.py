@@ -1,8 +1,8 @@
 """A run's folder, and the rule that keeps it consistent.
 
-``state.json`` is the commit point: it is replaced in one step after everything a stage wrote is on
-disk. Whatever lies beyond it when a run is opened for writing belongs to a stage that never
-finished; it is removed, and the stage is repeated.
+``state.json`` is the commit point: it is replaced atomically once all files of a stage are on disk.
+Anything beyond it when a run is locked belongs to an unfinished stage and is removed, and the stage
+is repeated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Checkpoint(NamedTuple):
 
 
 class ExistingRunError(UserError):
-    """A folder in which a run is to be made holds one already."""
+    """The folder of a new run holds one already."""
 
 
 class RunFolder:
@@ -72,7 +72,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
-        """Make a new run; raise UserError if the folder has other content or cannot be written."""
+        """Create a run; raise UserError if the folder has other content or cannot be written."""
         with RUN.locked(path):
             if is_run(path):
                 raise ExistingRunError(
@@ -84,7 +84,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run; raise UserError where it is none, is damaged, or is of a newer version."""
+        """Open a run; raise UserError if there is none, or it is damaged or newer."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
         run = cls(path, RUN.read_settings(path))
@@ -99,10 +99,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out, and remove what an unfinished stage has left behind.
+        """Keep other processes out, and remove the files of an unfinished stage.
 
-        Raises UserError at once if another process is at work on the run, and, having changed
-        nothing, if metrics or games are damaged. The lock ends with its process, whatever ends it.
+        Raises UserError if another process is working on the run, or if metrics or games are
+        damaged, which then stay as they are. The lock ends with its process, even if it is killed.
         """
         with exclusive(self.path):
             now = RunFolder.open(self.path)
@@ -115,14 +115,14 @@ class RunFolder:
 
     @property
     def is_locked(self) -> bool:
-        """Whether some process is at work on the run."""
+        """True if a process is working on the run."""
         return is_locked(self.path)
 
     def commit(self, progress: RunProgress, metrics: Sequence[Mapping[str, Any]]) -> None:
         """Append lines of metrics and make `progress` the state of the run.
 
-        All files saved so far belong to it from now on. Raises UserError where the disk is full or
-        cannot be written; the run then stays at its former state.
+        All files saved so far become part of it. Raises UserError if the disk is full or cannot be
+        written; the run then keeps its former state.
         """
         path, former = self.path / "metrics.jsonl", self._files
         lines = format_metrics(metrics)
@@ -147,11 +147,11 @@ class RunFolder:
         return self._files.examples
 
     def latest_progress(self) -> RunProgress:
-        """Return how far the run is by now, whoever works on it; raise UserError if damaged."""
+        """Return the current progress, which another process may have changed."""
         return read_state(self.path / "state.json").progress
 
     def positions_path(self, name: str) -> Path:
-        """Return where solved positions are that settings name: in the run's folder, or elsewhere.
+        """Return the path of solved positions named in settings: in the run's folder or elsewhere.
 
         A run that has its own copy, as those of studies have, stays whole when it is moved.
         """
@@ -159,18 +159,18 @@ class RunFolder:
         return own if name and own.is_file() else Path(name)
 
     def keep_positions(self, name: str, content: bytes) -> None:
-        """Keep solved positions in the run's folder, unless they are there already."""
+        """Copy solved positions into the run's folder, unless they are there already."""
         path = self.path / _POSITIONS / name
         if not path.is_file():
             make_folder(path.parent)
             write_bytes(path, content)
 
     def source_path(self, name: str) -> Path:
-        """Return where a run keeps a file of another run that it needs, by a name of its own."""
+        """Return the path of the run's copy of a file from another run."""
         return self.path / name
 
     def keep_source(self, name: str, content: bytes) -> None:
-        """Keep a file of another run, such as the network whose features the run learns."""
+        """Save a copy of another run's file, such as the network whose features are learnt."""
         path = self.source_path(name)
         with reading(path):
             is_there = path.is_file() and path.read_bytes() == content
@@ -190,11 +190,11 @@ class RunFolder:
         return lines
 
     def weights_path(self, iteration: int) -> Path:
-        """Return where the network of an iteration is kept."""
+        """Return the path of the network of an iteration."""
         return self.path / "checkpoints" / f"{iteration:04}.safetensors"
 
     def optimizer_path(self, iteration: int) -> Path:
-        """Return where the state of the optimiser is kept that belongs to a network."""
+        """Return the path of the optimiser state of a network."""
         return self.path / "checkpoints" / f"{iteration:04}.optimizer.safetensors"
 
     def _examples_path(self, iteration: int) -> Path:
@@ -212,7 +212,7 @@ class RunFolder:
     ) -> None:
         """Save a network and the state of its optimiser.
 
-        `settings` are the network's own; by default, those of the run.
+        `settings` are those of the network, by default those in the run's settings.
         """
         network = self.config.get("network", {}) if settings is None else settings
         about = {**self._about(iteration), "network": network}
@@ -231,15 +231,15 @@ class RunFolder:
         return weights
 
     def weights_digest(self, iteration: int) -> str:
-        """Return what identifies the weights of an iteration's network."""
+        """Return the digest that identifies the weights of an iteration's network."""
         return read_digest(self.weights_path(iteration), WEIGHTS)
 
     def has_optimizer(self, iteration: int) -> bool:
-        """Return whether the optimiser's state of an iteration is kept: former ones are not."""
+        """Return True if the optimiser's state of an iteration is kept; former ones are removed."""
         return self.optimizer_path(iteration).is_file()
 
     def load_optimizer(self, iteration: int) -> Arrays:
-        """Return the optimiser's state that belongs to an iteration's network."""
+        """Return the optimiser's state of an iteration's network."""
         path = self.optimizer_path(iteration)
         state, about = load_arrays(path, OPTIMIZER)
         self._check_origin(path, iteration, about)
@@ -250,10 +250,10 @@ class RunFolder:
         return sorted(each.iteration for each in self._checkpoints() if not each.is_optimizer)
 
     def prune(self) -> None:
-        """Remove what is no longer needed.
+        """Remove files that are no longer needed.
 
-        That is the network of a rejected candidate, optimiser states of former networks, and
-        unfinished games that have gone on since.
+        These are networks of rejected candidates, optimiser states of earlier networks, and
+        unfinished games that were continued since.
         """
         best, current = self.progress.best, self.progress.iteration
         for path, iteration, is_optimizer in self._checkpoints():
@@ -266,7 +266,7 @@ class RunFolder:
     def save_examples(
         self, iteration: int, examples: Examples, features: NDArray[np.float16] | None = None
     ) -> None:
-        """Save the examples of an iteration, with the features of their positions if any."""
+        """Save the examples of an iteration, with the features of their positions, if any."""
         save_examples(self._examples_path(iteration), examples, features, **self._about(iteration))
         self._latest["examples"] = iteration
 
@@ -285,20 +285,20 @@ class RunFolder:
         return features
 
     def count_full_examples(self, iteration: int) -> int:
-        """Return how many examples of an iteration are of fully searched moves."""
+        """Return the number of fully searched examples of an iteration."""
         path = self._examples_path(iteration)
         count, about = count_full(path)
         self._check_origin(path, iteration, about)
         return count
 
     def save_unfinished(self, iteration: int, unfinished: Unfinished) -> None:
-        """Save the games that go on after an iteration, along with its examples."""
+        """Save the games that continue after an iteration."""
         path = self._unfinished_path(iteration)
         make_folder(path.parent)
         save_unfinished(path, unfinished, **self._about(iteration))
 
     def load_unfinished(self, iteration: int) -> Unfinished:
-        """Return the games that go on after an iteration, the latest one with examples.
+        """Return the games that continue after an iteration, the latest one with examples.
 
         Raises UserError if they are missing or damaged.
         """
@@ -311,7 +311,7 @@ class RunFolder:
         return {"game": self.config.get("game", ""), "iteration": iteration}
 
     def _check_origin(self, path: Path, iteration: int, about: Mapping[str, Any]) -> None:
-        """Refuse a file that was copied from another run or iteration."""
+        """Raise UserError for a file copied from another run or iteration."""
         game = self.config.get("game", "")
         if (about.get("game"), about.get("iteration")) != (game, iteration):
             raise UserError(
@@ -325,7 +325,7 @@ class RunFolder:
         return [_Checkpoint(path, int(name[1]), bool(name[2])) for path, name in named if name]
 
     def _is_begun(self) -> bool:
-        """Return whether anything was written after config.toml."""
+        """Return True if anything was written after config.toml."""
         return (
             (self.path / "state.json").exists()
             or (self.path / "metrics.jsonl").exists()
@@ -333,7 +333,7 @@ class RunFolder:
         )
 
     def _begin(self) -> None:
-        """Make what a run needs beside its settings, unless it is there."""
+        """Create the other files and folders of a run, unless they exist."""
         for name in ("checkpoints", "examples"):
             make_folder(self.path / name)
         if not (self.path / "state.json").exists():
@@ -366,7 +366,7 @@ class RunFolder:
 
 
 def is_run(path: Path) -> bool:
-    """Return whether a folder holds a run, complete or not.
+    """Return True for a folder with a run, complete or not.
 
     Raises UserError if the folder cannot be read.
     """

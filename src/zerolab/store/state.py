@@ -1,8 +1,8 @@
 """A run's small files: state.json, config.toml, metrics.jsonl and environment.json.
 
-Every line names the version of this format as ``schema``. Fields whose names begin with ``wall_``
-were read off a clock; all others are equal in every run with the same settings. What the fields
-mean is the trainer's to say: `training.records`, and docs/metrics.md made from it.
+In metrics.jsonl, every line has the version of the format as ``schema``. Fields named ``wall_...``
+are measured by a clock; all others are equal in all runs with the same settings. The fields are
+defined by `training.records`, from which docs/metrics.md is made.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from zerolab.store.checks import check_schema, damaged, digest, read_bytes, read
 from zerolab.store.games import SELF_PLAY
 
 SCHEMA = 3
-"""Of state.json and of the head of settings files."""
+"""Schema version of state.json and of settings files."""
 
 _LARGEST = 1 << 20
 _CONFIG_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
 class RunProgress(Settings):
-    """How far a run has come, by its finished stages."""
+    """The progress of a run by its finished stages."""
 
     iteration: int = Field(default=1, ge=1)
     """The iteration of the next stage, counted from 1; after the last one, `iterations` + 1."""
     stage: str = SELF_PLAY
-    """The next stage, as the trainer names it."""
+    """The name of the next stage."""
     best: int = Field(default=0, ge=0)
     """The iteration that trained the best network; 0 is the untrained one."""
     elo: float = 0.0
     """Training Elo of the best network, relative to the untrained one."""
     positions: int = Field(default=0, ge=0)
-    """Positions played for learning, in all iterations."""
+    """Positions of self-play in all iterations."""
     warm_start_over: bool = False
-    """Whether a warm-start match has ended the warm start."""
+    """True if a warm-start match has ended the warm start."""
     finished: bool = False
-    """Whether the final evaluation is done, too."""
+    """True if the final evaluation is done, too."""
 
 
 class CommittedFiles(Settings):
-    """What finished stages have written; anything beyond is removed when a run is resumed."""
+    """Extent of the files of finished stages; anything beyond is removed on resume."""
 
     metrics_bytes: int = Field(default=0, ge=0)
     """Length of metrics.jsonl."""
     metrics_digest: str = ""
-    """Of the metrics, without their wall-clock fields."""
+    """Digest of the metrics without wall-clock fields."""
     game_stages: int = Field(default=0, ge=0)
     """Stages in games.sqlite."""
     examples: int = Field(default=0, ge=0)
@@ -72,7 +72,7 @@ class RunState(Settings):
 
 
 def write_state(path: Path, state: RunState) -> None:
-    """Replace state.json in one step; raise UserError where that is impossible."""
+    """Replace state.json atomically; raise UserError if it cannot be written."""
     fields = {"schema_version": SCHEMA, **state.model_dump()}
     write_text(path, json.dumps({**fields, "digest": _state_digest(fields)}, indent=1) + "\n")
 
@@ -94,18 +94,18 @@ def read_state(path: Path) -> RunState:
 
 
 def _state_digest(fields: Mapping[str, Any]) -> str:
-    """Return a digest that is the same in equal runs.
+    """Return a digest that is equal in equal runs.
 
-    The length of the metrics depends on the clock; their own digest guards it.
+    It leaves out the length of the metrics, which depends on the clock.
     """
     files = {name: x for name, x in fields["files"].items() if name != "metrics_bytes"}
     return digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
 
 
 def write_config(path: Path, config: Mapping[str, Any], owner: str = "run") -> dict[str, Any]:
-    """Replace a settings file in one step; return the settings as they will be read back.
+    """Replace a settings file atomically; return the settings as they will be read back.
 
-    `owner` is what they are the settings of, such as a tournament.
+    `owner` names the kind of work that has these settings, such as a tournament.
     """
     body = tomli_w.dumps(config)
     head = f"# settings of a zerolab {owner}, schema {SCHEMA}, digest {digest(body.encode())}\n"
@@ -135,7 +135,7 @@ _LARGEST_METRICS = 1 << 27
 
 
 def read_metrics(path: Path, length: int | None = None) -> list[dict[str, Any]]:
-    """Return the lines within the first `length` bytes, all by default, as dictionaries.
+    """Return the lines within the first `length` bytes, by default all, as dictionaries.
 
     Raises UserError if the file is shorter than that, of another version, or damaged, naming the
     line.
@@ -161,13 +161,13 @@ def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def format_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the lines to append."""
+    """Return the lines to append to the file."""
     lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
     return "".join(lines).encode()
 
 
 def extend_digest(former: str, metrics: Iterable[Mapping[str, Any]]) -> str:
-    """Return the digest of all lines, wall-clock fields aside, from that of the lines before."""
+    """Return the digest of all lines, without wall-clock fields, from that of earlier lines."""
     for entry in metrics:
         settled = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK)}
         former = digest(former.encode(), json.dumps(settled, sort_keys=True).encode())
@@ -180,18 +180,18 @@ _LARGEST_ENVIRONMENT = 1 << 20
 
 
 class Environment(Settings):
-    """What results may depend on beside settings."""
+    """Hardware and library versions, on which the last bits of results may depend."""
 
     iteration: int = Field(ge=1)
-    """The first iteration that was trained, at least in part, in this environment."""
+    """The first iteration trained, at least in part, in this environment."""
     device: str
     """The processor's architecture, or the name of the GPU."""
     processor: str = ""
     """The processor's model; empty in the files of earlier versions."""
     precision: str
-    """In which layers compute: float32 or bfloat16."""
+    """Precision of the layers: float32 or bfloat16."""
     threads: int
-    """Cores that learning may use."""
+    """Cores available to learning."""
     python: str
     zerolab: str
     torch: str
@@ -200,7 +200,7 @@ class Environment(Settings):
 
 
 def read_environments(run: Path) -> list[Environment]:
-    """Return the environments that worked on the run in a folder, in order.
+    """Return the environments of the run in a folder, in order.
 
     Raises UserError if their file is damaged or of another version.
     """
