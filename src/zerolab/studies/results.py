@@ -1,7 +1,7 @@
-"""What the runs and tournaments of a study have shown: all that its tables and figures are made of.
+"""Results of a study: its finished runs and tournaments, from which reports are made.
 
-Results are read from disk, so a report needs nothing but the folder. What is missing is listed, and
-whatever is there can be looked at.
+Results are read from disk, so a report needs nothing but the folder. It can be made at any time;
+unfinished parts are listed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Planned = TypeVar("_Planned")
 _Read = TypeVar("_Read")
 
 STAGES = ("selfplay", "learn", "gate")
-"""Those whose time adds up to that of training [Wang2020a, eq. 2]."""
+"""Stages whose times add up to the time of training [Wang2020a, eq. 2]."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TrainedRun:
 
     @property
     def factors(self) -> Mapping[str, Level]:
-        """See `PlannedRun.factors`."""
+        """Levels that distinguish the run, including the seed."""
         return self.planned.factors
 
     def of(self, kind: type[Record]) -> list[Any]:
@@ -57,22 +57,22 @@ class TrainedRun:
 
     @cached_property
     def final_losses(self) -> list[dict[str, float]]:
-        """The losses of the last epoch of every iteration, by name."""
+        """Losses of the last epoch of each iteration, by name."""
         return [record.loss for record in self.of(LearnRecord)]
 
     @cached_property
     def epoch_losses(self) -> list[list[dict[str, float]]]:
-        """The losses of every epoch of every iteration, by name."""
+        """Losses of each epoch of each iteration, by name."""
         return [record.epoch_losses or [record.loss] for record in self.of(LearnRecord)]
 
     @cached_property
     def training_elo(self) -> list[float]:
-        """Training Elo of the best network after every iteration; the untrained one has 0."""
+        """Training Elo of the best network after each iteration; the untrained one has 0."""
         return [record.elo for record in self.of(GateRecord)]
 
     @cached_property
     def seconds(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage; final evaluations do not count."""
+        """Seconds of self-play, learning and gates, by stage, without measurements."""
         spent = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in spent:
@@ -86,12 +86,12 @@ class TrainedRun:
 
     @property
     def accepted(self) -> int:
-        """How many candidates became the best network."""
+        """Number of candidates that became the best network."""
         return sum(record.accepted for record in self.of(GateRecord))
 
     @property
     def positions(self) -> int:
-        """Positions played for learning."""
+        """Number of positions played for learning."""
         return sum(record.positions for record in self.of(SelfPlayRecord))
 
 
@@ -104,12 +104,12 @@ class PlayedTournament:
 
     @cached_property
     def ratings(self) -> Ratings:
-        """Bayesian Elo of all players."""
+        """Bayesian Elo of all entrants and agents."""
         return rate(self.games)
 
     @cached_property
     def by_name(self) -> dict[str, Rating]:
-        """The ratings by players."""
+        """Ratings by player."""
         return {rating.player: rating for rating in self.ratings.players}
 
     def rating(self, run: TrainedRun | PlannedRun) -> Rating:
@@ -124,27 +124,27 @@ class PlayedTournament:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything of a study that is finished."""
+    """The finished part of a study."""
 
     scale: str
     design: Design
     runs: Sequence[TrainedRun]
     tournaments: Mapping[str, PlayedTournament]
-    """By their keys."""
+    """Finished tournaments by key."""
     computed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The results of computations by ``part: label``."""
+    """Results of computations by ``part: label``."""
     solved: Mapping[str, Path] = field(default_factory=dict)
-    """The files of `Design.solved`, by ``part: positions label``."""
+    """Files of `Design.solved` by ``part: positions label``."""
     damaged: Sequence[str] = ()
-    """Messages on what cannot be read, and therefore does not count as finished."""
+    """Messages about unreadable files, which do not count as finished."""
     folder: StudyFolder | None = None
-    """Where reports keep what they measure; without it, they measure anew."""
+    """Folder in which reports store their measurements; without it, each report repeats them."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
 
     def where(self, part: str | None = None, **factors: Level) -> list[TrainedRun]:
-        """Return the finished runs of a part, or all, that have some levels."""
+        """Return the finished runs of a part, or of all, with certain levels of factors."""
         return [
             run for run in self.runs
             if part in (None, run.planned.part)
@@ -152,12 +152,12 @@ class Results:
         ]  # fmt: skip
 
     def levels(self, factor: str, part: str | None = None) -> list[Level]:
-        """Return the levels of a factor that were planned, in order."""
+        """Return the planned levels of a factor, in order."""
         every = (run for run in self.design.runs if part in (None, run.part))
         return list(dict.fromkeys(run.factors[factor] for run in every if factor in run.factors))
 
     def missing(self, part: str | None = None) -> str:
-        """Say what is not finished of a part, or of all; nothing if everything is."""
+        """Return a message about the unfinished work of a part, or of all; empty if none."""
         if part not in (None, *self.design.parts):
             return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
@@ -180,11 +180,11 @@ class Results:
     def once(
         self, name: str, facts: Mapping[str, Any], measure: Callable[[], Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """Return what is kept of a measurement of finished runs, or take it and keep it.
+        """Return the stored result of a measurement of finished runs, or measure and store it.
 
-        The result depends on `facts` alone, which JSON can hold, but for what may also differ
-        between runs: precision and version. What cannot be read is measured again, and a result
-        that cannot be kept is returned all the same.
+        The result depends on `facts`, which must be valid JSON, and like runs on precision and
+        version. An unreadable result is measured again; one that cannot be stored is returned
+        nevertheless.
         """
         if self.folder is None:
             return measure()
@@ -199,12 +199,12 @@ class Results:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, of all distinct runs together."""
+        """Seconds of training of all distinct runs."""
         return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
 
 
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Read what is finished of a study; what is damaged does not count as finished."""
+    """Read the finished part of a study; damaged files do not count as finished."""
     damaged: list[str] = []
     runs = _readable(partial(_trained, folder), design.runs, damaged)
     tournaments = _readable(partial(_played, folder), design.tournaments, damaged)
@@ -228,7 +228,7 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
 def _readable(
     read: Callable[[_Planned], _Read | None], planned: Iterable[_Planned], damaged: list[str]
 ) -> Iterator[tuple[_Planned, _Read]]:
-    """Yield what is there, beside what was planned; add messages on the rest to `damaged`."""
+    """Yield plans with their results; add messages about unreadable ones to `damaged`."""
     for each in planned:
         try:
             found = read(each)
@@ -257,7 +257,7 @@ def _played(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament
 
 
 def provenance(results: Results) -> Provenance:
-    """Return where results come from: from what trained the runs, or this process without any."""
+    """Return the provenance of results: the environments of their runs, or else this process."""
     runs = {run.planned.key: run for run in results.runs}
     trained_in = [each for run in runs.values() for each in _environments(run.path)]
     return Provenance(
@@ -279,7 +279,7 @@ def _network_digest(path: Path) -> str:
 
 
 def _environments(path: Path) -> list[Environment]:
-    """Return the environments that worked on a run; none where they are damaged."""
+    """Return the environments in which a run was trained; none if the file is damaged."""
     try:
         return read_environments(path)
     except UserError:
@@ -287,18 +287,18 @@ def _environments(path: Path) -> list[Environment]:
 
 
 def _gpu() -> str:
-    """Return the name of the GPU that this process would use, if there is one."""
+    """Return the name of the GPU that this process would use; empty without one."""
     device = best_device()
     return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
 
 
 def this_machine(gpu: str = "") -> str:
-    """Return the model of this machine's processor, the cores there are, and the GPU if any."""
+    """Return the processor model, the number of cores and the GPU of this machine."""
     return _joined(processor_model(), _cores(available_cores()), gpu)
 
 
 def machine_of(environment: Environment) -> str:
-    """Return on what a run was trained; the device is the architecture or the GPU."""
+    """Return processor, device (architecture or GPU), precision and cores of a run."""
     machine = _joined(environment.processor, environment.device, environment.precision)
     return f"{machine}, {_cores(environment.threads)} per run"
 
@@ -312,5 +312,5 @@ def _cores(count: int) -> str:
 
 
 def distinct(texts: Iterable[str]) -> str:
-    """Return different texts, each once, as ``2.12.0 and 2.13.0``."""
+    """Join distinct texts, as in ``2.12.0 and 2.13.0``."""
     return " and ".join(dict.fromkeys(texts))

@@ -1,13 +1,13 @@
 """Estimates over the runs of a study, with 95 % intervals and p-values.
 
-The unit is the run: runs that differ in nothing but their seed are independent, the games of one
-run are not. So every number that goes in here stands for one run, and what comes out says how far
+The unit is the run: runs that differ only in their seed are independent, the games of one run are
+not. Every number passed to these functions therefore stands for one run, and intervals show how far
 the result would vary if the runs were trained again.
 
-Too little data is no error. One run has an interval without ends and p = 1. Runs that are all equal
-show no spread, which does not mean that there is none: p is then 2^-f with f degrees of freedom,
-that of a sign test of f + 1 runs on one side; where this is below 0.05, the interval is the value
-itself, elsewhere without ends. No run at all is a ValueError: then there is no estimate.
+Too little data is no error. A single run has an infinite interval and p = 1. Runs that are all
+equal show no spread, which does not prove that there is none: p is then 2^-f with f degrees of
+freedom, as in a sign test of f + 1 runs on one side; if this is below 0.05, the interval is the
+value itself, otherwise it is infinite. Without any run there is no estimate, but a ValueError.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from zerolab.report.figures import Sample
 from zerolab.report.interval import Z95, IntervalLike, wilson
 
 LEVEL = 0.05
-"""Of tests; intervals hold 1 - LEVEL."""
+"""Significance level of tests; the coverage of intervals is 1 - LEVEL."""
 
 DRAWS = 4000
-"""Bootstrap draws; the ends of an interval then vary by about 3 % of its length."""
+"""Number of bootstrap draws: enough that the ends of an interval vary by 3 % of its length."""
 
-_ROUNDING = 1e-12  # of the largest number: differences below are not differences
-_MOST_SPLITS = 50_000  # for which the rank test is exact; two groups of 9 runs have 48,620
+_ROUNDING = 1e-12  # relative to the largest number; smaller differences count as 0
+_MAX_EXACT_SPLITS = 50_000  # of the rank test; two groups of 9 runs have 48,620
 
 _Run = TypeVar("_Run")
 
@@ -48,22 +48,22 @@ class StudentEstimate(NamedTuple):
 
     value: float
     error: float
-    """The standard error; infinite where it is unknown, 0 where nothing varies."""
+    """Standard error; infinite if unknown, 0 if nothing varies."""
     freedom: float
-    """Degrees of freedom; 0 and below where the error is unknown."""
+    """Degrees of freedom; 0 or less if the error is unknown."""
 
     @property
     def low(self) -> float:
-        """The lower end of the 95 % interval."""
+        """Lower end of the 95 % interval."""
         return self.value - self.margin()
 
     @property
     def high(self) -> float:
-        """The upper end of the 95 % interval."""
+        """Upper end of the 95 % interval."""
         return self.value + self.margin()
 
     def margin(self, level: float = LEVEL) -> float:
-        """Return half the length of the interval that holds 1 - level."""
+        """Return half the length of the interval with coverage 1 - level."""
         if not self._is_known():
             return math.inf
         if self.error == 0.0:
@@ -84,26 +84,26 @@ class StudentEstimate(NamedTuple):
 
 
 class BootstrapEstimate(NamedTuple):
-    """A number with what it was on bootstrap draws of the runs [Efron1979]; see `bootstrap`."""
+    """A number and its values on bootstrap draws of the runs [Efron1979]; see `bootstrap`."""
 
     value: float
     draws: NDArray[np.float64]
-    """The number on each draw; empty where the runs do not show how far it varies."""
+    """Value on each draw; empty if there are too few runs to show how far it varies."""
     freedom: float = math.inf
-    """Runs less groups; no number of draws makes p less than 2^-freedom, that of a sign test."""
+    """Runs less groups; p is at least 2^-freedom, as in a sign test, for any number of draws."""
 
     @property
     def low(self) -> float:
-        """The lower end of the percentile interval."""
+        """Lower end of the percentile interval."""
         return float(np.quantile(self.draws, LEVEL / 2)) if len(self.draws) else -math.inf
 
     @property
     def high(self) -> float:
-        """The upper end of the percentile interval."""
+        """Upper end of the percentile interval."""
         return float(np.quantile(self.draws, 1 - LEVEL / 2)) if len(self.draws) else math.inf
 
     def p_value(self, threshold: float) -> float:
-        """Return twice the share of the draws beyond the threshold, at least 1 / (draws + 1)."""
+        """Return twice the share of draws beyond the threshold, at least 1 / (draws + 1)."""
         count = len(self.draws)
         if not count:
             return 1.0
@@ -121,17 +121,17 @@ class BinomialEstimate(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The share of successes; 0.5 without trials."""
+        """Share of successes; 0.5 without trials."""
         return self.successes / self.trials if self.trials else 0.5
 
     @property
     def low(self) -> float:
-        """The lower end of Wilson's interval [Wilson1927]."""
+        """Lower end of Wilson's interval [Wilson1927]."""
         return min(self.value, wilson(self.value, self.trials)[0])  # rounding: 0 may lie outside
 
     @property
     def high(self) -> float:
-        """The upper end of Wilson's interval [Wilson1927]."""
+        """Upper end of Wilson's interval [Wilson1927]."""
         return max(self.value, wilson(self.value, self.trials)[1])
 
     def p_value(self, threshold: float) -> float:
@@ -156,7 +156,7 @@ def sample_of_runs(
 
 
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
-    """Return the mean of one - other, number by number: pairs share a seed, or a setting."""
+    """Return the mean of one - other over pairs of runs that share a seed or a setting."""
     first, second = _numbers(one), _numbers(other)
     if len(first) != len(second):
         raise ValueError(f"pairs of {len(first)} and {len(second)} numbers")
@@ -166,15 +166,15 @@ def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
 
 
 def difference_of_means(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
-    """Return the mean of one less that of other, whose variances may differ [Welch1947]."""
+    """Return the mean of one minus that of other; variances may differ [Welch1947]."""
     return weighted_sum([(1.0, mean_of(one)), (-1.0, mean_of(other))])
 
 
 def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstimate:
-    """Return the sum of independent estimates times their weights, none of which is 0.
+    """Return the weighted sum of independent estimates; weights must not be 0.
 
-    Variances may differ; degrees of freedom are those of [Welch1947]. An error that is known rather
-    than estimated has infinitely many. Raises ValueError for no terms.
+    Variances may differ; the degrees of freedom are those of [Welch1947]. An error that is known
+    rather than estimated has infinitely many. Raises ValueError without terms.
     """
     if not terms:
         raise ValueError("a sum of no estimates")
@@ -192,9 +192,9 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
 
 
 def sign_test(differences: ArrayLike) -> float:
-    """Return the two-sided p-value that positive and negative ones are equally likely.
+    """Return the two-sided p-value of the hypothesis that both signs are equally likely.
 
-    Zeros are left out; 1 if nothing else is there.
+    Zeros are left out; without other numbers, p is 1.
     """
     numbers = np.asarray(differences, np.float64)
     positive, negative = int((numbers > 0).sum()), int((numbers < 0).sum())
@@ -202,10 +202,10 @@ def sign_test(differences: ArrayLike) -> float:
 
 
 def rank_test(one: ArrayLike, other: ArrayLike) -> float:
-    """Return the two-sided p-value that neither tends to be larger [Mann1947].
+    """Return the two-sided p-value of the hypothesis that neither tends to be larger [Mann1947].
 
-    Exact, ties included, for up to nine runs each; the normal approximation beyond. 1 where a group
-    is empty or all numbers are equal.
+    Exact, with ties, for up to nine runs each; the normal approximation beyond. 1 if a group is
+    empty or all numbers are equal.
     """
     first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
     both = np.concatenate([first, second])
@@ -213,17 +213,17 @@ def rank_test(one: ArrayLike, other: ArrayLike) -> float:
         return 1.0
     from scipy.stats import mannwhitneyu, rankdata  # noqa: PLC0415  slow to import
 
-    if math.comb(len(both), len(first)) > _MOST_SPLITS:
+    if math.comb(len(both), len(first)) > _MAX_EXACT_SPLITS:
         return float(mannwhitneyu(first, second, method="asymptotic").pvalue)
     doubled = (2 * rankdata(both)).astype(np.int64)  # whole numbers: sums compare exactly
     splits = np.array(list(combinations(range(len(both)), len(first))))
     middle = len(first) * (len(both) + 1)
     distances = np.abs(doubled[splits].sum(axis=1) - middle)
-    return float((distances >= distances[0]).mean())  # the first split is the one that was seen
+    return float((distances >= distances[0]).mean())  # the first split is the observed one
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted so that any error among them has its probability [Holm1979]."""
+    """Return the p-values adjusted to control the family-wise error rate [Holm1979]."""
     adjusted, largest = [0.0] * len(p_values), 0.0
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     for rank, i in enumerate(order):
@@ -240,14 +240,14 @@ def bootstrap(
 ) -> BootstrapEstimate:
     """Return a statistic of groups of runs, with its values on groups drawn with replacement.
 
-    A run is whatever the statistic takes: `statistic(*groups)` gets lists of as many runs as the
-    groups have, each drawn from its own group. Draws of few runs vary too little, and percentiles
-    take no account of how badly few runs show their spread [Hesterberg2015]. So the distances of
-    the draws from the value are multiplied by sqrt(n / (n - g)) t / z, with n runs in g groups, and
-    with t and z the 97.5 % quantiles of Student's t of n - g degrees of freedom and of the normal
-    distribution. Draws on which the statistic is NaN are left out.
+    `statistic(*groups)` takes one list of runs per group, as long as the group; runs may be of any
+    type. Draws of few runs vary too little, and percentiles ignore how uncertain the spread of few
+    runs is [Hesterberg2015]. Therefore the distances of the draws from the value are multiplied by
+    sqrt(n / (n - g)) t / z, with n runs in g groups, and with t and z the 97.5 % quantiles of
+    Student's t with n - g degrees of freedom and of the normal distribution. Draws on which the
+    statistic is NaN are left out.
 
-    Raises ValueError for an empty group, and where the statistic of all runs is not a number.
+    Raises ValueError for an empty group, and if the statistic of all runs is not finite.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("a bootstrap of a group without runs")
@@ -272,7 +272,7 @@ def _drawn(groups: Sequence[Sequence[_Run]], rows: Sequence[list[int]]) -> list[
 
 
 INTERCEPT = "intercept"
-"""What `linear_regression` calls the constant."""
+"""Name of the constant in `linear_regression`."""
 
 
 def linear_regression(
@@ -282,9 +282,9 @@ def linear_regression(
 ) -> dict[str, StudentEstimate]:
     """Return the coefficients of y = intercept + X b + error by ordinary least squares.
 
-    X has one row per run and one column per name, y one number per run; t intervals have as many
-    degrees of freedom as there are runs more than coefficients. A coefficient that the columns do
-    not determine has an interval without ends, as all have without degrees of freedom.
+    X has one row per run and one column per name, y one number per run. The degrees of freedom of
+    the t intervals are the number of runs minus the rank of the design. A coefficient that the
+    columns do not determine has an infinite interval, as all have without degrees of freedom.
     """
     target = _numbers(y)
     columns = np.asarray(X, np.float64).reshape(len(target), len(names))
@@ -308,18 +308,18 @@ def linear_regression(
 
 
 class Spread(NamedTuple):
-    """Why runs that differ only in their seed differ: standard deviations."""
+    """Standard deviations of runs that differ only in their seed, by cause."""
 
     observed: float
-    """Between the numbers that were measured."""
+    """Standard deviation of the measured numbers."""
     between: float
-    """Between the true numbers of the runs."""
+    """Standard deviation of the true numbers of the runs."""
     measurement: float
-    """The error of measuring one run."""
+    """Standard error of measuring one run."""
 
     @property
     def explained(self) -> float:
-        """The share of the observed variance that error of measurement explains, 0 to 1."""
+        """Share of the observed variance that measurement error explains, 0 to 1."""
         if self.observed == 0.0:
             return 0.0 if self.measurement == 0.0 else 1.0
         return min(1.0, (self.measurement / self.observed) ** 2)
@@ -328,8 +328,8 @@ class Spread(NamedTuple):
 def spread(values_per_run: ArrayLike, errors_per_run: ArrayLike) -> Spread | None:
     """Return the spread between runs, from a number per run and its standard error.
 
-    By the method of moments: the variance between true numbers is the observed variance less the
-    mean squared error, not below 0. None for fewer than two runs.
+    Method of moments: the variance of the true numbers is the observed variance minus the mean
+    squared error, and at least 0. None for fewer than two runs.
     """
     values = np.asarray(values_per_run, np.float64)
     if len(values) < 2:
@@ -350,7 +350,7 @@ def _mean(numbers: NDArray[np.float64]) -> StudentEstimate:
 
 
 def _deviation(numbers: NDArray[np.float64]) -> float:
-    """Return the sample standard deviation; exactly 0 for numbers that differ by rounding."""
+    """Return the sample standard deviation; exactly 0 for numbers that differ only by rounding."""
     if np.ptp(numbers) <= _ROUNDING * np.abs(numbers).max():
         return 0.0
     return float(numbers.std(ddof=1))
