@@ -1,7 +1,8 @@
-"""The cache of machine code: it is never stale, and nothing that is wrong with it is an error."""
+"""The cache of machine code: never stale, and damage to it is no error."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -95,41 +96,31 @@ def test_a_script_that_registers_a_type_is_compiled_once_and_again_after_an_edit
     assert _run("script.py", tmp_path) == "26 0", "what it imports counts"
 
 
-def _cache_folder(package: Path, **more: str) -> str:
-    """Return where a process that imports this copy of the package keeps its kernels."""
-    program = "from zerolab.core.kernel_cache import cache_folder; print(cache_folder())"
-    return _run(program, package, **more)
+def _digest(package: Path) -> str:
+    return kernel_cache._digest_of_code(dict(kernel_cache.kernel_sources(package)))
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A folder with a copy of the package's kernels."""
+def _append(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "a") as opened:
+        opened.write(text)
+
+
+def test_edits_of_kernel_code_alone_start_a_new_cache(tmp_path: Path) -> None:
+    """Kernel code is all of some packages, and elsewhere the modules that define kernels."""
+    package = tmp_path / "zerolab"
     source = Path(zerolab.__file__).parent
-    for part in ("__init__.py", "core", "rules"):
-        target = tmp_path / "copy" / "zerolab" / part
-        if (source / part).is_dir():
-            shutil.copytree(source / part, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            target.parent.mkdir(parents=True)
-            shutil.copy(source / part, target)
-    return tmp_path / "copy"
-
-
-def test_edits_of_kernel_code_alone_start_a_new_cache(package: Path) -> None:
-    """Whatever a kernel may call: all of some packages, elsewhere modules that define kernels."""
-    folders = {_cache_folder(package)}
-    for edited in ("rules/boards.py", "rules/notes.py", "agents/kinds/mine.py"):
-        source = package / "zerolab" / edited
-        source.parent.mkdir(parents=True, exist_ok=True)
-        with open(source, "a") as file:
-            file.write("from zerolab.core.compiled import kernel  # edited\n")
-        folders.add(_cache_folder(package))
-    assert len(folders) == 4
-    with open(package / "zerolab" / "rules" / "boards.py", "a") as file:
-        file.write("# A comment.\n")
-    (package / "zerolab" / "cli").mkdir()
-    (package / "zerolab" / "cli" / "words.py").write_text("GREETING = 'hello'\n")
-    assert _cache_folder(package) in folders
+    for part in ("core", "rules"):
+        shutil.copytree(source / part, package / part)
+    digests = {_digest(package)}
+    for edited in ("rules/boards.py", "rules/notes.py", "core/streams.py", "agents/kinds/mine.py"):
+        _append(package / edited, "from zerolab.core.compiled import kernel  # edited\n")
+        digests.add(_digest(package))
+    assert len(digests) == 5
+    _append(package / "rules" / "boards.py", "# A comment.\n")
+    _append(package / "core" / "errors.py", "NEW = 1\n")
+    _append(package / "cli" / "words.py", "GREETING = 'hello'\n")
+    assert _digest(package) in digests
 
 
 @pytest.mark.parametrize(
@@ -163,6 +154,35 @@ def test_every_module_that_defines_a_kernel_is_hashed() -> None:
     assert defining <= hashed
     assert {"games/gobang.py", "search/puct.py"} <= hashed, "interfaces' types"
     assert not any(name.startswith(("cli/", "training/")) for name in hashed)
+
+
+def _is_kernel_code(function: ast.FunctionDef) -> bool:
+    marks = {getattr(each, "id", "") for each in function.decorator_list}
+    return bool(marks & {"kernel", "inlined"}) or (
+        "staticmethod" in marks and function.returns is None
+    )
+
+
+def test_kernels_use_nothing_of_modules_that_are_not_hashed() -> None:
+    hashed = dict(kernel_cache.kernel_sources())
+    modules = {f"zerolab.{name.removesuffix('.py').replace('/', '.')}" for name in hashed}
+    for name, source in hashed.items():
+        tree = ast.parse(source)
+        foreign = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zerolab")
+            for alias in node.names
+            if not {node.module, f"{node.module}.{alias.name}"} & modules
+        }
+        used = {
+            foreign[each.id]
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef) and _is_kernel_code(function)
+            for each in ast.walk(function)
+            if isinstance(each, ast.Name) and each.id in foreign
+        }
+        assert not used, name
 
 
 @kernel

@@ -1,17 +1,18 @@
-"""Digests of code: equal only where numba would make the same machine code of it.
+"""Digests of code: equal only if numba would make the same machine code of it.
 
 A compiled kernel contains the functions that it calls and the values of the globals that they
-name, whatever module these come from. So a digest covers the bytecode of functions, their
-closures and defaults, and those globals, all as they are in memory: an edit of a file that this
-process has not imported again is not in its machine code either. What is registered for a function
-with ``numba.extending.overload`` counts as well, and so do the sources of all modules that are met.
+name, whichever module these come from. So a digest covers the bytecode, closures and defaults of
+functions, and those globals, all as they are in memory: an edit of a file that this process has not
+imported again is not in its machine code either. Functions registered with
+``numba.extending.overload`` count too, and so does the syntax of every module on the way.
 
-Not seen is what extends numba itself: constants of types of one's own, methods and attributes that
-are added to types, and code that is written while it is compiled.
+Extensions of numba itself are not covered: constants of new types, methods and attributes added to
+types, and code that is generated during compilation.
 """
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import hashlib
@@ -22,7 +23,6 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,18 +41,18 @@ _INSTALLED = tuple(
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _SHARED = ("numpy", "numba", "llvmlite", "math", "builtins")
-"""Packages whose versions the cache knows, and what is part of Python."""
+"""Packages whose versions are part of the cache's key, or that belong to Python."""
 
 
 class CodeDigest:
-    """Takes in functions, classes and values; `hexdigest` stands for all of them."""
+    """A digest of the functions, classes and values that are added to it."""
 
     def __init__(
         self,
         implementations: Callable[[type], Iterable[type]],
         is_covered: Callable[[str], bool],
     ) -> None:
-        """Follow a type to its `implementations`, and no name into modules that are covered."""
+        """Follow types to their `implementations`, but no name into a module that `is_covered`."""
         self._implementations = implementations
         self._is_covered = is_covered
         self._hash = hashlib.sha256()
@@ -61,7 +61,7 @@ class CodeDigest:
         self._owners: set[str] = set()
 
     def add_type(self, kind: type) -> None:
-        """Take in what a NamedTuple brings into kernels: its fields and its implementations."""
+        """Add what a NamedTuple brings into kernels: its fields and its implementations."""
         if not self._is_covered(kind.__module__):
             self._owners.add(_package(kind.__module__))
         for implementation in self._implementations(kind):
@@ -70,7 +70,7 @@ class CodeDigest:
         self._add(kind)
 
     def add_function(self, function: Callable[..., Any]) -> None:
-        """Take in a function, and what its code refers to unless its module is covered."""
+        """Add a function and, unless its module is covered, everything that its code refers to."""
         assert isinstance(function, types.FunctionType)
         self._note(function.__module__, function.__qualname__, function.__code__.co_code)
         if self._is_covered(function.__module__):
@@ -80,17 +80,14 @@ class CodeDigest:
             self._add(function)
 
     def hexdigest(self) -> str:
-        """Return the digest of everything that was taken in, in this order."""
+        """Return the digest of everything added so far; the order matters."""
         return self._hash.hexdigest()
 
     def _note(self, *words: object) -> None:
         self._hash.update(repr(words).encode())
 
     def _add(self, value: object) -> None:
-        """Take in a value: plain ones and their containers by content, others once by content.
-
-        Where a function or a class comes again, its place among those known says which one it is.
-        """
+        """Add a value by its content; functions and classes that come again, by their index."""
         if isinstance(value, _PLAIN):
             self._note(type(value).__name__, repr(value))
         elif isinstance(value, tuple | frozenset | np.ndarray):
@@ -164,7 +161,7 @@ class CodeDigest:
                 self._add(constant)
 
     def _add_attributes(self, module: object, names: Iterable[str]) -> None:
-        """Take in what code may use of a module: attributes with names that occur in it."""
+        """Add the attributes of a module whose names occur in the code."""
         assert isinstance(module, types.ModuleType)
         self._add(module)
         if self._is_followed(module.__name__, ""):
@@ -193,12 +190,12 @@ class CodeDigest:
 
     def _add_module(self, module: types.ModuleType) -> None:
         if self._is_followed(module.__name__, "") and (path := _source(module.__name__)):
-            self._note("source", path.read_bytes())
+            self._note("source", syntax_of(path.read_bytes()))
 
     def _is_followed(self, module: str, name: str) -> bool:
-        """Note the origin of an object; return True if its code belongs to the digest.
+        """Note the origin of an object; return whether its code belongs to the digest.
 
-        Of other installed packages, sizes and times of their files stand for the code.
+        Other installed packages are represented by the sizes and times of their files.
         """
         self._note(module, name)
         if self._is_covered(module) or _package(module) in _SHARED:
@@ -213,12 +210,12 @@ class CodeDigest:
 
 
 def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
-    """Return what `numba.extending.overload` has registered for a function, wherever it was."""
+    """Return the functions that `numba.extending.overload` has registered for a function."""
     context = cpu_target.typing_context
     context.refresh()
     try:
         kind = context.resolve_value_type(function)
-    except ValueError:  # nothing
+    except ValueError:  # none
         return []
     templates = getattr(kind, "templates", ())
     return [each._overload_func for each in templates if hasattr(each, "_overload_func")]
@@ -226,7 +223,7 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
 
 @functools.cache
 def _installed_files(path: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a package, or of one module."""
+    """Return a digest of the names, sizes and times of the files of a package or a module."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -243,12 +240,31 @@ def _function_of(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
+def syntax_of(source: bytes) -> str:
+    """Return the syntax tree of a source as text, without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(body, list):
+                body[:] = [each for each in body if not _is_text(each)]
+    return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Return whether a statement is only a string, such as a docstring."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
 def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
 def _source(module: str) -> Path | None:
-    """Return the file of a module that is loaded; None if it has none, as in a notebook."""
+    """Return the file of a loaded module; None if it has none, as in a notebook."""
     path = getattr(sys.modules.get(module), "__file__", None)
     return Path(path) if path and os.path.isfile(path) else None  # noqa: PTH113
 
@@ -256,7 +272,7 @@ def _source(module: str) -> Path | None:
 _LIBRARIES = "torch", "numpy", "numba"
 
 
-@cache
+@functools.cache
 def code_digest() -> str:
     """Return the digest of zerolab's source code."""
     total, root = hashlib.blake2b(digest_size=16), Path(__file__).parents[1]

@@ -1,15 +1,16 @@
 """The compiled pattern: kernels written once, specialised by the types of their arguments.
 
-By itself numba optimises every helper as thoroughly as a kernel and makes machine code of it, which
-nobody calls, and takes every NamedTuple apart at each call, which inlining undoes. Kernels are the
-same without; they take a third less time to compile.
-
 A value that changes what a kernel does is a ``NamedTuple`` such as ``Othello(rows=6, columns=6)``
 or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that several such types implement,
 each in a class of static methods. Inside a kernel, a call of an interface's function is resolved
 at compile time by the type of its first argument; in plain Python (and with
-``NUMBA_DISABLE_JIT=1``) the same implementation is picked at run time. Why it is done this way is
-explained in ``docs/decisions/0001-compiled-pattern.md``.
+``NUMBA_DISABLE_JIT=1``) the same implementation is picked at run time
+(``docs/decisions/0001-compiled-pattern.md``).
+
+Helpers are compiled in a way of their own (``docs/decisions/0021``). By default numba optimises each
+helper as thoroughly as a kernel, makes machine code of it that nobody calls, and unpacks every
+NamedTuple at each call, which inlining undoes. Without these steps kernels are the same, and compile
+in two thirds of the time.
 """
 
 from __future__ import annotations
@@ -40,146 +41,19 @@ from numba.extending import overload
 from zerolab.core.kernel_cache import KernelCache
 
 
-class _Fragment(JITCodeLibrary):  # type: ignore[misc]
-    """Code to link into kernels, without machine code of its own."""
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _FragmentLowering(NativeLowering):  # type: ignore[misc]
-    """Lowers a helper to a fragment, behind an entry that is only a name to call it by."""
-
-    _name = "fragment_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        if not _counts_references(state):
-            state.targetctx = _without_reference_counts(state.targetctx)
-        state.library = _Fragment(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = True
-        super().run_pass(state)
-        lowered = state["cr"]
-        name = lowered.fndesc.qualname
-        module = lowered.fndesc.lookup_module()
-        entry = _dynfunc.make_function(module, name, "", 0, lowered.env, (state.library,))
-        state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
-        state["cr"] = lowered._replace(cfunc=entry)
-        return True
-
-
-def _counts_references(state: Any) -> bool:
-    """Return whether a helper has to count references to what is on the heap.
-
-    It need not where all of that are arrays that it gets as arguments, or parts of them: whoever
-    passes an array holds on to it meanwhile. A generator outlives the call that makes it.
-    """
-    return (
-        _has_memory(state.return_type)
-        or not all(map(_is_of_arrays, [state.return_type, *state.typemap.values()]))
-        or any(map(_has_memory, _made(state)))
-    )
-
-
-def _is_of_arrays(kind: Any) -> bool:
-    """Return whether nothing in a type is on the heap but arrays: no list, no string."""
-    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
-        return all(map(_is_of_arrays, kind))
-    if isinstance(kind, types.Generator):  # type: ignore[attr-defined]
-        return False
-    return isinstance(kind, types.Array) or not _has_memory(kind)
-
-
-def _made(state: Any) -> Iterator[Any]:
-    """Yield the types of what a helper makes, by a call, an operator or an attribute.
-
-    Items, slices and fields are parts of what there is; ``array.imag`` may be an array of its own.
-    """
-    for expression, signature in state.calltypes.items():
-        if signature is not None and not _is_part(expression, signature):
-            yield signature.return_type
-    for block in state.func_ir.blocks.values():
-        for assignment in block.find_insts(ir.Assign):
-            if getattr(assignment.value, "op", "") == "getattr":
-                owner = state.typemap[assignment.value.value.name]
-                if not isinstance(owner, types.BaseTuple):  # type: ignore[attr-defined]
-                    yield state.typemap[assignment.target.name]
-
-
-def _is_part(expression: Any, signature: Any) -> bool:
-    """Return whether an expression picks an item or a slice, not what a mask or a list picks."""
-    return getattr(expression, "op", "") in ("getitem", "static_getitem") and not any(
-        map(_has_memory, signature.args[1:])
-    )
-
-
-def _has_memory(kind: Any) -> bool:
-    manager = cpu_target.target_context.data_model_manager
-    return bool(manager[kind].contains_nrt_meminfo())
-
-
-def _without_reference_counts(context: Any) -> Any:
-    """Return a context that leaves references alone, in which one can still allocate.
-
-    To assign an array to a slice, numba copies one that overlaps, and frees the copy itself.
-    """
-    changed = context.subtarget(enable_nrt=False)
-    vars(changed)["nrt"] = NRTContext(changed, True)
-    return changed
-
-
-class FragmentCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler for code that kernels contain, and nothing else calls."""
-
-    def define_pipelines(self) -> list[Any]:
-        """Return numba's own passes with another last one."""
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        pipeline.passes = [
-            (_FragmentLowering if kind is NativeLowering else kind, about)
-            for kind, about in pipeline.passes
-        ]
-        pipeline.finalize()
-        return [pipeline]
-
-
-@register_default(types.NamedTuple)  # type: ignore[attr-defined]
-class _PassedWhole(TupleModel):  # type: ignore[misc]
-    """A NamedTuple of zerolab is one argument, not one for each part of its parts.
-
-    Those of other packages, whose machine code may be of an earlier day, stay as they are.
-    """
-
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind)
-        self._is_whole = kind.instance_class.__module__.partition(".")[0] == "zerolab"
-
-    def get_argument_type(self) -> Any:
-        return self.get_value_type() if self._is_whole else super().get_argument_type()
-
-    def as_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
-        return value if self._is_whole else super().as_argument(builder, value)
-
-    def from_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
-        return value if self._is_whole else super().from_argument(builder, value)
-
-
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 _WITHIN_KERNELS = {**_OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
-"""How code is compiled: without entries for C, nor for Python where only kernels call it. They
-would take as long as the code itself (docs/decisions/0021)."""
+"""Compiler options: no entry points for C, nor for Python where only kernels call the code. They
+would take as long to compile as the code itself (docs/decisions/0021)."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _INTERFACES: list[CompiledInterface] = []
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that plain Python calls; the machine code is cached on disk.
+    """Compile a function that Python calls; its machine code is cached on disk.
 
-    Kernels release the interpreter lock, so that several threads can search at once, and divide
+    Kernels release the interpreter lock, so that several threads can search at once. They divide
     as numpy does: division by zero gives infinity, without a check that would stop vectorisation.
     """
     if numba.config.DISABLE_JIT:
@@ -190,22 +64,22 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that several processes do not compile at the same time."""
+    """A kernel that only one process compiles at a time."""
 
     def compile(self, sig: Any) -> Any:
-        """See `numba.core.dispatcher.Dispatcher.compile`."""
+        """Compile for the types `sig`, or load what another process has compiled meanwhile."""
         known = self.overloads.get(normalize_signature(sig)[0])
         if known is not None:
             return known.entry_point
-        # numba's lock of all compilers first: threads must not wait for each other's files.
+        # numba's global compiler lock comes first: threads must not wait for each other's files.
         with global_compiler_lock, self._cache.alone(sig, self.targetctx):
             return super().compile(sig)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a helper that only kernels call; its code becomes part of each of them.
+    """Compile a helper that only kernels call; its code is inlined into each of them.
 
-    Inlining is forced: a call would copy every array header of a structure of arrays.
+    Inlining is forced, because a call would copy every array header of a structure of arrays.
     """
     if numba.config.DISABLE_JIT:
         return function
@@ -214,10 +88,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
-    """A helper without what makes it callable from Python, unless Python does call it."""
+    """A helper that becomes callable from Python only when Python calls it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile once for all values of an argument; inlining makes constants of them anyway."""
+        """Compile once for all values of a literal argument; inlining makes them constants anyway."""
         general = types.unliteral  # type: ignore[attr-defined]
         named = {name: general(kind) for name, kind in kws.items()}
         return super().get_call_template(tuple(map(general, args)), named)
@@ -231,10 +105,10 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
 
 
 class CompiledInterface:
-    """Functions that several types implement, such as all games or all selection rules."""
+    """A set of functions that several types implement, such as all games or all selection rules."""
 
     def __init__(self, noun: str) -> None:
-        """Name in error messages what the types are, such as "game"."""
+        """Create an interface without types; `noun`, such as "game", names them in errors."""
         self.noun = noun
         self._functions: list[str] = []
         self._implementations: dict[type, type] = {}
@@ -243,9 +117,10 @@ class CompiledInterface:
     def implement(self, kind: type, implementation: type) -> None:
         """Use the static methods of `implementation` for arguments of the type `kind`.
 
-        From then on a value of this type equals none of another type: tuples of equal numbers would
-        share entries of dictionaries and caches. Raises TypeError if a method is missing, and
-        ValueError if the type has an implementation: kernels may have been compiled with that one.
+        From then on values of this type differ from values of other types; otherwise tuples of equal
+        numbers would share entries of dictionaries and caches. Raises TypeError if a method is
+        missing, and ValueError if the type already has another implementation, with which kernels
+        may have been compiled.
         """
         if self._implementations.get(kind, implementation) is not implementation:
             raise ValueError(f"{kind.__name__} is registered twice as a {self.noun}")
@@ -257,13 +132,13 @@ class CompiledInterface:
         kind.__ne__ = _is_unequal  # type: ignore[assignment,method-assign]
 
     def implementation(self, kind: type) -> type:
-        """Return the class whose static methods are used for `kind`; raise TypeError if none."""
+        """Return the class that implements `kind`; raise TypeError if there is none."""
         if kind not in self._implementations:
             raise TypeError(f"{kind.__name__} is not registered as a {self.noun}")
         return self._implementations[kind]
 
     def function(self, interface: _Function) -> _Function:
-        """Decorate a signature with a docstring: make it dispatch on its first argument."""
+        """Turn a signature with a docstring into a function that dispatches on its first argument."""
         name = interface.__name__
         self._functions.append(name)
 
@@ -284,7 +159,7 @@ class CompiledInterface:
 
 
 def _implementations(kind: type) -> Iterator[type]:
-    """Yield what implements some interface for a type."""
+    """Yield the implementations of all interfaces for a type."""
     for interface in _INTERFACES:
         if kind in interface._implementations:
             yield interface._implementations[kind]
@@ -299,17 +174,144 @@ def _is_unequal(one: tuple[Any, ...], other: object) -> bool:
 
 
 def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Hide a function's annotations from numba, which compares them when it should not."""
+    """Hide a function's annotations from numba, which would compare those of two signatures."""
     signature = inspect.signature(function)
     parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return function
 
 
-class _WithoutCollector(event.Listener):  # type: ignore[misc]
-    """Keeps Python's collector of garbage from going through all that a compilation makes.
+class _Fragment(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is linked into kernels and never becomes machine code by itself."""
 
-    It would take a tenth of the time, and find next to nothing before the end.
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _FragmentLowering(NativeLowering):  # type: ignore[misc]
+    """Lowers a helper to a fragment, with an entry point that is only a name to call it by."""
+
+    _name = "fragment_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        if not _counts_references(state):
+            state.targetctx = _without_reference_counts(state.targetctx)
+        state.library = _Fragment(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        name = lowered.fndesc.qualname
+        module = lowered.fndesc.lookup_module()
+        entry = _dynfunc.make_function(module, name, "", 0, lowered.env, (state.library,))
+        state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+def _counts_references(state: Any) -> bool:
+    """Return whether a helper has to count references to objects on the heap.
+
+    It need not if these are only arrays that it gets as arguments, or parts of them, because the
+    caller holds on to an array that it passes. A generator outlives the call that makes it.
+    """
+    return (
+        _has_memory(state.return_type)
+        or not all(map(_is_of_arrays, [state.return_type, *state.typemap.values()]))
+        or any(map(_has_memory, _made(state)))
+    )
+
+
+def _is_of_arrays(kind: Any) -> bool:
+    """Return whether a type keeps nothing but arrays on the heap: no list, no string."""
+    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
+        return all(map(_is_of_arrays, kind))
+    if isinstance(kind, types.Generator):  # type: ignore[attr-defined]
+        return False
+    return isinstance(kind, types.Array) or not _has_memory(kind)
+
+
+def _made(state: Any) -> Iterator[Any]:
+    """Yield the types of the values that a helper makes by a call, an operator or an attribute.
+
+    Items, slices and fields are parts of existing values; ``array.imag`` may be a new array.
+    """
+    for expression, signature in state.calltypes.items():
+        if signature is not None and not _is_part(expression, signature):
+            yield signature.return_type
+    for block in state.func_ir.blocks.values():
+        for assignment in block.find_insts(ir.Assign):
+            if getattr(assignment.value, "op", "") == "getattr":
+                owner = state.typemap[assignment.value.value.name]
+                if not isinstance(owner, types.BaseTuple):  # type: ignore[attr-defined]
+                    yield state.typemap[assignment.target.name]
+
+
+def _is_part(expression: Any, signature: Any) -> bool:
+    """Return whether an expression is an item or a slice, rather than indexing by mask or list."""
+    return getattr(expression, "op", "") in ("getitem", "static_getitem") and not any(
+        map(_has_memory, signature.args[1:])
+    )
+
+
+def _has_memory(kind: Any) -> bool:
+    manager = cpu_target.target_context.data_model_manager
+    return bool(manager[kind].contains_nrt_meminfo())
+
+
+def _without_reference_counts(context: Any) -> Any:
+    """Return a context that counts no references but can still allocate.
+
+    To assign an array to a slice that overlaps it, numba makes a copy, and frees that copy itself.
+    """
+    changed = context.subtarget(enable_nrt=False)
+    vars(changed)["nrt"] = NRTContext(changed, True)
+    return changed
+
+
+class FragmentCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler, for code that becomes part of kernels and that nothing else calls."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's own passes, except for the last one."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (_FragmentLowering if kind is NativeLowering else kind, about)
+            for kind, about in pipeline.passes
+        ]
+        pipeline.finalize()
+        return [pipeline]
+
+
+@register_default(types.NamedTuple)  # type: ignore[attr-defined]
+class _PassedWhole(TupleModel):  # type: ignore[misc]
+    """Passes a NamedTuple of zerolab as one argument instead of one for each of its leaves.
+
+    NamedTuples of other packages, which may have cached machine code, are passed as usual.
+    """
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind)
+        self._is_whole = kind.instance_class.__module__.partition(".")[0] == "zerolab"
+
+    def get_argument_type(self) -> Any:
+        return self.get_value_type() if self._is_whole else super().get_argument_type()
+
+    def as_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
+        return value if self._is_whole else super().as_argument(builder, value)
+
+    def from_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
+        return value if self._is_whole else super().from_argument(builder, value)
+
+
+class _WithoutCollector(event.Listener):  # type: ignore[misc]
+    """Turns the garbage collector off during compilation.
+
+    It would take a tenth of the time and find next to nothing before the end.
     """
 
     _depth = 0  # compilations are nested, and numba lets one thread compile at a time
@@ -328,4 +330,4 @@ class _WithoutCollector(event.Listener):  # type: ignore[misc]
 
 event.register("numba:compile", _WithoutCollector())
 if numba.config.DISABLE_JIT:
-    np.seterr(over="ignore")  # 64-bit words wrap by intention, as they do in compiled code
+    np.seterr(over="ignore")  # 64-bit words wrap on purpose, as in compiled code

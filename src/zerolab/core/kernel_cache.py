@@ -1,14 +1,13 @@
-"""Machine code of kernels, kept on disk from one process to the next.
+"""A cache on disk of the machine code of kernels.
 
-numba's own cache notices edits in a kernel's own file alone, and one index per kernel is spoilt by
-a type that another process does not know. Here every combination of kernel and types is a file of
-its own, named by a digest of all that its machine code depends on
-(docs/decisions/0001-compiled-pattern.md). Whatever cannot be read is compiled again.
+numba's own cache notices edits of a kernel's file only, and a type that another process does not
+know spoils its index. Here each combination of kernel and types has a file of its own, named by a
+digest of everything that the machine code depends on (docs/decisions/0001-compiled-pattern.md).
+What cannot be read is compiled again.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import io
@@ -31,15 +30,18 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import NumbaPickler
 from numba.core.sigutils import normalize_signature
 
-from zerolab.core.code_digests import CodeDigest
+from zerolab.core.code_digests import CodeDigest, syntax_of
 from zerolab.core.errors import UserError
 from zerolab.core.files import read_limited, read_text, write_bytes, write_text
 
-_KERNEL_PACKAGES = ("core", "rules", "games", "search", "oracles", "replay")
+_KERNEL_PACKAGES = ("rules", "games", "search", "oracles", "replay")
 """Packages of zerolab whose code, constants included, can become part of any kernel."""
 
+_KERNEL_MODULES = ("core/compiled.py", "core/kernel_cache.py", "core/code_digests.py")
+"""Modules elsewhere that decide what machine code is, or what an entry is for."""
+
 _KERNEL_IMPORT = b"core.compiled"
-"""Text by which modules elsewhere are known to define kernels."""
+"""Text by which all other modules that define kernels are recognised."""
 
 _RUNNING = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
 _FLAGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
@@ -51,32 +53,32 @@ _MOST_BYTES_OF_ENTRY = 1 << 28
 _MOST_BYTES_OF_NOTE = 100
 _MOST_SECONDS_TO_WAIT = 120.0
 MOST_BYTES = 1 << 30
-"""Most bytes of all entries together; the least recently used are removed first."""
+"""Limit of all entries together; the least recently used are removed first."""
 UNUSED_SECONDS = 30 * 24 * 3600.0
 """Age since its last use at which an entry is removed in any case."""
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
-    """The entries of one kernel, as numba asks for them."""
+    """The entries of one kernel, with the methods that numba calls."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         implementations: Callable[[type], Iterable[type]],
     ) -> None:
-        """Keep the machine code of `function`, which may call the `implementations` of a type."""
+        """Cache `function`, whose kernels may call all `implementations` of their types."""
         self._function = function
         self._implementations = implementations
         self._paths: dict[tuple[Any, ...], Path | None] = {}
 
     @property
     def cache_path(self) -> str | None:
-        """The folder of all kernels; None if there is no place for one."""
+        """The folder of all kernels; None if there is no place for it."""
         folder = cache_folder()
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the machine code for these argument types; None if none can be loaded."""
+        """Return the machine code for the argument types `sig`; None if it cannot be loaded."""
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, target_context.codegen())
@@ -91,17 +93,17 @@ class KernelCache(_Cache):  # type: ignore[misc]
             loaded = CompileResult._rebuild(target_context, *parts)
             with suppress(OSError):
                 os.utime(path)
-        except Exception:  # whatever is wrong with it, or with where it lies
+        except Exception:  # damaged, unreadable, made for something else
             return None
         return loaded if tuple(loaded.signature.args) == tuple(arguments) else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep new machine code, where there is room and permission to do so."""
+        """Store new machine code, if there is room and permission to do so."""
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, data.codegen)
         if path is None or not self._is_lasting(data):
             return
-        # No room, no permission, types that cannot be written: it can do without.
+        # No room, no permission, types that cannot be pickled: kernels work without the cache.
         with suppress(OSError, UserError, pickle.PicklingError, TypeError):
             file = io.BytesIO()
             _Pickler(file, _classes(arguments)).dump(data._reduce())
@@ -112,15 +114,15 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
     @contextmanager
     def alone(self, sig: Any, target_context: Any) -> Iterator[None]:
-        """Let other processes that want the same machine code wait until it is made, and load it.
+        """Hold a lock while compiling, so that other processes wait and then load the result.
 
-        One that compiles for very long, or has been halted, is waited for no longer.
+        They stop waiting for a process that is halted or compiles for minutes.
         """
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, target_context.codegen())
         with ExitStack() as held:
-            with suppress(OSError, NotImplementedError, Timeout):  # it can do without
+            with suppress(OSError, NotImplementedError, Timeout):  # works without, too
                 if path is not None and not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
                     lock = FileLock(path.with_suffix(".lock"), timeout=_MOST_SECONDS_TO_WAIT)
@@ -134,17 +136,17 @@ class KernelCache(_Cache):  # type: ignore[misc]
             path.unlink(missing_ok=True)
 
     def enable(self) -> None:
-        """Do nothing: it is always in use."""
+        """Do nothing: the cache is always in use."""
 
     def disable(self) -> None:
-        """Do nothing: see `enable`."""
+        """Do nothing: the cache is always in use."""
 
     def _name(self) -> str:
         module = self._function.__module__.rpartition(".")[2]
         return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
 
     def _known_path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
-        """Return the file for these types, found once: what it depends on is then compiled."""
+        """Return the file for these types; computed once, before the code can change in memory."""
         kinds = tuple(arguments)
         if kinds not in self._paths:
             self._paths[kinds] = self._path(kinds, codegen)
@@ -166,8 +168,8 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def _is_lasting(self, data: Any) -> bool:
         """Return whether another process can use this machine code.
 
-        It has addresses of this process where it reads large global arrays. A class that no module
-        has would be made anew there, and what the kernel returns be no instance of the known one.
+        Code that reads large global arrays holds addresses of this process. A returned class that
+        no module has would be created anew when unpickled, and differ from the one in use.
         """
         returned = _classes([data.signature.return_type])
         is_found = all(
@@ -178,10 +180,10 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
 
 class _Pickler(NumbaPickler):  # type: ignore[misc]
-    """Writes the classes of arguments as their places among them.
+    """Writes classes of arguments as indices.
 
     A class that a script or notebook defines would otherwise be copied, and machine code for the
-    copy is not for the class.
+    copy does not fit the class.
     """
 
     def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
@@ -195,7 +197,7 @@ class _Pickler(NumbaPickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads what `_Pickler` has written, with the classes of the arguments that are there now."""
+    """Reads what `_Pickler` has written; indices stand for the classes of the present arguments."""
 
     def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
         super().__init__(file)
@@ -206,7 +208,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _classes(kinds: Iterable[Any]) -> list[type]:
-    """Return the classes of all NamedTuples in some types, each once, in order."""
+    """Return the distinct classes of all NamedTuples in some types, in order."""
     return list(dict.fromkeys(each for kind in kinds for each in _classes_in(kind)))
 
 
@@ -219,20 +221,24 @@ def _classes_in(kind: Any) -> Iterator[type]:
             yield from _classes_in(part)
 
 
-def kernel_sources() -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file of zerolab whose code can become part of a kernel."""
-    package = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[1]
+
+
+def kernel_sources(package: Path = _PACKAGE) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file of zerolab that kernels can depend on."""
     for file in sorted(package.rglob("*.py")):
         name, content = file.relative_to(package), file.read_bytes()
-        if name.parts[0] in _KERNEL_PACKAGES or _KERNEL_IMPORT in content:
+        is_listed = name.parts[0] in _KERNEL_PACKAGES or name.as_posix() in _KERNEL_MODULES
+        if is_listed or _KERNEL_IMPORT in content:
             yield name.as_posix(), content
 
 
 @functools.cache
 def _hashed_modules() -> tuple[frozenset[str], str]:
-    """Return the modules that `kernel_sources` yields, and a digest of them and what runs them.
+    """Return the modules of `kernel_sources`, and a digest of them and of the versions that run them.
 
-    Parsing them takes longer than all else at the start of a process, so what came of it is kept.
+    Parsing takes longer than everything else at the start of a process, so its result is kept on
+    disk.
     """
     sources = dict(kernel_sources())
     package = __name__.partition(".")[0]
@@ -256,25 +262,11 @@ def _hashed_modules() -> tuple[frozenset[str], str]:
 
 
 def _digest_of_code(sources: Mapping[str, bytes]) -> str:
-    """Return a digest of what runs these sources and of their syntax, without comments and docs."""
+    """Return a digest of the syntax of some sources and of the versions that run them."""
     digest = hashlib.sha256(_RUNNING.encode())
     for name, content in sources.items():
-        tree = ast.parse(content)
-        for node in ast.walk(tree):
-            for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
-                if isinstance(body, list):
-                    body[:] = [each for each in body if not _is_text(each)]
-        digest.update(f"{name} {ast.dump(tree)} ".encode())
+        digest.update(f"{name} {syntax_of(content)} ".encode())
     return digest.hexdigest()[:16]
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    """Return whether a statement is only a string, such as a docstring."""
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )
 
 
 def _is_hashed(module: str) -> bool:
@@ -283,7 +275,7 @@ def _is_hashed(module: str) -> bool:
 
 @functools.cache
 def _root() -> Path | None:
-    """Return the folder of all caches; None where nothing names one and there is no home."""
+    """Return the folder of all caches; None without an environment variable or home directory."""
     if own := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(own)
     try:
@@ -293,9 +285,9 @@ def _root() -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder for kernels of this state of zerolab's sources; it may not exist yet.
+    """Return the folder for kernels of the present sources of zerolab, which may not exist yet.
 
-    None where neither an environment variable names a place nor there is a home directory.
+    None if there is neither an environment variable that names a place nor a home directory.
     """
     root = _root()
     return None if root is None else root / f"kernels-{_hashed_modules()[1]}"
@@ -303,10 +295,9 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def _tidy_once(root: Path) -> None:
-    """Remove entries unused for long, then the least recently used while they take too much.
+    """Remove entries that have not been used for long, then the least recently used over the limit.
 
-    Loading an entry renews its time. Only files with the names that are given here are touched, in
-    real folders with such names: others may keep theirs beside them.
+    Loading an entry renews its time. Other files, and links, are never touched.
     """
     found = []
     folders = [each for each in _named(root, "kernels-", 16) if stat.S_ISDIR(each.lstat().st_mode)]
@@ -328,7 +319,7 @@ def _tidy_once(root: Path) -> None:
 
 
 def _named(root: Path, prefix: str, digits: int) -> list[Path]:
-    """Return what has a prefix and so many hexadecimal digits as its name."""
+    """Return the paths named by a prefix and a number of hexadecimal digits."""
     form = re.compile(f"{prefix}[0-9a-f]{{{digits}}}")
     return [each for each in root.iterdir() if form.fullmatch(each.name)]
 
@@ -337,4 +328,4 @@ def _is_own(path: Path) -> bool:
     return path.suffix in (_SUFFIX, ".lock", ".part")
 
 
-_hashed_modules()  # now: a later edit is not in the code that this process imports
+_hashed_modules()  # at import: this process does not run code that is edited later
