@@ -1,4 +1,4 @@
-"""Settings: frozen, checked before work starts, with one clear line per mistake."""
+"""Settings: immutable, checked before work starts, with one line of explanation per mistake."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _QUOTED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Strings and comments of TOML; one that is not closed reaches to its end."""
+"""Strings and comments of TOML; an unclosed one reaches to the end."""
 _TOO_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{_DEEPEST_KEY}}}", re.ASCII)
 
 
@@ -73,7 +73,7 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 def variant_from(kind: Any, name: str) -> type[Variant]:
-    """Make the settings of a compiled-pattern type from its annotated fields.
+    """Create the settings of a compiled-pattern type from its annotated fields.
 
     ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0`` gives settings with the
     keys ``name`` and ``c``, whose `build` returns the NamedTuple.
@@ -95,9 +95,9 @@ def variant_from(kind: Any, name: str) -> type[Variant]:
 
 
 def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
-    """Return the annotation of a setting that is one of the registered choices.
+    """Return the annotation of a setting that is one of the registered variants.
 
-    A string is short for the choice of that name with its defaults: ``learn.loss=product``.
+    A string is short for the variant of that name with its defaults: ``learn.loss=product``.
     """
     kinds = tuple(registry.values())
     if len(kinds) == 1:
@@ -106,16 +106,16 @@ def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
 
 
 class AmongMany(NamedTuple):
-    """Marks the annotation of an item of a list of choices."""
+    """Marks the annotation of an item of a list of variants."""
 
     registry: Mapping[str, type[Variant]]
 
 
 def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
-    """Return the annotation of a setting that is a list of registered choices.
+    """Return the annotation of a setting that is a list of registered variants.
 
-    A string is short for the choice of that name with its defaults, as in `choice_among`. Names are
-    looked up whenever settings are checked, so choices that are registered later are known, too.
+    A string is short for the variant of that name with its defaults, as in `variant_among`. Names
+    are looked up whenever settings are checked, so variants may be registered later.
     """
 
     def chosen(value: Any) -> Variant:
@@ -179,7 +179,7 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
 
 
 def assignment(key: str, text: str) -> str:
-    """Return an assignment that gives a key some text, even one that is TOML, such as ``7``."""
+    """Return an assignment of a text to a key, even if the text is TOML, such as ``7``."""
     return f"{key}={json.dumps(text, ensure_ascii=False)}"
 
 
@@ -193,10 +193,10 @@ def _parse_value(key: str, text: str) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of some TOML; raise ValueError if it is none, RecursionError if too deep.
+    """Parse TOML; raise ValueError for a mistake, and RecursionError for too deep a nesting.
 
-    tomllib keeps every beginning of a dotted key: one of 30,000 parts would take 4 GB. So keys of
-    more than 20 are refused, with ValueError.
+    tomllib keeps every prefix of a dotted key: one of 30,000 parts would take 4 GB. So keys of more
+    than 20 parts raise ValueError.
     """
     if _TOO_DEEP.search(_QUOTED.sub("x", text)):
         raise ValueError(f"a key has more than {_DEEPEST_KEY} parts")
@@ -204,7 +204,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file; raise UserError if it is none, or larger than 1 MiB."""
+    """Parse a TOML file; raise UserError for a mistake, or a file of more than 1 MiB."""
     text = read_text(path, _LARGEST_FILE)
     try:
         return parse_toml(text)
@@ -217,8 +217,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set one dotted key in nested tables, in place.
 
-    Naming another choice (``network.name=resnet``) drops the keys of the former one. The items of a
-    list of choices are tables by their names: ``network.heads.reply.weight=0.2``.
+    Naming another variant (``network.name=resnet``) drops the keys of the former one. Variants in a
+    list are addressed by their names: ``network.heads.reply.weight=0.2``.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):
@@ -228,7 +228,7 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
         table = _item(table, part, ".".join(path[:depth])) if is_list else _entry(table, part)
         if not isinstance(table, dict | list):
             key = quoted(".".join(path[: depth + 1]))
-            raise UserError(f"{key} is a value, it has no keys of its own")
+            raise UserError(f"{key} is a value, so it has no keys")
     if isinstance(table, list):
         key = ".".join(path[:-1])
         _require_names(table, key)
@@ -239,20 +239,20 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _entry(table: dict[str, Any], key: str) -> Any:
-    """Return what a table has at a key, in place; a name as the table of that choice."""
+    """Return the value of a key, which can be changed in place; a name becomes a variant's table."""
     found = table.get(key, {})
     table[key] = list(found) if isinstance(found, list | tuple) else _by_name(found)
     return table[key]
 
 
 def _require_names(items: Sequence[Any], key: str) -> None:
-    """Raise UserError for a list whose items have no names to be found by, such as numbers."""
+    """Raise UserError for a list whose items have no names, such as numbers."""
     if not all(isinstance(each, str | Mapping) for each in items):
         raise UserError(f"{quoted(key)} is a list: expected {key}=[...]")
 
 
 def _item(items: list[Any], name: str, key: str) -> Any:
-    """Return the table of the choice of a name among the items of a list, in place."""
+    """Return the table of the variant `name` in a list, which can be changed in place."""
     names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
     if name not in names:
         known = [each for each in names if isinstance(each, str)]
@@ -274,9 +274,9 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 
 
 def settings_error(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
-    """Return what pydantic has found wrong with settings, one line for each of the first mistakes.
+    """Return pydantic's findings as an error with one line for each of the first 20 mistakes.
 
-    `source`, the file or text that the settings come from, begins each line.
+    Each line begins with `source`, the file or text that the settings come from.
     """
     where = f"{one_line(source)}: " if source else ""
     mistakes = error.errors(include_url=False)
@@ -313,7 +313,7 @@ _EXPECTATIONS = {
 
 
 class _Spot(NamedTuple):
-    """Where a mistake is: its dotted key, and the model that should have accepted it."""
+    """The place of a mistake: its dotted key, and the model that should have accepted it."""
 
     key: str
     model: type[BaseModel] | None
@@ -327,9 +327,9 @@ def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
             keys.append(str(part))
             current = _only_model(current.model_fields[str(part)].annotation)
             continue
-        choices = {} if current else _choices_at(keys, model)
-        if part in choices:
-            current = choices[str(part)]
+        variants = {} if current else _variants_at(keys, model)
+        if part in variants:
+            current = variants[str(part)]
         else:
             keys.append(str(part))
     return _Spot(".".join(keys), current)
@@ -340,8 +340,8 @@ def _only_model(annotation: Any) -> type[BaseModel] | None:
     return annotation if is_model else None
 
 
-def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """Return the members, by name, of the union of choices at `keys`."""
+def _variants_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """Return the members, by name, of the union of variants at `keys`."""
     annotation: Any = model
     for key in keys:
         inner = _only_model(annotation)
@@ -357,11 +357,11 @@ def _choices_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[B
 
 
 def _explain_unknown(model: type[BaseModel], location: Sequence[int | str]) -> str:
-    """Explain a key that its table does not have; it may be one of a choice not taken."""
+    """Explain an unknown key, which may belong to a variant that was not chosen."""
     spot, name = _locate(model, location[:-1]), str(location[-1])
     prefix = f"{spot.key}." if spot.key else ""
-    siblings = _choices_at(spot.key.split("."), model)
-    owners = [choice for choice, kind in siblings.items() if name in kind.model_fields]
+    siblings = _variants_at(spot.key.split("."), model)
+    owners = [variant for variant, kind in siblings.items() if name in kind.model_fields]
     if owners and spot.model:
         chosen = spot.model.model_fields["name"].default
         named = " or ".join(map(quoted, owners))
@@ -384,7 +384,7 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
     if kind == "value_error":
         return f"{key}: {context['error']}" if key else str(context["error"])
     if kind == "union_tag_not_found":
-        names = ", ".join(_choices_at(key.split("."), model))
+        names = ", ".join(_variants_at(key.split("."), model))
         return f"{key}.name is missing: expected one of {names}"
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
@@ -393,8 +393,8 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f"{key}.name = {quoted(tag)}: {expected}"
     expectation = _EXPECTATIONS.get(kind)
     wanted = expectation.format(**context) if expectation else one_line(mistake["msg"])
-    if kind == "model_attributes_type" and (choices := _choices_at(key.split("."), model)):
-        wanted = f"one of {', '.join(choices)}"
+    if kind == "model_attributes_type" and (variants := _variants_at(key.split("."), model)):
+        wanted = f"one of {', '.join(variants)}"
     hint = ""
     if kind == "literal_error" and isinstance(mistake["input"], str):
         hint = nearest(mistake["input"], wanted.split("'")[1::2])

@@ -1,4 +1,4 @@
-"""Errors that users can cause and correct, and how messages quote what users have written."""
+"""Errors that users can cause and correct, and the quoting of user input in their messages."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
 _LONGEST_NEAR = 100
-"""Nobody misspells a name so badly; comparing longer texts takes long."""
+"""Longer words are no misspelt names, and comparing them takes long."""
 
 
 class UserError(Exception):
-    """Something the user asked for cannot be done; the message says what was expected.
+    """An impossible request of the user; the message says what was expected.
 
-    The command line prints the message alone, without a traceback, and exits with code 2.
+    The command line prints the message without a traceback and exits with code 2.
     """
 
 
 class MissingExtraError(UserError):
-    """An optional package is not installed; the message says which extra brings it."""
+    """A missing optional package; the message names the extra that installs it."""
 
 
 class MissingExtraWarning(UserWarning):
-    """Something slower is used in place of an optional package that is not installed."""
+    """A slower substitute is in use, because an optional package is not installed."""
 
 
 def quoted(value: object) -> str:
-    """Return a value as messages quote it: on one line, at most about a hundred characters long.
+    """Return a value for use in a message: on one line of at most about a hundred characters.
 
-    Paths may have 250 characters. Text is put in quotation marks. What cannot be printed, such as a
-    line break or a byte of a file name that is not UTF-8, is escaped. Long text keeps its
-    beginning, long paths keep their end.
+    Paths may have 250 characters. Text is put in quotation marks. Characters that cannot be
+    printed, such as line breaks or bytes of file names that are not UTF-8, are escaped. Long text
+    keeps its beginning, and long paths keep their end.
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
@@ -58,7 +58,7 @@ def require(name: str, value: object, kinds: Any, expected: str) -> None:
 
 
 def one_line(message: object) -> str:
-    """Return a message, such as another library's, on one line and not much longer than that."""
+    """Return a message, such as that of another library, on one line of at most 320 characters."""
     text = " ".join(str(message).split())
     return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
 
@@ -76,7 +76,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class _Brief(reprlib.Repr):
-    """Shortens nested values; numbers of any length and nesting of any depth are safe."""
+    """Shortens nested values; safe for numbers of any length and nesting of any depth."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,9 +87,9 @@ class _Brief(reprlib.Repr):
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Return text with all that cannot be printed escaped, except for the characters in `kept`.
+    """Return text with unprintable characters escaped, except for those in `kept`.
 
-    Printed as they are, control characters clear a terminal, and others turn text around.
+    Unescaped, some of them would clear a terminal or reverse the direction of text.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Files: replaced whole or not at all, and looked at before they are read."""
+"""Atomic writes and guarded reads."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def check_path(path: Path) -> None:
-    """Raise UserError if nothing can have this name: it is too long, or not UTF-8.
+    """Raise UserError for an impossible name: too long, or not UTF-8.
 
-    Everything else, missing or not, is fine.
+    The path need not exist.
     """
     try:
         str(path).encode()
@@ -40,8 +40,8 @@ def check_path(path: Path) -> None:
 def check_file(path: Path, limit: int) -> None:
     """Raise UserError unless `path` is a regular file of at most `limit` bytes.
 
-    Opening a named pipe waits for whoever writes into it; a device may never end. So this comes
-    before a file that somebody else has made is opened.
+    Call it before opening files from elsewhere: opening a named pipe blocks until something writes
+    into it, and a device may never end.
     """
     try:
         _check_kind(path, path.stat(), limit)
@@ -50,9 +50,9 @@ def check_file(path: Path, limit: int) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise UserError for a link, before something is written through it.
+    """Raise UserError for a symbolic link, before something is written through it.
 
-    Otherwise a stranger's folder could change a file of the user's.
+    Otherwise a link in a downloaded folder could overwrite a file of the user.
     """
     if path.is_symlink():
         raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
@@ -67,7 +67,7 @@ def read_limited(path: Path, limit: int) -> bytes:
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # it has grown, or is one of those that say they have no bytes
+    if len(content) > limit:  # it has grown, or is a special file that reports no bytes
         raise _too_large(path, f"more than {limit:,}", limit)
     return content
 
@@ -87,12 +87,11 @@ def read_text(path: Path, limit: int) -> str:
 
 @contextmanager
 def atomic_replace(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write; on success it is flushed to disk and takes `path`'s place.
+    """Yield a temporary path to write to; on success, flush it to disk and rename it to `path`.
 
-    A crash leaves the old file or the new one, never half of either, and the temporary one if it
-    comes at a bad moment: `.NAME.*.part`. Of several writers at once, each has a temporary file of
-    its own, and the last one to end wins. Raises UserError where the disk is full or the folder
-    cannot be written; the old file stays.
+    A crash leaves either the old file or the new one, complete, and perhaps the temporary file
+    `.NAME.*.part`. Concurrent writers have different temporary files, and the last one to finish
+    wins. Raises UserError if the disk is full or the folder cannot be written; the old file stays.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
@@ -104,17 +103,17 @@ def atomic_replace(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(path, _reason(error)) from error
     finally:
-        with suppress(OSError):  # where it could not be made, it cannot always be removed either
+        with suppress(OSError):  # it may never have been created
             temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a text file in one step."""
+    """Replace a text file atomically."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file in one step."""
+    """Replace a file atomically."""
     with atomic_replace(path) as temporary:
         temporary.write_bytes(content)
 
@@ -128,7 +127,7 @@ def remove_file(path: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """Raise UserError if a file cannot be written there, before the work that leads to it."""
+    """Raise UserError if a file cannot be written to `path`, before work is spent on it."""
     check_path(path)
     try:
         folder = path.absolute().parent
@@ -143,7 +142,7 @@ def check_target(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents; raise UserError where that is impossible."""
+    """Create a folder and its parents; raise UserError if that is impossible."""
     check_path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -176,7 +175,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a rename durable; only systems that can open a folder need it."""
+    """Make a rename durable, on systems where folders can be opened."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

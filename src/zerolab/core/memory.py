@@ -1,10 +1,10 @@
 """Array ownership, prefetching and cheap arguments in kernels.
 
-`borrowed` makes views that carry no reference count; `prefetch` asks for a cache line before it is
-needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing. `copy_row` copies.
+`borrowed` makes views without reference counts, and `prefetch` loads a cache line before it is
+needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing.
 
 A kernel unpacks its arguments at every call: an array takes about a fifth of a microsecond, which
-adds up where a structure has dozens. A handle is unpacked like a single array.
+adds up for a structure of dozens. A `handle` is unpacked like a single array.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ LINE = 64
 """Bytes of a cache line."""
 
 _READ, _KEEP, _DATA = 0, 3, 1
-"""What a prefetch is for, in the terms of llvm.prefetch: into all levels of caches."""
+"""Arguments of llvm.prefetch: for reading, into all levels of caches, data."""
 
 _INLINED = {"forceinline": True, "no_cfunc_wrapper": True}
 
 
 @inlined
 def copy_row(row: Any, out: Any) -> None:
-    """Copy the elements of an array of one dimension into another one of its length.
+    """Copy the elements of a one-dimensional array into another array of the same length.
 
-    In place of assigning a slice, for which numba compiles the text of an error message, too: that
-    takes it seconds (docs/decisions/0021).
+    It replaces assignments to slices, for which numba also compiles the text of an error message,
+    which takes seconds (docs/decisions/0021).
     """
     for i in range(row.shape[0]):
         out[i] = row[i]
 
 
 def borrowed(value: Any) -> Any:
-    """Return an array, or a NamedTuple of arrays and such, that does not own its memory.
+    """Return a view of an array, or of a nested NamedTuple of arrays, that does not own its memory.
 
-    The caller must keep the owner alive. No use of the result counts references, and strides of a
-    contiguous array are known to the compiler, those of its record fields included.
+    The caller must keep the owner alive. Using the result counts no references, and the compiler
+    knows the strides of contiguous arrays, including those of their record fields.
     """
     return value
 
@@ -98,9 +98,9 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def non_negative(number: Any) -> Any:
-    """Return an integer that the caller knows not to be negative, and now the compiler, too.
+    """Return an integer, promising the compiler that it is not negative.
 
-    It then leaves out what Python's negative indices need at every access of an array.
+    The compiler then omits the handling of Python's negative indices at every array access.
     """
     return number
 
@@ -127,10 +127,10 @@ def _assume_non_negative(typing_context: Any, number: Any) -> Any:
 
 
 def prefetch(array: Any, index: Any, line: int) -> None:
-    """Begin to load a cache line that is needed soon: the `line`-th from array[index] on.
+    """Start loading a cache line that is needed soon: the `line`-th one from array[index] on.
 
-    `index` is a tuple of integers, which may be fewer than the array has dimensions. An address
-    beyond the array does no harm.
+    `index` is a tuple of integers, at most one per dimension. An address beyond the array does no
+    harm.
     """
 
 
@@ -175,14 +175,14 @@ class _HandleType(types.StructRef):  # type: ignore[name-defined,misc]
 
 
 class _Handle(structref.StructRefProxy):  # type: ignore[misc]
-    """A handle in Python, where it can only be passed on."""
+    """A handle in Python, which can only pass it to kernels."""
 
 
 structref.define_boxing(_HandleType, _Handle)
 
 
 def handle(value: Any) -> Any:
-    """Return what kernels take for a NamedTuple of numbers, arrays and more NamedTuples.
+    """Return a handle to a NamedTuple of numbers, arrays and other NamedTuples, for kernels.
 
     In a kernel, its attribute `value` is the NamedTuple, and cheap to read.
     """

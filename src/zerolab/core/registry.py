@@ -1,26 +1,25 @@
-"""Named things that a user chooses from: games, networks, losses, selection rules.
+"""Registries of games, networks, losses, selection rules and whatever else users choose by name.
 
-Other packages add their own. An entry point in the group ``zerolab.LAYER`` names a module that
-registers something when it is imported::
+Other packages can register their own. An entry point in the group ``zerolab.LAYER`` names a module
+that registers something when it is imported::
 
     [project.entry-points."zerolab.search"]
     thompson = "my_package.thompson"
 
 ========== ============================================================================
-Layer      What its plug-ins register
+Layer      Registered by its plug-ins
 ========== ============================================================================
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
            (`search.methods`), budgets (`search.budgets`)
-networks   architectures, heads, ways in which networks grow
+networks   architectures, heads, growths
 agents     agent kinds
-training   losses, optimisers, schedules, gates, replay windows, ways of merging, and what else the
-           iteration loop chooses from
+training   losses, optimisers, learning-rate schedules, gates, replay windows, mergings and other
+           parts of the iteration loop
 papers     studies
 ========== ============================================================================
 
-Each layer imports its own modules first, then its plug-ins, with the first command or import that
-needs the layer.
+The first command or import that needs a layer imports the layer's own modules, then its plug-ins.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Layer = Literal["games", "search", "networks", "agents", "training", "papers"]
 
 
 def import_modules(package: str) -> None:
-    """Import every module of a package, so that what they register is known."""
+    """Import every module of a package, for the entries that they register."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
 
@@ -48,7 +47,7 @@ def import_modules(package: str) -> None:
 def load_plugins(layer: Layer) -> None:
     """Import the modules that other packages add to a layer.
 
-    Raises UserError, naming the entry point, for one that cannot be imported.
+    Raises UserError, naming the entry point, for a module that cannot be imported.
     """
     for point in entry_points(group=f"zerolab.{layer}"):
         try:

@@ -1,8 +1,8 @@
-"""Random streams: every draw is a pure function of what it is for.
+"""Random streams: every draw is a pure function of its purpose.
 
 A stream is a 64-bit key made from (run seed, iteration, game number, ply, purpose); its draws are
-numbered from 0. So results depend neither on how games are batched, nor on the number of workers,
-nor on when a run was resumed. Draw n is output n of SplitMix64 [Steele2014] seeded with the key:
+numbered from 0. So results depend neither on the batching of games, nor on the number of workers,
+nor on interruptions of a run. Draw n is output n of SplitMix64 [Steele2014] seeded with the key:
 mix(key + (n + 1) * gamma), where mix is its finaliser and gamma the golden ratio in 64 bits.
 """
 
@@ -53,7 +53,7 @@ def mix(bits):
 
 @inlined
 def fold(key, part):
-    """Derive a new stream from a stream and one more non-negative integer."""
+    """Derive a new stream from a stream and a non-negative integer."""
     return mix(key * _MIX_2 + mix(np.uint64(part) + _GOLDEN_GAMMA))
 
 
@@ -84,7 +84,7 @@ def _normal(key, number):
 
 @inlined
 def gamma(key, shape):
-    """Return a Gamma(shape, 1) variate, which uses up a whole stream [Marsaglia2000]."""
+    """Return a Gamma(shape, 1) variate [Marsaglia2000]; it takes any number of draws of a stream."""
     boosted = shape if shape >= 1.0 else shape + 1.0
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -139,5 +139,5 @@ def permutations(keys: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
 
 
 def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
-    """Return a numpy generator (Philox, [Salmon2011]) for plain Python, keyed like a stream."""
+    """Return a numpy generator (Philox [Salmon2011]) for plain Python, keyed like a stream."""
     return np.random.Generator(np.random.Philox(key=int(stream(seed, iteration, 0, 0, purpose))))
