@@ -243,7 +243,7 @@ def settings() -> str:
     sections: dict[str, list[list[str]]] = {}
     for each in every:
         group = each.key.partition(".")[0]
-        condition = f" with `{each.choice}`" if each.choice else ""
+        condition = f" with `{each.variant}`" if each.variant else ""
         text = " ".join(filter(None, (each.description, each.papers)))
         cells = [
             f"`{each.key}`{condition}", takes(each), shown(each.default),

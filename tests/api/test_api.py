@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import zerolab
-from zerolab.store.folder import flat
+from zerolab.core.config import flatten
 from zerolab.training.configure import resolve_settings
 
 GAME = "gobang:3x3:3"
@@ -244,7 +244,7 @@ def test_finished_games_cannot_be_analysed():
 def test_settings_may_be_lists_of_tables():
     heads = ["policy", {"name": "outcome", "weight": 0.01}]
     settings = {"network": {"name": "conv", "heads": heads}, "seed": 3}
-    chosen = resolve_settings(GAME, "smoke", list(flat(settings)))
+    chosen = resolve_settings(GAME, "smoke", list(flatten(settings)))
     assert [(head.name, head.weight) for head in chosen.network.heads] == [
         ("policy", 1.0), ("outcome", 0.01),
     ]  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import Field
 
-from zerolab.core.config import Settings, assign, parse_assignments, validate
+from zerolab.core.config import Settings, assign, flatten, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.head import missing_output
 from zerolab.networks.network_settings import NetworkSettings
@@ -122,19 +122,13 @@ def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
     """Return the settings that differ from `base`, or from their defaults if new, by sorted key."""
     fields = type(options).model_fields
     former = {name: field.default for name, field in fields.items()} | dict(
-        _flat(base.model_dump())
+        flatten(base.model_dump())
     )
     return {
-        key: value for key, value in sorted(_flat(options.model_dump())) if former.get(key) != value
+        key: value
+        for key, value in sorted(flatten(options.model_dump()))
+        if former.get(key) != value
     }
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _option_text(value: Any) -> str:

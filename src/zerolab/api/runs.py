@@ -9,8 +9,8 @@ from typing import Any
 from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
+from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, quoted, require
-from zerolab.store.folder import flat
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
 from zerolab.training.configure import (
@@ -91,7 +91,7 @@ def train(
     require_function("on_stage", on_stage)
     require("allow_programs", allow_programs, bool, "True or False")
     folder = Path(run)
-    assignments = list(flat(settings or {}))
+    assignments = list(flatten(settings or {}))
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)

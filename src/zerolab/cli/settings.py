@@ -55,14 +55,14 @@ def _matching(pattern: str) -> list[Setting]:
     else:
         found = [each for each in every if wanted in each.key or wanted in _names(each)]
     if not found:
-        parts = [part for each in every for part in (each.key, *each.key.split("."), each.choice)]
+        parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]
         raise UserError(f"no setting has {quoted(pattern)} in its key{nearest(pattern, parts)}")
     return found
 
 
 def _names(setting: Setting) -> list[str]:
     """Return the names of choices that find a setting: the one it belongs to, and its own."""
-    return [setting.choice, *setting.type.split(" | ")]
+    return [setting.variant, *setting.type.split(" | ")]
 
 
 def all_settings() -> list[Setting]:
@@ -82,7 +82,7 @@ def preset_values() -> dict[str, dict[str, Any]]:
     from zerolab.training.configure import resolve_settings
     from zerolab.training.presets import preset_names
 
-    defaults = {each.key: each.default for each in all_settings() if not each.choice}
+    defaults = {each.key: each.default for each in all_settings() if not each.variant}
     found = {}
     for name in preset_names():
         preset = resolve_settings(None, name)
@@ -104,7 +104,7 @@ def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dic
         name: values[setting.key]
         for name, values in presets.items()
         if setting.key in values
-        and (not setting.choice or values.get(parent, setting.choice) == setting.choice)
+        and (not setting.variant or values.get(parent, setting.variant) == setting.variant)
     }
 
 
@@ -133,13 +133,13 @@ def by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str
     grouped: dict[str, list[str]] = {}
     for name, value in values_in(presets, setting).items():
         grouped.setdefault(shown(value), []).append(name)
-    if list(grouped) == [shown(setting.default)] and not setting.choice:
+    if list(grouped) == [shown(setting.default)] and not setting.variant:
         return "default in all"
     return ", ".join(f"{value} ({', '.join(names)})" for value, names in grouped.items())
 
 
 def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    condition = f" (with {setting.choice})" if setting.choice else ""
+    condition = f" (with {setting.variant})" if setting.variant else ""
     yield f"{setting.key}{condition}: {takes(setting)}; default {shown(setting.default)}"
     values = by_preset(presets, setting)
     for text in (setting.description, setting.papers, f"presets: {values}" if values else ""):

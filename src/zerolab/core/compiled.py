@@ -7,10 +7,10 @@ at compile time by the type of its first argument; in plain Python (and with
 ``NUMBA_DISABLE_JIT=1``) the same implementation is picked at run time
 (``docs/decisions/0001-compiled-pattern.md``).
 
-Helpers are compiled in a way of their own (``docs/decisions/0021``). By default numba optimises each
-helper as thoroughly as a kernel, makes machine code of it that nobody calls, and unpacks every
-NamedTuple at each call, which inlining undoes. Without these steps kernels are the same, and compile
-in two thirds of the time.
+Helpers are compiled in a way of their own (``docs/decisions/0021``). By default numba optimises
+each helper as thoroughly as a kernel, makes machine code of it that nobody calls, and unpacks every
+NamedTuple at each call, which inlining undoes. Without these steps kernels are the same, and
+compile in two thirds of the time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
 from zerolab.core.kernel_cache import KernelCache
-
 
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 _WITHIN_KERNELS = {**_OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
@@ -91,7 +90,7 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
     """A helper that becomes callable from Python only when Python calls it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile once for all values of a literal argument; inlining makes them constants anyway."""
+        """Compile once for all values of an argument; inlining makes them constants anyway."""
         general = types.unliteral  # type: ignore[attr-defined]
         named = {name: general(kind) for name, kind in kws.items()}
         return super().get_call_template(tuple(map(general, args)), named)
@@ -117,10 +116,10 @@ class CompiledInterface:
     def implement(self, kind: type, implementation: type) -> None:
         """Use the static methods of `implementation` for arguments of the type `kind`.
 
-        From then on values of this type differ from values of other types; otherwise tuples of equal
-        numbers would share entries of dictionaries and caches. Raises TypeError if a method is
-        missing, and ValueError if the type already has another implementation, with which kernels
-        may have been compiled.
+        From then on values of this type differ from values of other types; otherwise tuples of
+        equal numbers would share entries of dictionaries and caches. Raises TypeError if a method
+        is missing, and ValueError if the type already has another implementation, with which
+        kernels may have been compiled.
         """
         if self._implementations.get(kind, implementation) is not implementation:
             raise ValueError(f"{kind.__name__} is registered twice as a {self.noun}")
@@ -138,7 +137,7 @@ class CompiledInterface:
         return self._implementations[kind]
 
     def function(self, interface: _Function) -> _Function:
-        """Turn a signature with a docstring into a function that dispatches on its first argument."""
+        """Decorate a signature with a docstring; the function dispatches on its first argument."""
         name = interface.__name__
         self._functions.append(name)
 

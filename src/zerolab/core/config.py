@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
 from operator import or_
@@ -238,8 +238,20 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     table[path[-1]] = value
 
 
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys, such as ``search.noise.fraction``, and values of nested tables.
+
+    An empty table is a value.
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
 def _entry(table: dict[str, Any], key: str) -> Any:
-    """Return the value of a key, which can be changed in place; a name becomes a variant's table."""
+    """Return the value of a key, to be changed in place; a name becomes a variant's table."""
     found = table.get(key, {})
     table[key] = list(found) if isinstance(found, list | tuple) else _by_name(found)
     return table[key]

@@ -235,7 +235,7 @@ def kernel_sources(package: Path = _PACKAGE) -> Iterator[tuple[str, bytes]]:
 
 @functools.cache
 def _hashed_modules() -> tuple[frozenset[str], str]:
-    """Return the modules of `kernel_sources`, and a digest of them and of the versions that run them.
+    """Return the modules of `kernel_sources`, and a digest of them and of what runs them.
 
     Parsing takes longer than everything else at the start of a process, so its result is kept on
     disk.

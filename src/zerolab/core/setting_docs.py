@@ -1,4 +1,4 @@
-"""Describing settings: every key of a model with its type, bounds, default and documentation."""
+"""Descriptions of settings: type, bounds, default and documentation of every key of a model."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ class Setting(NamedTuple):
 
     key: str
     """Dotted, such as ``search.selection.c``."""
-    choice: str
-    """The choice it belongs to, such as ``puct``; empty if it always exists."""
+    variant: str
+    """The variant it belongs to, such as ``puct``; empty if it always exists."""
     type: str
-    """What it takes, such as "whole number" or "all | random | none"."""
+    """The kind of value, such as "whole number" or "all | random | none"."""
     bounds: str
     """Such as "from 1 to 64"; empty if there are none."""
     default: Any
     """None where unset; in words where it depends on the machine."""
     description: str
-    """What it does; one paragraph."""
+    """The meaning, in one paragraph."""
     papers: str
-    """Which values papers use, by citation key; may be empty."""
+    """The values that papers use, by citation key; may be empty."""
 
 
 def describe_settings(
-    model: type[BaseModel], prefix: str = "", choice: str = ""
+    model: type[BaseModel], prefix: str = "", variant: str = ""
 ) -> Iterator[Setting]:
-    """Yield every setting of a model, in its order; what can be chosen brings its own settings.
+    """Yield every setting of a model and of its variants, in their order.
 
-    Those of choices that several choices offer, such as the heads of networks, come once.
+    Settings that several variants share, such as the heads of networks, are yielded once.
     """
-    told: set[tuple[str, str]] = set()
-    for setting in _described(model, prefix, choice):
-        if (setting.key, setting.choice) not in told:
-            told.add((setting.key, setting.choice))
+    yielded: set[tuple[str, str]] = set()
+    for setting in _described(model, prefix, variant):
+        if (setting.key, setting.variant) not in yielded:
+            yielded.add((setting.key, setting.variant))
             yield setting
 
 
-def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Setting]:
+def _described(model: type[BaseModel], prefix: str, variant: str) -> Iterator[Setting]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
         if name == "name" and issubclass(model, Variant):
@@ -63,24 +63,24 @@ def _described(model: type[BaseModel], prefix: str, choice: str) -> Iterator[Set
         key, text = prefix + name, documentation.get(name, "")
         models, listed = _models(field.annotation), _listed(field.annotation)
         if listed:
-            yield _listing(key, choice, field, text, listed)
+            yield _listing(key, variant, field, text, listed)
             for kind in listed:
                 listed_name = kind.model_fields["name"].default
                 yield from _described(kind, f"{key}.{listed_name}.", listed_name)
         elif not models:
-            yield _setting(key, choice, field, text)
+            yield _setting(key, variant, field, text)
         elif issubclass(models[0], Variant):
-            yield _choosing(key, choice, field, text, models)
+            yield _choosing(key, variant, field, text, models)
             for each in models:
                 yield from _described(each, f"{key}.", each.model_fields["name"].default)
         else:
-            yield from _described(models[0], f"{key}.", choice)
+            yield from _described(models[0], f"{key}.", variant)
 
 
 def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and values of nested tables; a choice's key gives its name.
+    """Yield the dotted keys and values of nested tables; the key of a variant gives its name.
 
-    That of a list of choices gives their names; each of them has its settings below its own name.
+    The key of a list of variants gives their names; the settings of each follow below its name.
     """
     for name, value in table.items():
         if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
@@ -98,8 +98,8 @@ def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tup
 def field_documentation(model: type[BaseModel]) -> dict[str, str]:
     """Return the documentation of a model's fields, each on one line, by name.
 
-    It stands below each field; for choices made from a NamedTuple also in its docstring, behind
-    the field's name and a colon.
+    It is taken from the string below each field; for variants made from a NamedTuple also from the
+    docstring, where it follows the field's name and a colon.
     """
     classes: list[type] = [each for each in reversed(model.__mro__) if issubclass(each, BaseModel)]
     if issubclass(model, Variant):
@@ -111,7 +111,7 @@ def field_documentation(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """Return the strings that stand below the fields of a class, by the field's name."""
+    """Return the strings below the fields of a class, by field name."""
     body = _class_bodies(kind.__module__).get(kind.__qualname__, [])
     return {
         field.target.id: str(doc.value.value)
@@ -125,7 +125,7 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
 
 @cache
 def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
-    """Return the statements in each class of a module; of classes made by functions, none."""
+    """Return the statements of each class of a module, except for classes made by functions."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):
@@ -136,7 +136,7 @@ def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
 
 
 def _listed_fields(kind: type) -> dict[str, str]:
-    """Return what a NamedTuple's docstring says of its fields, as in ``c: 1 in [Wang2019]``."""
+    """Return the notes on fields in a NamedTuple's docstring, as in ``c: 1 in [Wang2019]``."""
     fields = getattr(kind, "_fields", ())
     if not fields:
         return {}
@@ -144,10 +144,10 @@ def _listed_fields(kind: type) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def _setting(key: str, choice: str, field: FieldInfo, text: str) -> Setting:
+def _setting(key: str, variant: str, field: FieldInfo, text: str) -> Setting:
     description, papers = _split_papers(text)
     bounds, default = _bounds(field.metadata), _default(field)
-    return Setting(key, choice, _type(field.annotation), bounds, default, description, papers)
+    return Setting(key, variant, _type(field.annotation), bounds, default, description, papers)
 
 
 def _default(field: FieldInfo) -> Any:
@@ -168,16 +168,16 @@ def _tuple_type(members: Sequence[Any]) -> str:
 
 
 def _choosing(
-    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[BaseModel]]
+    key: str, variant: str, field: FieldInfo, text: str, members: Sequence[type[BaseModel]]
 ) -> Setting:
     description, papers = _split_papers(text)
     names = " | ".join(each.model_fields["name"].default for each in members)
     default = field.get_default(call_default_factory=True).name
-    return Setting(key, choice, names, "", default, description, papers)
+    return Setting(key, variant, names, "", default, description, papers)
 
 
 def _listed(annotation: Any) -> list[type[Variant]]:
-    """Return the choices of which an annotation allows a list."""
+    """Return the variants that an annotation allows in a list."""
     if get_origin(annotation) is not tuple:
         return []
     marks = getattr(get_args(annotation)[0], "__metadata__", ())
@@ -187,11 +187,11 @@ def _listed(annotation: Any) -> list[type[Variant]]:
 
 
 def _listing(
-    key: str, choice: str, field: FieldInfo, text: str, members: Sequence[type[Variant]]
+    key: str, variant: str, field: FieldInfo, text: str, members: Sequence[type[Variant]]
 ) -> Setting:
     description, papers = _split_papers(text)
     names = " | ".join(each.model_fields["name"].default for each in members)
-    return Setting(key, choice, f"list of {names}", "", field.default, description, papers)
+    return Setting(key, variant, f"list of {names}", "", field.default, description, papers)
 
 
 def _split_papers(text: str) -> tuple[str, str]:
@@ -225,7 +225,7 @@ def _type(annotation: Any) -> str:
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    """Return bounds in words, from constraints as annotated_types has them."""
+    """Return bounds in words, from constraints of annotated_types."""
     bounds = {
         name: getattr(each, name)
         for each in metadata

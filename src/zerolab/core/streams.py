@@ -84,7 +84,7 @@ def _normal(key, number):
 
 @inlined
 def gamma(key, shape):
-    """Return a Gamma(shape, 1) variate [Marsaglia2000]; it takes any number of draws of a stream."""
+    """Return a Gamma(shape, 1) variate [Marsaglia2000]; it takes up a whole stream."""
     boosted = shape if shape >= 1.0 else shape + 1.0
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)

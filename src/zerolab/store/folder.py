@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_no_link, make_folder
 from zerolab.store.checks import reading, writing
@@ -98,22 +99,13 @@ class FolderKind(NamedTuple):
                 )
 
 
-def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings of nested tables with their dotted keys, such as ``search.noise``."""
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
 def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings as `flat` does, with members of lists of tables by name."""
-    for key, value in flat(table):
+    """Yield settings as `flatten` does, with members of lists of tables by name."""
+    for key, value in flatten(table):
         if isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value):
             yield key, [each.get("name") for each in value]
             for each in value:
-                yield from flat(each, f"{key}.{each.get('name')}.")
+                yield from flatten(each, f"{key}.{each.get('name')}.")
         else:
             yield key, value
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
-from zerolab.store.folder import flat
 from zerolab.training.configure import resolve_settings
 from zerolab.training.inputs import features_width
 from zerolab.training.learn_settings import FOUND
@@ -119,7 +119,7 @@ def run_key(settings: TrainSettings) -> str:
     out, so that a new list of options changes no key where it is empty.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
-    known = {key: value for key, value in flat(data) if value not in ([], {}, ())}
+    known = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
     del known["selfplay.threads"]
     known["supervised.digest"] = ""
     for found in FOUND:
@@ -312,7 +312,7 @@ def planned_run(
     if start is not None:
         begun = {"start.source": start.key, "network.name": start.settings.network.name}
     changed = {**begun, **changes, **given, "seed": 1000 * group + seed}
-    settings = resolve_settings(game, preset, list(flat(changed)))
+    settings = resolve_settings(game, preset, list(flatten(changed)))
     needed = tuple((positions or {}).values())
     return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source, start)
 

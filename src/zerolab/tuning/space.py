@@ -233,7 +233,7 @@ def _with_conditions(
     chosen = {each.key: each.domain for each in items if isinstance(each.domain, Alternatives)}
     for each in items:
         parent = max((key for key in chosen if each.key.startswith(f"{key}.")), key=len, default="")
-        owners = {setting.choice for setting in known.get(each.key, ())}
+        owners = {setting.variant for setting in known.get(each.key, ())}
         texts = tuple(
             text for text in (chosen[parent].texts if parent else ()) if _name(text) in owners
         )

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
+from zerolab.core.config import flatten
 from zerolab.core.errors import UserError
-from zerolab.store.folder import flat
 from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
@@ -123,7 +123,7 @@ def run_details(run: RunFolder) -> RunDetails:
     records = records_of(run)
     return RunDetails(
         summary=run_response(summary(run.path)),
-        settings=dict(flat(run.config)),
+        settings=dict(flatten(run.config)),
         networks=[
             NetworkResponse(**each._asdict(), agent=network_name(run.path, each.iteration))
             for each in kept_networks(run)
@@ -146,7 +146,7 @@ def differences(runs: Sequence[RunFolder]) -> list[Difference]:
     """Return the settings that are not equal in all runs, in the order of the first one's."""
     if len(runs) < 2:
         raise UserError(f"{len(runs)} of at least two runs: expected more, to compare them")
-    tables = [dict(flat(run.config)) for run in runs]
+    tables = [dict(flatten(run.config)) for run in runs]
     keys = dict.fromkeys(key for table in tables for key in table)
     found = [(key, [table.get(key) for table in tables]) for key in keys]
     return [
