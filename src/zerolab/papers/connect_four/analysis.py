@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 
 _LEVELS = (88, 90, 91)
-"""Strong accuracies, in percent, that [Clausen2021] compares costs at."""
+"""Strong accuracies, in percent, at which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
-"""Others, for runs that are too short for those."""
+"""Lower accuracies, for shorter runs."""
 _SMALL_SHARE = 0.25
 _POINTS = 40  # of a curve over cost
 
@@ -69,9 +69,9 @@ _POINTS = 40  # of a curve over cost
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
     "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
-    "accuracy-growing": ("Networks that grow", (EXTENDED, *GROWING)),
+    "accuracy-growing": ("Growing networks", (EXTENDED, *GROWING)),
     "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
-    "accuracy-features": ("What a small network sees", (EXTENDED, FEATURES, SMALL)),
+    "accuracy-features": ("Features of a small network", (EXTENDED, FEATURES, SMALL)),
     "accuracy-ablation": (
         "Ingredients of the extended version left out in turn",
         (EXTENDED, *ABLATIONS),
@@ -87,7 +87,7 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
 }
-"""Which variants claims compare, and at which share of the cost that all of them have spent."""
+"""Variants that claims compare, and the share of their common cost at which they do."""
 
 _PEAKS: Mapping[Claim, tuple[str, str]] = {
     PEAK_CLAIM: (EXTENDED, BASELINE),
@@ -96,16 +96,48 @@ _PEAKS: Mapping[Claim, tuple[str, str]] = {
     FEATURES_PEAK_CLAIM: (FEATURES, EXTENDED),
     LEAGUE_PEAK_CLAIM: ("league", EXTENDED),
 }
-"""Of which variants claims compare the highest accuracies."""
+"""Variants whose highest accuracies claims compare."""
 
 BySeed = Mapping[Cell, Sequence[Step]]
-"""The steps of the finished runs of a variant."""
+"""Steps of the finished runs of a variant, by seed."""
 Steps = Mapping[str, BySeed]
-"""Of each variant that has some."""
+"""By variant with finished runs."""
+
+
+def efficiency_report(results: Results) -> Document:
+    """Return the report on the finished work."""
+    subject = (
+        "which way to train is the cheapest for networks of another size or for accuracies that"
+        " these runs do not reach"
+    )
+    runs, diversities = measured_steps(results), diversity.measure_diversity(results)
+    easy_accuracies = solved_positions.measure_easy(results)
+    statistics = {
+        **solved_positions.supervised_findings(results),
+        **training_findings(results, runs),
+        **solved_positions.easy_findings(results, easy_accuracies),
+        **diversity.diversity_findings(results, diversities),
+        **diversity.league_findings(results, diversities),
+    }
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(judge(statistics)),
+        *solved_positions.supervised_blocks(results),
+        *training_blocks(results, runs),
+        *solved_positions.easy_blocks(results, easy_accuracies),
+        *diversity.league_blocks(results),
+        *diversity.diversity_blocks(diversities),
+    ]
+    return Document(
+        "Efficiency on Connect Four",
+        scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
+        blocks,
+        provenance(results),
+    )
 
 
 def training_findings(results: Results, runs: Steps) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
+    """Return the statistic of every claim about training."""
     if missing := results.missing(TRAINING):
         return dict.fromkeys((*_COMPARED, *_PEAKS), Missing(missing))
     compared = {
@@ -125,7 +157,7 @@ def _not_studied(runs: Steps, *names: str) -> Missing | None:
 
 
 def measured_steps(results: Results) -> dict[str, BySeed]:
-    """Return the steps of all runs that are finished; none before moves have been timed."""
+    """Return the steps of all finished runs; none before moves are timed."""
     times = measured_moves(results)
     if times is None:
         return {}
@@ -137,9 +169,9 @@ def measured_steps(results: Results) -> dict[str, BySeed]:
 
 
 def _difference(one: BySeed, other: BySeed, share: float = 1.0) -> Estimate | Missing:
-    """Return how much more accurate runs are than others at equal cost, seed by seed.
+    """Return the accuracy of runs above that of others, seed by seed.
 
-    That is a share of the least that one of them has spent.
+    The cost is a share of the least that any of them has spent.
     """
     cost = share * min(run[-1].cost for run in (*one.values(), *other.values()))
     return _paired(
@@ -154,7 +186,7 @@ def _peaks(runs: BySeed) -> dict[Cell, float | None]:
 def _paired(
     first: Mapping[Cell, float | None], second: Mapping[Cell, float | None]
 ) -> Estimate | Missing:
-    """Return the difference between runs of the same seeds, of those that both have."""
+    """Return the difference between runs of equal seeds, over the seeds of both."""
     pairs = [(first[seed], second[seed]) for seed in first if seed in second]
     known = [(one, other) for one, other in pairs if one is not None and other is not None]
     if not pairs:
@@ -165,18 +197,18 @@ def _paired(
 
 
 def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
-    """Yield what is shown of training."""
+    """Yield figures and tables of training."""
     if not runs:
         return
     yield Heading("Training by self-play")
     yield Paragraph(
-        "Cost is that of self-play alone, as in [Clausen2021]: simulations times what one takes on"
-        " one core, which was measured for every network beside the others; learning is not"
-        " counted, nor is the small network whose features another one learns, which has a row of"
-        " its own ([Clausen2021] trained it for two hours more). Accuracy is"
-        " strong accuracy of search on solved positions of games half of whose plies are perfect,"
-        " the same for all runs: intervals are over runs, and other positions would move all of"
-        " them. Where runs are compared, accuracy is averaged over the last fifth of the cost."
+        "Cost is that of self-play alone, as in [Clausen2021]: simulations times the time of one on"
+        " one core, measured for all networks side by side. Learning is not counted, nor is the"
+        " small network whose features another one learns, which has its own row ([Clausen2021]"
+        " trained it for two additional hours). Accuracy is strong accuracy of search on solved"
+        " positions of games half of whose plies are perfect. The positions are the same for all"
+        " runs: intervals are over runs, and other positions would shift all of them. In"
+        " comparisons, accuracy is averaged over the last fifth of the cost."
     )
     for name, (title, variants) in _FIGURES.items():
         shown = {each: runs[each] for each in variants if each in runs}
@@ -192,7 +224,7 @@ def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
 
 
 def _curves(runs: Steps, title: str) -> Figure:
-    """Draw accuracy over cost up to the cost that all runs of a variant have spent."""
+    """Draw accuracy over cost, up to the cost that all runs of a variant have spent."""
     curves = {}
     for name, each in runs.items():
         steps_of_all = each.values()
@@ -221,17 +253,17 @@ def _effects(runs: Steps) -> Iterator[Block]:
             "ablation-effects",
             draw_intervals(
                 rows,
-                "What each ingredient adds at equal cost",
+                "Gain from each ingredient at equal cost",
                 "difference in strong accuracy",
                 threshold=0.0,
                 number_format="+.3f",
             ),
-            "Extended less the same without one ingredient, by seed.",
+            "Extended version minus the same without one ingredient, by seed.",
         )
 
 
 def _costs(runs: Steps) -> Table:
-    """Return what it costs to reach smoothed accuracies, beside what was published."""
+    """Return the cost of reaching smoothed accuracies, beside the published hours."""
     shown = [*_LOWER_LEVELS, *_LEVELS]
     rows: list[list[Cell]] = []
     for name, each in runs.items():
@@ -261,7 +293,7 @@ def _costs(runs: Steps) -> Table:
 
 
 def _cost_cell(runs: Sequence[Sequence[Step]], level: float) -> Cell:
-    """Return the mean cost, or in how many runs an accuracy was reached where not in all."""
+    """Return the mean cost, or the number of runs that reached the accuracy if not all did."""
     costs = [cost_to_reach(run, level) for run in runs]
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs):
@@ -269,42 +301,8 @@ def _cost_cell(runs: Sequence[Sequence[Step]], level: float) -> Cell:
     return f"{len(known)} of {len(costs)} runs" if known else "not reached"
 
 
-def efficiency_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    seeds = len(results.levels("seed"))
-    what = (
-        "which way to train is the cheapest for networks of another size or for accuracies that"
-        " these runs do not reach"
-    )
-    runs, diversities = measured_steps(results), diversity.measure_diversity(results)
-    easy_accuracies = solved_positions.measure_easy(results)
-    statistics = {
-        **solved_positions.supervised_findings(results),
-        **training_findings(results, runs),
-        **solved_positions.easy_findings(results, easy_accuracies),
-        **diversity.diversity_findings(results, diversities),
-        **diversity.league_findings(results, diversities),
-    }
-    blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(judge(statistics)),
-        *solved_positions.supervised_blocks(results),
-        *training_blocks(results, runs),
-        *solved_positions.easy_blocks(results, easy_accuracies),
-        *diversity.league_blocks(results),
-        *diversity.diversity_blocks(diversities),
-    ]
-    title = "Efficiency on Connect Four"
-    return Document(
-        title,
-        scale_caveats(results.scale, seeds, what, symmetries=False),
-        blocks,
-        provenance(results),
-    )
-
-
 def times_table(results: Results) -> Table | None:
-    """Return what a move takes with every network; None where it has not been measured yet."""
+    """Return the time of a move with every network; None before it is measured."""
     times = measured_moves(results)
     if times is None:
         return None
@@ -324,7 +322,7 @@ def times_table(results: Results) -> Table | None:
             )  # fmt: skip
     return Table(
         "time-of-a-move",
-        "Networks, and what a move takes on one core of the machine that measured",
+        "Networks, and the time of a move on one core of the reference machine",
         [
             "network",
             "variants",

@@ -1,13 +1,13 @@
 """Cost of self-play on a reference machine, and accuracy at a cost.
 
-One measurement says more about its iteration than about the method, and the more often a run is
-measured, the higher its highest one. So accuracies are compared after smoothing, at as many points
-of every run.
-
 [Clausen2021] counts the cost of training in hours of one graphics card: milliseconds of a move
-times moves played. Here the machine is the one that makes this measurement, and every network is
-measured beside all others, untrained and in random games, whatever machines the runs are trained
-on. It is made on one core, so that it is the same however many workers a study has.
+times moves played. Here the reference machine is the one that times the moves, whatever machines
+train the runs. All networks are timed side by side, untrained and in random games, on one core, so
+that the number of workers does not matter.
+
+The accuracy of a single iteration is noisy, and the more often a run is measured, the higher its
+highest accuracy. Accuracies are therefore smoothed and compared at equally many points of every
+run.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from zerolab.training.move_times import (
 )
 from zerolab.training.settings import TrainSettings
 
-_LAST_SHARE = 0.2  # of the cost, over which accuracies at a cost are averaged
-_POINTS = 50  # of a run at which its smoothed accuracy is looked at
+_LAST_SHARE = 0.2  # of the cost, over which the accuracy at a cost is averaged
+_POINTS = 50  # of a run at which its smoothed accuracy is computed
 
 
 class Step(NamedTuple):
     """The state of a run after an iteration."""
 
     cost: float
-    """Of self-play so far, in hours of a core of the reference machine."""
+    """Self-play so far, in core hours of the reference machine."""
     strong: float
     """Strong accuracy of the search, from 0 to 1."""
 
@@ -60,9 +60,9 @@ def steps(run: TrainedRun, times: MoveTimes) -> list[Step]:
 
 
 def accuracy_at(run: Sequence[Step], cost: float) -> float | None:
-    """Return the accuracy that a run has reached at a cost, None where it was measured later.
+    """Return the accuracy of a run at a cost; None if its measurements begin later.
 
-    The mean over the last fifth of the cost, with straight lines between iterations.
+    It is the mean over the last fifth of the cost, interpolated linearly between iterations.
     """
     first = (1 - _LAST_SHARE) * cost
     if first < run[0].cost:
@@ -72,12 +72,12 @@ def accuracy_at(run: Sequence[Step], cost: float) -> float | None:
 
 
 def cost_to_reach(run: Sequence[Step], strong: float) -> float | None:
-    """Return the least cost at which a run has reached an accuracy; None where it never has."""
+    """Return the least cost at which a run reaches an accuracy; None if it never does."""
     return next((each.cost for each in _smoothed(run) if each.strong >= strong), None)
 
 
 def peak(run: Sequence[Step]) -> float | None:
-    """Return the highest accuracy that a run has reached; None where it was measured too rarely."""
+    """Return the highest smoothed accuracy of a run; None if it was measured too rarely."""
     return max((each.strong for each in _smoothed(run)), default=None)
 
 
@@ -93,14 +93,14 @@ _SECONDS_PER_SIMULATION = 1e-4
 
 
 class MeasuredMoves:
-    """The measurements of a study by kinds of moves; see `MoveTimes`."""
+    """Measurements of a study by kind of move; implements `MoveTimes`."""
 
     def __init__(self, numbers: Mapping[str, float]) -> None:
-        """Take what `measure` has returned."""
+        """Take the result of `measure`."""
         self._numbers = numbers
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of moves, None if there is none."""
+        """Return the measurement of a kind of move; None if there is none."""
         begin = f"{_key(kind)}."
         fields = {
             name.removeprefix(begin): value
@@ -111,17 +111,17 @@ class MeasuredMoves:
 
 
 class Mover(NamedTuple):
-    """A network whose moves are measured: of the first run that has moves of this kind."""
+    """Network whose moves are timed: that of the first run with moves of this kind."""
 
     kind: MoveKind
     run: PlannedRun
     iteration: int
     titles: list[str]
-    """Of the variants that have such moves."""
+    """Titles of the variants with such moves."""
 
 
 def movers(runs: Iterable[PlannedRun]) -> dict[str, Mover]:
-    """Return whose moves some runs make, by the keys of their kinds."""
+    """Return the networks whose moves occur in some runs, by the keys of their kinds of move."""
     found: dict[str, Mover] = {}
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
@@ -134,7 +134,7 @@ def movers(runs: Iterable[PlannedRun]) -> dict[str, Mover]:
 
 
 def planned_measurement(runs: Iterable[PlannedRun]) -> PlannedComputation:
-    """Return the measurement of all kinds of moves that some runs make."""
+    """Return the computation that times all kinds of moves of some runs."""
     networks: dict[str, Any] = {}
     simulations = 0
     for key, mover in movers(runs).items():
@@ -147,9 +147,9 @@ def planned_measurement(runs: Iterable[PlannedRun]) -> PlannedComputation:
 
 
 def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Measure moves of networks, given by key as settings of their runs and an iteration.
+    """Time the moves of networks, each given by key as the settings of its run and an iteration.
 
-    On one core. Returns the fields of `MeasuredMove` but for the kind, as ``KEY.FIELD``.
+    Runs on one core. Returns the fields of `MeasuredMove` without the kind, as ``KEY.FIELD``.
     """
     subjects = [
         Subject.untrained(validate(TrainSettings, each["settings"]), each["iteration"])
@@ -165,7 +165,7 @@ def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def measured_moves(results: Results) -> MeasuredMoves | None:
-    """Return what was measured; None where it has not been yet."""
+    """Return the measured times of moves; None before they are measured."""
     found = (
         results.computed.get(each.title)
         for each in results.design.computations

@@ -12,8 +12,20 @@ from zerolab.evaluation.diversity import Diversity, run_diversity
 from zerolab.league.league_report import TITLES
 from zerolab.league.league_settings import LeagueSettings, Ranges
 from zerolab.league.population import Population, ranking
-from zerolab.papers.connect_four.findings import DIVERSITY_CLAIMS
-from zerolab.papers.connect_four.variants import EXTENDED, LEAGUE, TRAINING, TREES, VARIANTS
+from zerolab.papers.connect_four.findings import (
+    DIVERSITY_CLAIMS,
+    LATE_NOVELTY_CLAIM,
+    NOVELTY_CLAIM,
+)
+from zerolab.papers.connect_four.variants import (
+    EXTENDED,
+    LEAGUE,
+    LEAGUE_BY_NOVELTY,
+    LEAGUE_BY_RESULTS,
+    TRAINING,
+    TREES,
+    VARIANTS,
+)
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Picture
 from zerolab.report.interval import Cell
@@ -28,14 +40,14 @@ from zerolab.training.league import run_league
 _POINTS = 40  # of a curve over games
 
 Diversities = Mapping[str, Mapping[Cell, Diversity]]
-"""Of the runs of each way to play, by its name or title, and by seed."""
+"""By variant, as name or title, and seed."""
 
 _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
-"""Which variants stand beside one another, by the endings of the figures' names."""
+"""Variants of each figure, by the ending of its name."""
 
 
 def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
-    """Return the positions of all runs that are finished, by variant and seed."""
+    """Return the diversity of all finished runs, by variant and seed."""
     return {
         name: {run.factors["seed"]: run_diversity(run.path) for run in runs}
         for name in (EXTENDED, *TREES, *LEAGUE)
@@ -60,10 +72,10 @@ def _difference(name: str, runs: Diversities) -> Estimate | Missing:
 
 
 def diversity_blocks(runs: Diversities) -> Iterator[Block]:
-    """Yield what is shown of the positions of self-play."""
+    """Yield figures and a table of the distinct positions of self-play."""
     if len(runs) < 2:
         return
-    yield Heading("Different positions")
+    yield Heading("Distinct positions")
     for ending, names in _FIGURES.items():
         shown = {VARIANTS[name].title: runs[name] for name in names if name in runs}
         if len(shown) > 1:
@@ -76,23 +88,23 @@ def _pictures(ending: str, runs: Diversities) -> Iterator[Picture]:
         f"diversity{ending}",
         draw_curves(
             {"": {title: _by_games([*each.values()]) for title, each in runs.items()}},
-            "Different positions of self-play",
+            "Distinct positions of self-play",
             "games",
             "distinct positions",
         ),
-        "All positions of a run so far in which a move was made, equal ones counted once; the band"
-        " is one standard deviation between runs. As Fig. 9 of [Clausen2021].",
+        "Distinct positions of a run so far in which a move was made; the band is one standard"
+        " deviation between runs. As Fig. 9 of [Clausen2021].",
     )
     yield Picture(
         f"diversity-by-ply{ending}",
         draw_curves(
             {"": {title: _by_ply([*each.values()]) for title, each in runs.items()}},
-            "Different positions of self-play by ply",
+            "Distinct positions of self-play by ply",
             "ply",
             "share of distinct positions",
         ),
         "Distinct positions of a ply in all games of a run, as a share of all positions of that"
-        " ply: 1 where no position is repeated.",
+        " ply; 1 where no position is repeated.",
     )
 
 
@@ -133,7 +145,7 @@ def _diversity_table(shown: Diversities) -> Table:
         "distinct-positions",
         "Distinct positions; per game of as many games as the shortest run has",
         [
-            "way to play",
+            "variant",
             "runs",
             Column("games", ".0f"),
             Column("share of distinct positions", ".1%"),
@@ -144,36 +156,12 @@ def _diversity_table(shown: Diversities) -> Table:
     )
 
 
-_RESULTS, _NOVELTY = "league", "league-novelty"
 _BASELINE = {"c": 3.09, "fpu": 0.709, "draw_value": 0.383}
-"""Of [Clausen2021], on this project's scale."""
-
-_STATISTIC = (
-    f"distinct positions per game in the {{}} half of as many games as the shortest run of either"
-    f" has, {VARIANTS[_NOVELTY].title} less {VARIANTS[_RESULTS].title}, by seed"
-)
-
-NOVELTY_CLAIM = Claim(
-    "novelty-is-no-more-diverse-at-first",
-    "With novelty as fitness, a league meets no more different positions in the first half of"
-    " training.",
-    "[Clausen2021, Fig. 13]",
-    _STATISTIC.format("first"),
-    0.0,
-    "below",
-)
-LATE_NOVELTY_CLAIM = Claim(
-    "novelty-is-more-diverse-later",
-    "With novelty as fitness, a league meets more new positions towards the end of training.",
-    "[Clausen2021, Fig. 13]",
-    _STATISTIC.format("second"),
-    0.0,
-    "above",
-)
+"""Baseline settings of [Clausen2021], on zerolab's scale of values."""
 
 
 class _Evolved(NamedTuple):
-    """The league of a finished run."""
+    """League of a finished run."""
 
     seed: Cell
     settings: LeagueSettings
@@ -185,10 +173,10 @@ def league_findings(results: Results, diversities: Diversities) -> dict[Claim, E
     """Return the statistic of every claim."""
     if missing := results.missing(TRAINING):
         return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), Missing(missing))
-    if not {_NOVELTY, _RESULTS} <= diversities.keys():
-        unknown = Missing(f"{VARIANTS[_NOVELTY].title} is not studied at this scale")
+    if not {LEAGUE_BY_NOVELTY, LEAGUE_BY_RESULTS} <= diversities.keys():
+        unknown = Missing(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
         return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), unknown)
-    one, other = diversities[_NOVELTY], diversities[_RESULTS]
+    one, other = diversities[LEAGUE_BY_NOVELTY], diversities[LEAGUE_BY_RESULTS]
     half = min(each.games for each in (*one.values(), *other.values())) // 2
     first, second = (
         [[_new(runs[seed], begin, half) for seed in one] for runs in (one, other)]
@@ -201,12 +189,12 @@ def league_findings(results: Results, diversities: Diversities) -> dict[Claim, E
 
 
 def _new(run: Diversity, begin: int, games: int) -> float:
-    """Return the new positions per game of so many games after the first ones."""
+    """Return the new positions per game in `games` games from game `begin` on."""
     return (run.within(begin + games) - run.within(begin)) / max(1, games)
 
 
 def league_blocks(results: Results) -> Iterator[Block]:
-    """Yield what is shown of the players of leagues."""
+    """Yield the figure and the table of the players of leagues."""
     leagues = {
         VARIANTS[name].title: [_evolved(run) for run in runs]
         for name in LEAGUE
@@ -232,15 +220,15 @@ def league_blocks(results: Results) -> Iterator[Block]:
             "value",
             units="active players",
         ),
-        "Active players of all runs of a league when a generation begins. Values are on a scale of"
-        " results from -1 to 1, on which c is twice that of [Clausen2021]. Ranges are rings:"
-        " players may lie at both ends, and their mean between them. As Figs. 10 to 12.",
+        "Active players of all runs of a league at the start of a generation. Results are on a"
+        " scale from -1 to 1, on which c is twice that of [Clausen2021]. Ranges are rings: players"
+        " may lie at both ends, and their mean in the middle. As Figs 10 to 12.",
     )
     yield _league_table(leagues)
 
 
 def _evolved(run: TrainedRun) -> _Evolved:
-    """Return a run's league, computed from its games."""
+    """Return the league of a run, computed from its games."""
     settings = run.planned.settings
     league = run_league(RunFolder.open(run.path).games, settings)
     assert league is not None
@@ -249,7 +237,7 @@ def _evolved(run: TrainedRun) -> _Evolved:
 
 
 def _parameter_curve(leagues: Sequence[_Evolved], parameter: str) -> Curve:
-    """Return a parameter of every active player by generation, NaN where a run has fewer."""
+    """Return a parameter of all active players by generation; NaN after a run's last one."""
     longest = max(len(each.players.active) for each in leagues)
     lines: list[list[float]] = []
     for _, settings, players, _ in leagues:
@@ -261,7 +249,7 @@ def _parameter_curve(leagues: Sequence[_Evolved], parameter: str) -> Curve:
 
 
 def _league_table(leagues: Mapping[str, Sequence[_Evolved]]) -> Table:
-    """Return the best player of every run's last generation, beside what was published."""
+    """Return the best player of every run's last generation, beside published values."""
     known = Ranges().model_dump()
     shown = [
         name
@@ -280,7 +268,7 @@ def _league_table(leagues: Mapping[str, Sequence[_Evolved]]) -> Table:
             rows.append([*row, *(values.get(name) for name in shown)])
     return Table(
         "league-best",
-        "Best settings that leagues have found, on a scale of results from -1 to 1",
+        "Best settings found by leagues, on a scale of results from -1 to 1",
         [
             "league",
             "seed",

@@ -29,18 +29,18 @@ from zerolab.studies.study_folder import LARGEST_POSITIONS
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 SETS = ("v1", "v2")
-"""Every position of a game, and one position per game."""
+"""Sets with every position of a game, and with one position per game."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Outcomes as they are, and with losses of the first player labelled as draws [ClausenCode]."""
+"""Labels: true outcomes, or losses of the first player as draws [ClausenCode]."""
 
 
 class _Published(NamedTuple):
-    """Shares of the test set."""
+    """Published shares of the test set."""
 
     move: float
-    """How often the move is a strongest one."""
+    """Positions in which the move is a strongest one."""
     win: float
-    """How often the outcome is the label; losses of the first player are labelled as draws."""
+    """Positions in which the predicted outcome is the label, with `PUBLISHED_LABELS`."""
 
 
 PUBLISHED: Mapping[tuple[str, int], _Published] = {
@@ -51,11 +51,11 @@ PUBLISHED: Mapping[tuple[str, int], _Published] = {
     ("v1", 20): _Published(0.9268, 0.7823),
     ("v2", 20): _Published(0.9349, 0.7993),
 }
-"""By set and blocks: networks of 128 filters, 800,000 positions to learn from."""
+"""By set and number of blocks, for networks of 128 filters and 800,000 positions to learn from."""
 
 
 def supervised_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
+    """Return the statistic of every claim about supervised learning."""
     if missing := results.missing(SUPERVISED):
         return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), Missing(missing))
     depths = _depths(results)
@@ -92,11 +92,10 @@ def _of(results: Results, name: str, blocks: int, measure: str, labels: str = RI
 
 
 def _test(run: TrainedRun) -> SupervisedRecord:
-    """Return what the finished network says about the test set."""
-    record: SupervisedRecord = [each for each in run.of(SupervisedRecord) if each.part == "test"][
-        -1
-    ]
-    return record
+    """Return the record of the finished network on the test set."""
+    last: SupervisedRecord
+    *_, last = (each for each in run.of(SupervisedRecord) if each.part == "test")
+    return last
 
 
 def _over_sets(results: Results, blocks: int, measure: str, labels: str = RIGHT) -> list[float]:
@@ -105,20 +104,20 @@ def _over_sets(results: Results, blocks: int, measure: str, labels: str = RIGHT)
 
 
 def _over(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the mean of several numbers of each seed."""
+    """Return the mean of several numbers, one per seed."""
     return [sum(each) / len(each) for each in zip(*columns, strict=True)]
 
 
 def supervised_blocks(results: Results) -> Iterator[Block]:
-    """Yield what is shown of learning from solved positions."""
+    """Yield figures and tables of learning from solved positions."""
     if not results.where(SUPERVISED):
         return
     yield Heading("Learning from solved positions")
     yield Paragraph(
         "Half of the plies that lead to the positions are perfect and half random; v1 has every"
-        " position of a game, v2 one per game. A tenth of the games is the test set, which nothing"
-        " is learnt from. The published outcomes have losses of the first player labelled as draws"
-        " [ClausenCode], so that the published shares of wins are no ceiling for right labels."
+        " position of a game, v2 one per game. A tenth of the games is held out as the test set."
+        " The published labels call losses of the first player draws [ClausenCode], so that the"
+        " published shares of wins are no ceiling for right labels."
     )
     yield _table(results)
     yield from _bars(results)
@@ -178,7 +177,7 @@ def _bars(results: Results) -> Iterator[Block]:
         yield Picture(
             f"supervised-{measure}",
             draw_bars(groups, f"Test set: {axis}", f"share of positions, {axis}"),
-            "A dot is a run, the line their mean with its 95 % interval over runs."
+            "A dot is a run, the line the mean with its 95 % interval over runs."
             + (" Diamonds are published." if measure == "strong" else " Right labels."),
         )
 
@@ -215,7 +214,7 @@ ByVariant = Mapping[str, Mapping[Cell, float]]
 
 
 def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:
-    """Measure the networks of all runs that are finished; none before there are positions."""
+    """Measure the networks of all finished runs; none before the positions are solved."""
     planned = next((each for each in results.design.solved if each.label == "easy"), None)
     if planned is None or planned.title not in results.solved:
         return {}
@@ -228,7 +227,7 @@ def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:
 
 
 class _Easy:
-    """The easy positions, which are read where a network has not been measured before."""
+    """The easy positions, read only if a network has not been measured before."""
 
     def __init__(self, results: Results, file: Path, game: str) -> None:
         self._results = results
@@ -243,7 +242,7 @@ class _Easy:
     def accuracy(self, run: TrainedRun) -> float:
         """Return the strong accuracy of the best network's search, as in training.
 
-        It takes hours at scale `paper`, and is kept.
+        The result is cached on disk, because measuring takes hours at scale `paper`.
         """
         opened = RunFolder.open(run.path)
         weights = opened.weights_digest(opened.progress.best)
@@ -256,12 +255,12 @@ class _Easy:
         choices = player_choices(agent, self._positions, run.planned.settings.seed)
         strong = accuracy_report("search", self._positions, choices).all.strong
         if strong is None:
-            raise UserError(f"{run.path}: there are no easy positions to measure it on")
+            raise UserError(f"{run.path}: no easy positions to measure it on")
         return {"strong": strong.mean}
 
 
 def easy_findings(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of the claim."""
+    """Return the statistic of the claim about easy positions."""
     if missing := results.missing(TRAINING):
         return {EASY_CLAIM: Missing(missing)}
     if not _PUBLISHED_EASY.keys() <= accuracies.keys():
@@ -285,8 +284,8 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
     if rows:
         yield Table(
             "easy",
-            "Strong accuracy of search with the best network of a whole run: easy positions, from"
-            " games in which nine plies in ten are perfect, and the hard ones of the other figures",
+            "Strong accuracy of search with the best network of a whole run, on easy positions (of"
+            " games in which nine plies in ten are perfect) and on the hard ones of the figures",
             [
                 "variant",
                 "runs",

@@ -1,4 +1,4 @@
-"""Compared ways to train, and their published results [Clausen2021]."""
+"""Compared variants of training, and their published results [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 SUPERVISED = "supervised"
-"""The part that learns from solved positions."""
+"""Part of the study that learns from solved positions."""
 TRAINING = "training"
-"""The part that learns by self-play."""
+"""Part of the study that learns by self-play."""
 
 BASELINE_PRESET = "connect4-baseline"
 _EXTENDED_PRESET = "connect4-extended"
@@ -19,37 +19,37 @@ Changes = Mapping[str, Any]
 
 
 class Published(NamedTuple):
-    """Hours of an RTX 2070S until an accuracy, read off the figures of [Clausen2021]."""
+    """Hours of an RTX 2070S to an accuracy, read off the figures of [Clausen2021]."""
 
     hours: Mapping[int, float]
-    """Of self-play, by the strong accuracy of search on the hard set, in percent."""
+    """Hours of self-play by strong accuracy of search on the hard set, in percent."""
     peak: float
     """The highest accuracy, in percent."""
 
 
 class Lengths(NamedTuple):
-    """How long runs are at a scale, with windows and schedules that fit."""
+    """Changes that set the length of runs, with windows and learning-rate schedules to match."""
 
     baseline: Changes
     extended: Changes
 
 
 class Variant(NamedTuple):
-    """A way to train."""
+    """A variant of training."""
 
     title: str
     preset: str = _EXTENDED_PRESET
     changes: Callable[[Lengths], Changes] = lambda lengths: {}
-    """What differs from the preset."""
+    """Changes to the preset."""
     published: Published | None = None
     is_ablation: bool = False
-    """Whether something is left out of the extended version."""
+    """Whether it leaves an ingredient out of the extended version."""
 
 
 def _longer_iterations(lengths: Lengths) -> Changes:
-    """Return the extended version in iterations as long as the baseline's, 3/5 as many.
+    """Return the extended version in 3/5 as many iterations, each as long as the baseline's.
 
-    Its window and its cycle change by iterations, and so after as many positions as before.
+    Its window and cycle are rescaled, so that they change after as many positions as before.
     """
     own = ("iterations", "selfplay.mode")
     window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
@@ -67,13 +67,14 @@ def _fewer(iterations: int) -> int:
 
 BASELINE, EXTENDED = "baseline", "extended"
 TREES = ("service", "retry", "big-tree", "big-tree-3", "big-tree-30")
-"""Games as trees."""
+"""Variants that play games as trees."""
 GROWING = ("growing", "net2net")
-LEAGUE = ("league", "league-novelty", "league-novelty-winner")
-"""By what ratings rest on."""
+LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
+LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner")
+"""Leagues of search settings, by the fitness of players."""
 
 SMALL, FEATURES = "small", "features"
-"""A small network, and a larger one that learns what it sees."""
+"""A small network, and a larger one that learns its features."""
 
 VARIANTS: Mapping[str, Variant] = {
     BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
@@ -93,12 +94,12 @@ VARIANTS: Mapping[str, Variant] = {
         published=Published({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
     ),
     "net2net": Variant("widening", changes=lambda _: {"growth.name": "net2net"}),
-    "league": Variant(
+    LEAGUE_BY_RESULTS: Variant(
         "league",
         changes=lambda _: _league("results"),
         published=Published({88: 5.8, 90: 11.4}, 90.8),
     ),
-    "league-novelty": Variant("league by novelty", changes=lambda _: _league("novelty")),
+    LEAGUE_BY_NOVELTY: Variant("league by novelty", changes=lambda _: _league("novelty")),
     "league-novelty-winner": Variant(
         "league by novelty of winners", changes=lambda _: _league("novelty_of_winner")
     ),
@@ -137,7 +138,7 @@ VARIANTS: Mapping[str, Variant] = {
         is_ablation=True,
     ),
 }
-"""By the levels of the factor ``variant``."""
+"""By level of the factor ``variant``."""
 
 
 def _big_tree(c: float) -> Changes:
@@ -153,5 +154,5 @@ def _league(fitness: str) -> Changes:
 
 
 def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the baseline's schedule in iterations of the extended one, which are 5/3 as many."""
+    """Return the baseline's learning-rate schedule in iterations of the extended version."""
     return {**schedule, "iterations": [5 * each // 3 for each in schedule["iterations"]]}

@@ -1,4 +1,4 @@
-"""Report on the grid: heat maps of Elo, and Elo against time."""
+"""Report on the grid: heat maps of Elo, and Elo against time [Wang2020a, Figs 4 to 6]."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
 Cost = Callable[[GridRun], float]
 """Seconds of a run."""
 
-ANCHOR = (
-    "Elo is above Random's, which is 0 in every tournament: only networks of one seed have met."
-)
-_LUCK = "A front has the best of many noisy points: some are there by luck, and it lies too high."
+ANCHOR = "Elo is above Random's, which is 0 in every tournament: only networks of one seed met."
+_LUCK = "A front picks the best of many noisy points: some are there by luck; it lies too high."
 
 
 def heat_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield maps of Elo over simulations and epochs, one for every I and E."""
+    """Yield maps of Elo over simulations and epochs, one per I and E."""
     yield Heading("Elo of all combinations")
     outer, games = grid.levels["I"], grid.levels["E"]
     maps = {f"I = {i}, E = {e}": _map(grid, i, e) for i, e in product(outer, games)}
@@ -59,24 +57,24 @@ def heat_blocks(grid: Grid) -> Iterator[Block]:
             columns=len(games),
         ),
         f"A map for every number of iterations (I, down) and of games of an iteration (E, across)."
-        f" {ANCHOR} {_scale_words(grid)} {search_words(grid)} A standard deviation between runs has"
-        " in it how far Random's rating differs between tournaments. As Fig. 4 of [Wang2020a].",
+        f" {ANCHOR} {_scale_words(grid)} {search_words(grid)} The standard deviation between runs"
+        " includes that of Random's rating between tournaments. As Fig. 4 of [Wang2020a].",
     )  # fmt: skip
 
 
 def search_words(grid: Grid) -> str:
-    """Say how networks search in tournaments."""
+    """Describe the search of networks in tournaments."""
     found = ", ".join(dict.fromkeys(each.options for each in grid.results.design.tournaments))
     return (
         f"In tournaments all networks search alike ({found}), whatever m they were trained with:"
-        " the effect of m is that on what was learned."
+        " the effect of m is its effect on learning."
     )
 
 
 def _scale_words(grid: Grid) -> str:
     low, high = f"{grid.scales[0]:.3f}", f"{grid.scales[-1]:.3f}"
     return (
-        "It is on the model's own scale, the same in all tournaments; BayesElo would show it times"
+        "It is on the model's own scale, the same in all tournaments; BayesElo would multiply it by"
         f" {low}" + (f" to {high}, by tournament." if high != low else ".")
     )
 
@@ -122,7 +120,7 @@ def time_blocks(grid: Grid) -> Iterator[Block]:
     yield Picture(
         "front",
         _scatter(grid.combinations().values(), OUTER, "Elo against time", _total),
-        f"All combinations, by their means. {ANCHOR} {_LUCK} The table below says how often each"
+        f"All combinations, by their means. {ANCHOR} {_LUCK} The table below shows how often each"
         " combination is on it.",
     )
     yield Paragraph(_drawn_words(grid))
@@ -132,16 +130,16 @@ def time_blocks(grid: Grid) -> Iterator[Block]:
 def _drawn_words(grid: Grid) -> str:
     repeated = run_spread(grid) is not None
     drawn = (
-        "every mean with residuals of Elo and time drawn from those of all runs, which have both"
-        " the difference between runs and the error of measuring in them"
+        "every mean gets residuals of Elo and time drawn from those of all runs, which include both"
+        " the difference between runs and the error of measuring"
         if repeated
-        else "every Elo with its error of measuring; how far runs of one combination differ is not"
-        " known from one run of each, so that these shares are too sure"
+        else "every Elo gets its error of measuring; one run per combination does not show how far"
+        " runs differ, so these shares are overconfident"
     )
     return (
-        f"Share of draws: in a bootstrap, {drawn}, how often a combination is on the front of Elo"
-        " and total time. Where the share is well between 0 and 1, chance decided whether it is on"
-        " the front as drawn."
+        "Share of draws: the share of bootstrap draws in which a combination is on the front of Elo"
+        f" and total time; in a draw, {drawn}. Where the share is well between 0 and 1, chance"
+        " decided whether the combination is on the front as drawn."
     )
 
 
@@ -160,7 +158,7 @@ def _has(run: GridRun, levels: Mapping[str, int]) -> bool:
 def _scatter(
     combinations: Iterable[Sequence[GridRun]], symbol: str, title: str, cost: Cost
 ) -> Figure:
-    """Draw the means of combinations in the colours of one factor's levels."""
+    """Draw the means of combinations, coloured by the level of one factor."""
     combinations = list(combinations)
     unit = time_unit(cost(run) for runs in combinations for run in runs)
     series: dict[str, list[Point]] = {}
@@ -170,11 +168,11 @@ def _scatter(
     return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")
 
 
-_WHAT = "whether time is better spent on iterations than on what is done within them"
+_WHAT = "whether time is better spent on iterations than on the work within them"
 
 
 def correlation_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
+    """Return the report on the finished work."""
     grid = read_grid(results)
     missing = results.missing()
     blocks: list[Block] = [
@@ -199,12 +197,12 @@ def _spread_words(grid: Grid) -> str:
     found = run_spread(grid)
     if found is None:
         return (
-            "Every combination has one run: how far two runs of one combination differ is not"
-            " known. A fit over all of them averages over it, a single cell does not."
+            "Every combination has one run, so the spread between runs of one combination is not"
+            " known. A fit over all of them averages over it; a single cell does not."
         )
     return (
         f"{ANCHOR} Runs of one combination differ by a standard deviation of"
-        f" {found.observed:.0f} Elo, besides what shifts all networks of a tournament alike, such"
+        f" {found.observed:.0f} Elo. This leaves out shifts of all networks of a tournament, such"
         " as the error of Random's own rating, for which fits have a constant."
         f" {cell_text(found.explained, '.0%')} of that variance is error of measuring"
         f" ({found.measurement:.0f} Elo a run)."
@@ -220,7 +218,7 @@ def _every_run(grid: Grid) -> Table:
         rows.append([*_facts(run), known and known.elo, known and known.error, key])
     columns = [
         "seed", *SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
-        "simulations", "samples", "positions", "last policy loss", "last value loss",
+        "simulations", "examples seen", "positions", "last policy loss", "last value loss",
         "Elo above Random", "its standard error", "run",
     ]  # fmt: skip
     return Table("runs", "Every run", columns, rows)
@@ -231,6 +229,6 @@ def _facts(run: TrainedRun) -> list[Cell]:
     last, done = run.final_losses[-1], work(run)
     return [
         run.factors["seed"], *levels, run.seconds["selfplay"],
-        run.seconds["learn"], run.total_seconds, done.simulations, done.samples, run.positions,
+        run.seconds["learn"], run.total_seconds, done.simulations, done.examples, run.positions,
         last["policy"], last["value"],
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Effects of each hyper-parameter on time, losses and Elo."""
+"""Effects of each hyper-parameter on time, losses and Elo [Wang2020a, Tables 3 and 4]."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hour_blocks(sweep: Sweep) -> Iterator[Block]:
         return
     yield _hours_table(sweep)
     if not sweep.default:
-        yield Paragraph("No run with all defaults is finished: there are no ratios to it.")
+        yield Paragraph("No run with all defaults is finished, so there are no ratios to it.")
         return
     if not any(each.runs for each in sweep.others):
         return
@@ -53,7 +53,7 @@ def hour_blocks(sweep: Sweep) -> Iterator[Block]:
         ),
         "Time of a run over the mean time of the runs with all defaults, for the least and the"
         " greatest value of every hyper-parameter; diamonds are the ratios of Table 3 of"
-        " [Wang2020a]. A smaller scale has other values, in about the same proportions except of"
+        " [Wang2020a]. Smaller scales have other values, in about the same proportions except for"
         " rs.",
     )
     if sweep.complete:
@@ -88,7 +88,7 @@ def _agreement(sweep: Sweep) -> str:
     return (
         "Measured ratios grow as the published ones to the power of"
         f" {cell_text(found, '.2f')}, fitted to the logarithms of {len(sweep.others)} ratios; 1"
-        " would be as published, 0 unrelated. The interval is over runs."
+        " means as published, 0 unrelated. The interval is over runs."
     )
 
 
@@ -138,38 +138,37 @@ _RULE = (
     "The rule: the effect of a hyper-parameter is the largest difference between the means of its"
     " three values, the others being at their defaults. Parameters are ranked by their effect on"
     " final Elo, and separately on final loss (policy plus value, last epoch of the last iteration)"
-    " and on time (over the mean time of the default). Intervals are over runs, never over games:"
-    " those of [Tukey1949] for all differences between three means, with the spread between runs"
-    " of one setting pooled over all settings. A measured difference lies above 0 whatever happens:"
-    " beside it stands what chance alone would give, and p is the probability of as large a"
+    " and on time (relative to the mean time of the default). Intervals are over runs, never over"
+    " games: those of [Tukey1949] for all differences between three means, with the spread between"
+    " runs of one setting pooled over all settings. A measured difference is always above 0, so the"
+    " difference expected by chance stands beside it, and p is the probability of as large a"
     " difference between equal settings, adjusted for twelve parameters [Holm1979]. All runs are"
-    " independent, whatever their seed: those of different values have not even the first network"
-    " in common. Those with all defaults count for every parameter, so that the effects of two"
-    " parameters are not independent. Effects depend on how far apart the three values are, and a"
-    " loss is measured on the positions that a run itself has played, which parameters change: a"
-    " lower loss is no better play."
+    " independent, whatever their seed: those of different values do not even share the first"
+    " network. Those with all defaults count for every parameter, so the effects of two parameters"
+    " are not independent. Effects depend on the distance between the three values. Losses are"
+    " measured on the positions that a run has played, which parameters change: a lower loss does"
+    " not mean better play."
 )
 
 _NO_ERRORS = (
-    "No error of measuring stands beside it: an effect is a difference between means over runs, and"
-    " the spread between runs, from which its interval is made, has that error in it."
+    "The interval is made from the spread between runs, which includes the error of measuring."
 )
 
 
 class Effect(NamedTuple):
-    """How much of one measure the three values of a hyper-parameter make."""
+    """Effect of a hyper-parameter on one measure."""
 
     symbol: str
     size: RangeEstimate
     adjusted_p: float
     best: Setting
-    """The value with the highest mean."""
+    """Value with the highest mean."""
 
 
 def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
-    """Return the effects on a measure, the largest first; parameters lacking a value are left out.
+    """Return the effects on a measure, the largest first.
 
-    p-values are adjusted over those that are there.
+    Parameters without runs of some value are left out; p-values are adjusted over the others.
     """
     known = {
         symbol: [[measure(run) for run in each.runs] for each in settings]
@@ -188,7 +187,7 @@ def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
 
 def importance_blocks(sweep: Sweep) -> Iterator[Block]:
     """Yield the table of importance and its figure."""
-    yield Heading("Which parameters matter")
+    yield Heading("Importance of parameters")
     yield Paragraph(_RULE)
     default = mean(map(seconds, sweep.default)) if sweep.default else 1.0
     measured: dict[str, dict[str, Effect]] = {
@@ -222,9 +221,9 @@ def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
         caption = "By the rule above. With one run of each setting, all of it may be chance."
     else:
         caption = (
-            "By the rule above; in parentheses what chance alone would give, from the spread"
-            " between runs of one setting. An interval that leaves out 0 shows an effect, but for"
-            " looking at twelve parameters at once: the table's p takes that into account."
+            "By the rule above; in parentheses the effect expected by chance, from the spread"
+            " between runs of one setting. An interval that excludes 0 shows an effect, apart from"
+            " the comparison of twelve parameters, which the table's p takes into account."
         )
     return Picture("effects", figure, f"{caption} {_NO_ERRORS}")
 
@@ -264,11 +263,11 @@ def _importance_table(measured: Mapping[str, Mapping[str, Effect]]) -> Table:
 
 
 def _words(measured: Mapping[str, Mapping[str, Effect]]) -> str:
-    told = []
+    shown = []
     for name, found in measured.items():
         sure = [symbol for symbol, each in found.items() if each.adjusted_p < LEVEL]
-        told.append(f"on {name}: {_listed(sure)}")
-    return f"Effects that are shown, {'; '.join(told)}. The others may be there or not."
+        shown.append(f"on {name}: {_listed(sure)}")
+    return f"Proven effects, {'; '.join(shown)}. The others may or may not exist."
 
 
 def _listed(symbols: Sequence[str]) -> str:

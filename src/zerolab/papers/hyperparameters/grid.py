@@ -1,8 +1,7 @@
 """Runs of the full grid: their levels, Elo, work and time.
 
-Measured times are noisy, as runs share a machine, and belong to that machine. In a fit, noise in a
-regressor pulls its coefficient towards 0 and the others away from where they belong; counts have
-none.
+Measured times belong to one machine, and are noisy because runs share it. In a fit, noise in a
+regressor pulls its coefficient towards 0 and distorts the others; counts of work have no noise.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from zerolab.training.records import LearnRecord, SelfPlayRecord
 
 
 class TimeUnit(NamedTuple):
-    """A unit of time."""
+    """Unit of time."""
 
     name: str
     seconds: float
@@ -33,37 +32,37 @@ _FEWEST = 3.0
 
 
 def time_unit(seconds: Iterable[float]) -> TimeUnit:
-    """Return the largest unit of which the longest time has three or more; seconds if none."""
+    """Return the largest unit in which the longest time is 3 or more, else seconds."""
     longest = max(seconds, default=0.0)
     fitting = [unit for unit in _UNITS if longest >= _FEWEST * unit.seconds]
     return fitting[-1] if fitting else _UNITS[0]
 
 
 class Prices(NamedTuple):
-    """Seconds of one unit of work."""
+    """Seconds per unit of work."""
 
     simulation: float
-    sample: float
+    example: float
     iteration: float
-    """What an iteration takes however little is done in it, its gate included."""
+    """Fixed time of an iteration, its gate included."""
 
 
 class Work(NamedTuple):
-    """What a run has done in all its iterations."""
+    """Work of a run in all its iterations."""
 
     simulations: int
     """Simulations of all searches of self-play."""
-    samples: int
-    """Examples learned, repetitions included."""
+    examples: int
+    """Examples seen by learning, repetitions included."""
     iterations: int
 
     def seconds(self, prices: Prices) -> float:
-        """Return how long it would last if every unit took as long as any other."""
+        """Return the time of the work at fixed prices."""
         return sum(count * price for count, price in zip(self, prices, strict=True))
 
 
 def work(run: TrainedRun) -> Work:
-    """Return what a run has done; the games of gates are not counted."""
+    """Return the work of a run, without the games of gates."""
     return Work(
         sum(record.simulations for record in run.of(SelfPlayRecord)),
         sum(record.examples_seen for record in run.of(LearnRecord)),
@@ -72,10 +71,10 @@ def work(run: TrainedRun) -> Work:
 
 
 def prices(runs: Sequence[TrainedRun]) -> Prices:
-    """Return the prices, none below 0, at which the work of runs comes nearest to their times.
+    """Return the non-negative prices that fit the work of runs to their times best.
 
     Self-play and learning each have a price per unit and one per iteration, fitted by least squares
-    of relative errors, so that short runs count as much as long ones. Without runs all are 0.
+    of relative errors, so that short runs count as much as long ones. Without runs, all are 0.
     """
     if not runs:
         return Prices(0.0, 0.0, 0.0)
@@ -83,16 +82,16 @@ def prices(runs: Sequence[TrainedRun]) -> Prices:
     iterations = [each.iterations for each in done]
     simulation, selfplay = _fit([each.simulations for each in done], iterations,
                                 [run.seconds["selfplay"] for run in runs])  # fmt: skip
-    sample, learning = _fit([each.samples for each in done], iterations,
+    example, learning = _fit([each.examples for each in done], iterations,
                             [run.seconds["learn"] for run in runs])  # fmt: skip
     gates = sum(run.total_seconds - run.seconds["selfplay"] - run.seconds["learn"] for run in runs)
-    return Prices(simulation, sample, selfplay + learning + max(0.0, gates) / sum(iterations))
+    return Prices(simulation, example, selfplay + learning + max(0.0, gates) / sum(iterations))
 
 
 def _fit(
     units: Sequence[int], iterations: Sequence[int], seconds: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the price of a unit and of an iteration."""
+    """Return the prices of a unit and of an iteration."""
     from scipy.optimize import nnls
 
     counts = np.array([units, iterations], np.float64).T
@@ -109,65 +108,64 @@ def disagreement(runs: Sequence[TrainedRun], prices: Prices) -> float:
 
 
 SYMBOLS = ("I", "E", "m", "ep")
-"""The four hyper-parameters [Wang2020a, Table 2]."""
+"""Symbols of the four hyper-parameters [Wang2020a, Table 2]."""
 
 OUTER, INNER = "I", ("E", "m", "ep")
-"""Iterations, and what is done within one."""
+"""Iterations, and the hyper-parameters of the work within one."""
 
 RANDOM = "random"
 
 
 class GridRun(NamedTuple):
-    """A run whose network has played in a tournament."""
+    """Run whose network has played in a tournament."""
 
     run: TrainedRun
     tournament: str
-    """The key of it: every seed has its own. Runs of one seed share nothing else."""
+    """Key of the tournament. Each seed has its own, and runs of a seed share nothing else."""
     levels: tuple[int, ...]
     """In the order of `SYMBOLS`."""
     elo: float
-    """Above Random's rating in the same tournament, on the model's own scale."""
+    """Elo above Random's in the same tournament, on the scale of the model."""
     error: float
-    """Its standard error; that of Random's own rating is left out."""
+    """Standard error of `elo`, without that of Random's rating."""
     work: Work
-    """What was counted."""
 
     @property
     def seconds(self) -> float:
-        """How long it was trained."""
+        """Training time."""
         return self.run.total_seconds
 
     def level(self, symbol: str) -> int:
-        """Return what a hyper-parameter was set to."""
+        """Return the level of a hyper-parameter."""
         return self.levels[SYMBOLS.index(symbol)]
 
 
 class Grid(NamedTuple):
-    """What is finished of the factorial design."""
+    """Finished runs of the factorial design."""
 
     results: Results
     levels: Mapping[str, Sequence[int]]
-    """By symbol, rising."""
+    """Levels by symbol, in increasing order."""
     runs: Sequence[GridRun]
-    """Those that have an Elo."""
+    """Runs with an Elo."""
     prices: Prices
-    """Of counted work, over all runs that are finished."""
+    """Prices of counted work, fitted to all finished runs."""
 
     @property
     def by_tournament(self) -> list[list[GridRun]]:
-        """The runs of every tournament that has some."""
+        """Runs by tournament, for tournaments with runs."""
         names = dict.fromkeys(run.tournament for run in self.runs)
         return [[run for run in self.runs if run.tournament == name] for name in names]
 
     def at(self, **levels: int) -> list[GridRun]:
-        """Return the runs that have some levels."""
+        """Return the runs at some levels."""
         return [
             run for run in self.runs
             if all(run.level(symbol) == level for symbol, level in levels.items())
         ]  # fmt: skip
 
     def combinations(self) -> dict[tuple[int, ...], list[GridRun]]:
-        """Return the runs of every combination of levels that has some."""
+        """Return the runs by combination of levels, for combinations with runs."""
         every = product(*self.levels.values())
         found = {levels: self.at(**dict(zip(SYMBOLS, levels, strict=True))) for levels in every}
         return {levels: runs for levels, runs in found.items() if runs}
@@ -178,7 +176,7 @@ class Grid(NamedTuple):
 
     @property
     def scales(self) -> list[float]:
-        """What BayesElo would multiply the Elo of every tournament by, the least first."""
+        """Factors by which BayesElo scales the Elo of the tournaments, the least first."""
         return sorted(
             self.results.tournaments[name].ratings.model.scale
             for name in dict.fromkeys(run.tournament for run in self.runs)
@@ -186,7 +184,7 @@ class Grid(NamedTuple):
 
 
 def read_grid(results: Results) -> Grid:
-    """Return what is finished; tournaments are one per seed, in the part of that seed."""
+    """Return the finished runs; there is one tournament per seed, in the part of that seed."""
     levels = {symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in SYMBOLS}
     return Grid(results, levels, [*_runs(results)], prices(results.runs))
 
@@ -202,8 +200,8 @@ def _runs(results: Results) -> Iterable[GridRun]:
 def _elo(played: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     """Return Elo above Random's and its standard error.
 
-    BayesElo's scale depends on how often games of a tournament are drawn; the model's own scale is
-    the same in all of them.
+    BayesElo's scale depends on the share of draws in a tournament; the model's own scale is the
+    same in all tournaments.
     """
     rating = played.rating(run)
     elo = rating.elo_model - played.by_name[RANDOM].elo_model
@@ -211,7 +209,7 @@ def _elo(played: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
 
 
 def mean_point(runs: Sequence[GridRun], costs: Sequence[float], unit: TimeUnit) -> Point:
-    """Return the mean of the runs of one combination, whose costs are seconds."""
+    """Return the mean of the runs of one combination; costs are in seconds."""
     elos = [run.elo for run in runs]
     return Point(
         fmean(costs) / unit.seconds,
@@ -223,5 +221,5 @@ def mean_point(runs: Sequence[GridRun], costs: Sequence[float], unit: TimeUnit) 
 
 
 def combination_name(levels: Sequence[int]) -> str:
-    """Return such as ``I 75, E 30, m 25, ep 5``."""
+    """Return the name of a combination, such as ``I 75, E 30, m 25, ep 5``."""
     return ", ".join(f"{symbol} {level}" for symbol, level in zip(SYMBOLS, levels, strict=True))

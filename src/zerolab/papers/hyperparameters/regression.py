@@ -1,24 +1,24 @@
-"""Elo regressed on hyper-parameters and time, and shares of runs on the Pareto front.
+"""Regression of Elo on hyper-parameters and time, and the Pareto front of both.
 
-A front has the best of many noisy points, so some of them are there by luck. The bootstrap gives
-every combination other runs: its means plus residuals drawn from those of all runs, in Elo and in
-log2(time) together. A residual is what is left of a run after its combination and its tournament,
-error of measuring included. Where no combination has two runs, there are no residuals, and Elo is
-drawn with its error of measuring alone.
+A front picks the best of many noisy points, so some of them are there by luck. The bootstrap
+replaces the runs of every combination by their mean plus residuals drawn from those of all runs, in
+Elo and in log2(time) together. A residual is the deviation of a run from the fit of its combination
+and its tournament, error of measuring included. If no combination has two runs, there are no
+residuals, and Elo is drawn with its error of measuring alone.
 
-Linear fits over runs, with a constant of its own for every tournament, since only networks of one
-tournament have met. x is log2 of a hyper-parameter, so that coefficients are per doubling::
+Linear fits over runs, with a constant for every tournament, since only networks of one tournament
+have met. x is log2 of a hyper-parameter, so that coefficients are per doubling::
 
     Elo        = constant of the tournament + sum of b x over I, E, m, ep    all others equal
     log2(time) = constant of the tournament + sum of a x over I, E, m, ep
     Elo        = constant of the tournament + c x + d log2(time)     one x alone: at equal time
 
-c says whether, of runs that took equally long, those with more of one thing are stronger. As the
-time is equal, they have less of the others. A fit of all four x and of time together would not
-tell: time is nearly the sum of the a x.
+c tells whether, of runs that took equally long, those with more of one thing are stronger; as the
+time is equal, they have less of the others. A fit of all four x together with time could not: time
+is nearly the sum of the a x.
 
-Time is that of counted work, see `work`: measured times are noisy, which pulls d towards 0 and c
-towards b. Fits with measured times stand beside, no claim rests on them.
+Time is that of counted work (see `work`): measured times are noisy, which pulls d towards 0 and c
+towards b. Fits with measured times stand beside; no claim rests on them.
 """
 
 from __future__ import annotations
@@ -54,22 +54,21 @@ from zerolab.studies.statistics import (
     linear_regression,
 )
 
-_Floats = NDArray[np.float64]
-
+Floats = NDArray[np.float64]
 _DRAWS = 2000
 
 
 class Residuals(NamedTuple):
-    """What combinations and tournaments leave unexplained."""
+    """Residuals of the fit of combinations and tournaments."""
 
-    values: _Floats
-    """float64[runs, 2]: Elo and log2(time), scaled up so that their mean square is the variance."""
+    values: Floats
+    """float64[runs, 2]: Elo and log2(time), scaled so that their mean square is the variance."""
     freedom: int
-    """How many of them are free; 0 where no combination has two runs."""
+    """Degrees of freedom; 0 if no combination has two runs."""
 
 
 def residuals(grid: Grid) -> Residuals:
-    """Return those of the fit of a constant per combination and one per tournament."""
+    """Return the residuals of a constant per combination and one per tournament."""
     y = np.array([[run.elo, math.log2(run.seconds)] for run in grid.runs])
     groups = (
         [run.levels for run in grid.runs],
@@ -86,9 +85,9 @@ def residuals(grid: Grid) -> Residuals:
 
 
 def run_spread(grid: Grid) -> Spread | None:
-    """Return how far the Elo of runs of one combination differ, as `spread` does; None if unknown.
+    """Return the spread of Elo between runs of one combination, like `spread`; None if unknown.
 
-    What shifts all runs of a tournament alike, such as the error of Random's rating, is no part.
+    It leaves out shifts of all runs of a tournament, such as the error of Random's rating.
     """
     found = residuals(grid)
     if not found.freedom:
@@ -122,7 +121,7 @@ def front_shares(grid: Grid) -> list[float]:
 
 
 def front_table(grid: Grid) -> Table:
-    """Return every combination with its means, and whether and how often it is on their front."""
+    """Return all combinations with their means, and their shares of draws on the front."""
     combinations = grid.combinations()
     unit = time_unit(run.seconds for run in grid.runs)
     points = [
@@ -145,22 +144,19 @@ def front_table(grid: Grid) -> Table:
     return Table("front-shares", title, columns, rows)
 
 
-Floats = NDArray[np.float64]
-
-
 class Fits(NamedTuple):
-    """The coefficients of all fits, by symbol."""
+    """Coefficients of all fits, by symbol."""
 
     elo: dict[str, StudentEstimate]
     """b, Elo per doubling."""
     work: dict[str, StudentEstimate]
     """a: doublings of the time of counted work per doubling."""
     time: dict[str, StudentEstimate]
-    """The same of measured time."""
+    """The same for measured time."""
     equal_work: dict[str, StudentEstimate]
-    """c, Elo per doubling, where the time of counted work is equal."""
+    """c, Elo per doubling at equal time of counted work."""
     equal_time: dict[str, StudentEstimate]
-    """The same where measured time is equal."""
+    """The same at equal measured time."""
 
 
 def fit(grid: Grid) -> Fits:
@@ -199,16 +195,20 @@ def _log_measured(runs: Sequence[GridRun]) -> Floats:
 
 
 def _constants(grid: Grid) -> tuple[Floats, list[str]]:
-    """Return float64[runs, tournaments - 1], 1 where a run has played in one, and their names."""
+    """Return indicators of all tournaments but the first, and their names.
+
+    The indicators are float64[runs, tournaments - 1], 1 where a run has played in the tournament.
+    """
     names = [runs[0].tournament for runs in grid.by_tournament][1:]
     columns = [[float(run.tournament == name) for name in names] for run in grid.runs]
     return np.array(columns).reshape(len(grid.runs), len(names)), names
 
 
 def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
-    """Return c of I less that of another hyper-parameter, with an interval over runs.
+    """Return c of I minus that of another hyper-parameter, by counted work.
 
-    By counted work. Runs are drawn anew within their tournament, and both fits made again.
+    The interval is over runs: the bootstrap draws runs within their tournament and repeats both
+    fits.
     """
     columns = [
         np.column_stack([_logs(runs), _log_counted(grid, runs), [run.elo for run in runs]]).tolist()
@@ -227,23 +227,23 @@ def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
 
 
 def _centred(rows: Floats) -> Floats:
-    """Subtract the means of a tournament, which is what its constant does to a fit."""
+    """Subtract the means of a tournament, as its constant does in a fit."""
     centred: Floats = rows - rows.mean(axis=0)
     return centred
 
 
 def _at_equal_time(rows: Floats, place: int) -> float:
-    """Return c of the x in a column; NaN where x and time do not determine it."""
+    """Return c of the x in a column; NaN if x and time do not determine it."""
     found, _, rank, _ = np.linalg.lstsq(rows[:, [place, 4]], rows[:, 5], rcond=1e-9)
     return float(found[0]) if rank == 2 else float("nan")
 
 
 def regression_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield what a doubling of each hyper-parameter is worth, as a figure and a table."""
-    yield Heading("What more of each is worth")
+    """Yield the worth of doubling each hyper-parameter, as a figure and a table."""
+    yield Heading("Worth of each hyper-parameter")
     yield Paragraph(
-        "Linear fits over all runs, in log2 of the hyper-parameters, with a constant of its own for"
-        " every tournament. All others equal: Elo by I, E, m and ep together. At equal time: Elo by"
+        "Linear fits over all runs, in log2 of the hyper-parameters, with a constant for every"
+        " tournament. All others equal: Elo by I, E, m and ep together. At equal time: Elo by"
         " one of them and by log2 of the time of training; of runs that took equally long, those"
         f" with more of one thing have less of the others. {_work_words(grid)} Intervals are over"
         " runs, by Student's t."
@@ -260,26 +260,25 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
     }  # fmt: skip
     yield Picture(
         "doubling",
-        draw_intervals(rows, "What a doubling is worth", "Elo", threshold=0.0,
+        draw_intervals(rows, "Worth of a doubling", "Elo", threshold=0.0,
                        number_format="+.0f"),
-        "Levels differ by a factor of at most three, so that a doubling is within the data. No"
-        " error of measuring stands beside: how far runs lie from the fit, from which the intervals"
-        " are made, has the error of their Elo in it.",
+        "Levels differ by a factor of at most three, so that a doubling is within the data. The"
+        " intervals are made from the distances of runs from the fit, which include the error of"
+        " measuring.",
     )  # fmt: skip
     yield _fit_table(found)
 
 
 def _work_words(grid: Grid) -> str:
     finished = grid.results.runs
-    simulation, sample, iteration = grid.prices
+    simulation, example, iteration = grid.prices
     return (
         "Counted time is the number of simulations of self-play, of examples learned and of"
         " iterations, each at the price that fits the times of all runs best"
-        f" ({1e6 * simulation:.3g} and {1e6 * sample:.3g} microseconds and {iteration:.3g}"
-        " seconds); claims rest on it, as the noise of measured times pulls coefficients away from"
-        " where they belong. Measured"
-        f" times differ from it by a factor of {2 ** disagreement(finished, grid.prices):.2f} (one"
-        " standard deviation)."
+        f" ({1e6 * simulation:.3g} and {1e6 * example:.3g} microseconds and {iteration:.3g}"
+        " seconds). Claims rest on it, because the noise of measured times biases coefficients."
+        f" Measured times differ from it by a factor of"
+        f" {2 ** disagreement(finished, grid.prices):.2f} (one standard deviation)."
     )
 
 

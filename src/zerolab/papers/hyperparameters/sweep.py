@@ -1,4 +1,4 @@
-"""Report on the sweep: losses by epoch, hours, strength, importance."""
+"""Report on the sweep: importance, strength, hours, losses by epoch."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
     "losses-policy": ("Loss of the policy", ("policy",)),
     "losses-value": ("Loss of the value", ("value",)),
 }
-"""Titles and terms by the names of pictures."""
+"""Titles and terms by name of the picture."""
 
 
 def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield a picture per loss: a panel per hyper-parameter, a line per value."""
+    """Yield one picture per loss, with a panel per hyper-parameter and a line per value."""
     yield Heading("Losses of every epoch")
     if not sweep.results.where():
         yield Paragraph(f"No run is finished: {sweep.results.missing()}.")
@@ -53,11 +53,11 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
         yield Picture(
             name,
             draw_curves(panels, title, "iteration", "loss", columns=3),
-            "One point per epoch: those of iteration i lie between i - 1 and i. A panel has its"
-            " hyper-parameter and its least, default and greatest value above it; all other"
-            " parameters are at their defaults. The runs of a value have random streams of"
-            " their own, so that lines differ by chance from the start; those with all defaults are"
-            " the same in all panels. As Figs 2 and 3 of [Wang2020a].",
+            "One point per epoch: those of iteration i lie between i - 1 and i. The title of a"
+            " panel is its hyper-parameter with its least, default and greatest value; all other"
+            " parameters are at their defaults. The runs of each value have separate random"
+            " streams, so lines differ by chance from the start; those with all defaults are the"
+            " same in all panels. As Figs 2 and 3 of [Wang2020a].",
         )
 
 
@@ -68,7 +68,7 @@ def _loss_heading(settings: Sequence[Setting]) -> str:
 def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
     """Return the sum of some losses after every epoch, with the iteration as x.
 
-    A run that learned less, such as one whose iterations had no examples, ends early.
+    A run that learned less, such as one with iterations without examples, ends early.
     """
     longest = max((run.epoch_losses for run in runs), key=lambda losses: sum(map(len, losses)))
     x = [
@@ -84,13 +84,13 @@ def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
 
 
 def strength_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield the figure and the table of Elo, and what makes runs of one setting differ."""
+    """Yield the figure and the table of Elo, and the spread between runs of one setting."""
     yield Heading("Strength")
     if sweep.tournament is None:
         yield Paragraph(f"The tournament is not finished: {sweep.results.missing()}.")
         return
     if not sweep.default or not any(each.runs for each in sweep.others):
-        yield Paragraph(f"Too few runs are there: {sweep.results.missing()}.")
+        yield Paragraph(f"Too few runs are finished: {sweep.results.missing()}.")
         return
     groups = {
         symbol: {
@@ -102,9 +102,9 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
     yield Picture(
         "elo",
         draw_bars(groups, "Elo of final networks above Random's", "Elo, Random = 0"),
-        "One tournament of all final networks and Random, each network searching with the default"
-        " number of simulations and the default c: what differs is what was learned. The runs with"
-        " all defaults are the same in all groups.",
+        "One tournament of all final networks and Random. Every network searches with the default"
+        " number of simulations and the default c, so the difference is in what was learned. The"
+        " runs with all defaults are the same in all groups.",
     )
     shown = {"": {DEFAULT: sweep.elo_sample(sweep.default)}}
     shown |= {
@@ -120,9 +120,10 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
 
 
 def pooled_spread(samples: Sequence[Sample]) -> Spread | None:
-    """Return how far runs of one setting differ, from many settings; None without two runs of one.
+    """Return the spread between runs of one setting, pooled; None if no setting has two runs.
 
-    By the method of moments, as `spread`, from the deviations of runs from their setting's mean.
+    By the method of moments, like `spread`, from the deviations of runs from the mean of their
+    setting.
     """
     repeated = [sample for sample in samples if len(sample.values) > 1]
     freedom = sum(len(sample.values) - 1 for sample in repeated)
@@ -140,8 +141,8 @@ def _spread_words(samples: Sequence[Sample]) -> str:
     found = pooled_spread(samples)
     if found is None:
         return (
-            "Every setting has one run: how far two runs of one setting differ is not known, so no"
-            " difference between settings can be told from chance."
+            "Every setting has one run, so the spread between runs of one setting is not known, and"
+            " no difference between settings can be told from chance."
         )
     return (
         f"Runs of one setting differ by a standard deviation of {found.observed:.0f} Elo, over all"
@@ -154,7 +155,7 @@ _WHAT = "which hyper-parameters matter"
 
 
 def sweep_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
+    """Return the report on the finished work."""
     sweep = Sweep(results)
     missing = results.missing()
     blocks: list[Block] = [

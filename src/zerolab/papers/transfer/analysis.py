@@ -45,7 +45,7 @@ _MEASURES: Mapping[str, Measure] = {"first quarter": early, "all": whole, "last 
 
 
 def learning_blocks(results: Results) -> Iterator[Block]:
-    """Yield what is shown of learning curves."""
+    """Yield figures and tables of learning curves."""
     every = pairs(results.design)
     panels = _panels(results, every, accuracies)
     if not panels:
@@ -53,10 +53,10 @@ def learning_blocks(results: Results) -> Iterator[Block]:
     yield Heading("Learning curves")
     yield Paragraph(
         "Strong accuracy on solved positions of the target board, measured after every iteration:"
-        " how often a move is chosen that keeps the exact score. It is that of the policy alone,"
-        " which says what a network has learnt; one more figure is of its search. Runs of equal"
-        " seeds are compared: both have the same random numbers, and new heads begin alike. What it"
-        " took to train the source is not counted."
+        " the share of positions in which the chosen move keeps the exact score. It is that of the"
+        " policy alone, which shows what a network has learned; one more figure is of its search."
+        " Runs of equal seeds are compared: they have the same random numbers, and new heads start"
+        " alike. The training of the source is not counted."
     )
     yield Picture(
         "accuracy",
@@ -70,7 +70,7 @@ def learning_blocks(results: Results) -> Iterator[Block]:
         draw_curves(_panels(results, every, search_accuracies),
                     "Accuracy of the search by what a run starts from", "iteration",
                     "strong accuracy", columns=3),
-        "The same with the search of training: even an untrained network's finds wins.",
+        "The same with the search of training; even that of an untrained network finds wins.",
     )  # fmt: skip
     yield from _gains(results, every)
     yield from _times(results, every)
@@ -115,7 +115,7 @@ def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
                 name,
                 draw_intervals(lines, title, "difference in strong accuracy per iteration",
                                threshold=0.0, number_format="+.3f"),
-                "Fine-tuned less from scratch; a dot is two runs of one seed.",
+                "Fine-tuned minus from scratch; a dot is two runs of one seed.",
             )  # fmt: skip
     rows = [row for pair in every for way in TRANSFERRED for row in _gain_row(results, pair, way)]
     for pair in {each.target: each for each in every}.values():
@@ -130,7 +130,7 @@ def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
 
 
 def _gain_row(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
-    """Yield what a way gains over scratch, where runs of equal seeds are finished."""
+    """Yield the gain of a way over scratch, if runs of equal seeds are finished."""
     measured = [gains(results, pair, way, each) for each in _MEASURES.values()]
     if all(measured):
         boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
@@ -139,7 +139,7 @@ def _gain_row(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
 
 
 def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
-    """Show iterations and seconds to the accuracy that scratch has halfway."""
+    """Show iterations and seconds to the halfway accuracy of runs from scratch."""
     rows: list[list[Cell]] = []
     lines: dict[str, Row] = {}
     for pair in every:
@@ -175,20 +175,20 @@ def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
 
 
 def _taken(results: Results, pair: Pair, way: str, wanted: float) -> list[Cell]:
-    """Return how many runs reach an accuracy, and the median iterations and seconds of those."""
+    """Return the number of runs that reach an accuracy, and their median iterations and seconds."""
     runs = list(runs_of(results, pair, way).values())
     taken = [(run, iterations_to(accuracies(run), wanted)) for run in runs]
     reached = [(run, iterations) for run, iterations in taken if iterations is not None]
-    told = f"{len(reached)} of {len(runs)}"
+    count = f"{len(reached)} of {len(runs)}"
     if not reached:
-        return [told, None, None]
+        return [count, None, None]
     seconds = [seconds_to(run, iterations) for run, iterations in reached]
     iterations = [each for _, each in reached]
-    return [told, float(np.median(iterations)), float(np.median(seconds))]
+    return [count, float(np.median(iterations)), float(np.median(seconds))]
 
 
 def strength_blocks(results: Results) -> Iterator[Block]:
-    """Yield what is shown of strength."""
+    """Yield figures and tables of strength in games."""
     every = [pair for pair in pairs(results.design) if pair.target in results.tournaments]
     panels = {pair.title: _elo_curves(results, pair) for pair in every}
     panels = {title: curves for title, curves in panels.items() if curves}
@@ -196,9 +196,9 @@ def strength_blocks(results: Results) -> Iterator[Block]:
         return
     yield Heading("Strength in games")
     yield Paragraph(
-        "A tournament per board: the best networks of all its runs after some iterations, and"
-        " Random. Before any training, only runs from scratch and mapped ones play: the others have"
-        " the heads of the former then. Of frozen trunks, only the last networks play."
+        "One tournament per board: the best networks of all its runs after some iterations, and"
+        " Random. Before any training, only runs from scratch and mapped ones play, because the"
+        " others still have the heads of the former. Of frozen trunks, only the last networks play."
     )
     yield Picture(
         "elo",
@@ -232,7 +232,7 @@ def _elo_curves(results: Results, pair: Pair) -> dict[str, Curve]:
 
 def _intervals(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
     for name, way, title, place in (
-        ("elo-at-once", MAPPED, "Elo of mapped networks before they have learnt", 0),
+        ("elo-at-once", MAPPED, "Elo of mapped networks before any learning", 0),
         ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks in the end", -1),
     ):
         lines = {
@@ -271,8 +271,8 @@ def _rows(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
 
 
 def transfer_report(results: Results) -> Document:
-    """Return the report on whatever is finished."""
-    what = "what networks bring to another game that are larger or have learnt for longer"
+    """Return the report on the finished work."""
+    what = "the benefit of networks that are larger or have learned for longer"
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
         Heading("Findings"),

@@ -1,6 +1,7 @@
 """Findings on transfer as claims that can be tested, with the statistic of each.
 
-[Hongcharoen2018] publishes a method and no results, so its claims are what it is meant for.
+[Hongcharoen2018] publishes a method without results, so its claims are its aims. Claims of
+``zerolab`` were fixed before anything was measured.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import Estimate
 
 _LITTLE = 25.0
-"""Elo that counts as nothing: 53.6 % of the points."""
+"""Elo below which a lead counts as nothing: 53.6 % of the points."""
 
 _BY_SEED = "mean over all pairs of boards, by seed"
 _ACCURACY = "strong accuracy of the policy on solved positions"
 
 EARLY = Claim(
     "helps-early",
-    "A trunk that knows another board makes training better at first.",
+    "A trunk trained on another board makes training better at first.",
     "[Hongcharoen2018]",
-    f"{_ACCURACY}, mean over the first quarter of the iterations, fine-tuned less from scratch,"
+    f"{_ACCURACY}, mean over the first quarter of the iterations, fine-tuned minus from scratch,"
     f" {_BY_SEED}",
     0.0,
     "above",
 )
 SAVES = Claim(
     "saves-iterations",
-    "With such a trunk, fewer iterations lead to what training from scratch has reached halfway.",
+    "Such a trunk takes fewer iterations to the halfway accuracy of training from scratch.",
     "[Hongcharoen2018]",
     f"iterations to the {_ACCURACY} that runs from scratch have, on average, after half of their"
-    f" iterations: from scratch less fine-tuned, {_BY_SEED}",
+    f" iterations: from scratch minus fine-tuned, {_BY_SEED}",
     0.0,
     "above",
 )
@@ -56,7 +57,7 @@ FROZEN_WORSE = Claim(
     "frozen-worse-late",
     "In the end a frozen trunk is worse than a fine-tuned one.",
     "[Yosinski2014]",
-    f"tournament Elo of the last networks, fine-tuned less frozen, {_BY_SEED}",
+    f"tournament Elo of the last networks, fine-tuned minus frozen, {_BY_SEED}",
     0.0,
     "above",
 )
@@ -64,7 +65,7 @@ NEAR = Claim(
     "near-helps-more",
     "Another size of the same game helps more than other games.",
     "[Yosinski2014]",
-    f"{_ACCURACY}, mean over all iterations, of fine-tuned runs: from another size less from other"
+    f"{_ACCURACY}, mean over all iterations, of fine-tuned runs: from another size minus from other"
     " games, mean over the boards that have both, by seed",
     0.0,
     "above",
@@ -73,24 +74,24 @@ NOTHING_LEFT = Claim(
     "nothing-left",
     "In the end nothing is left of the lead over training from scratch.",
     "zerolab",
-    f"tournament Elo of the last networks, fine-tuned less from scratch, {_BY_SEED}; nothing is"
-    f" less than {_LITTLE:g}",
+    f"tournament Elo of the last networks, fine-tuned minus from scratch, {_BY_SEED}; less than"
+    f" {_LITTLE:g} counts as nothing",
     _LITTLE,
     "below",
 )
 NOT_RANDOM = Claim(
     "frozen-not-random",
-    "A frozen trunk that knows another board is better than a frozen random one.",
+    "A frozen trunk trained on another board is better than a frozen random one.",
     "zerolab",
-    f"tournament Elo of the last networks, frozen less random frozen, {_BY_SEED}",
+    f"tournament Elo of the last networks, frozen minus random frozen, {_BY_SEED}",
     0.0,
     "above",
 )
 ZERO_SHOT = Claim(
     "mapped-plays-at-once",
-    "A network that is mapped by meaning plays better than an untrained one before it has learnt.",
+    "A network mapped by meaning plays better than an untrained one before it learns.",
     "[Soemers2023]",
-    f"tournament Elo of networks 0, mapped less from scratch, {_BY_SEED}",
+    f"tournament Elo of networks 0, mapped minus from scratch, {_BY_SEED}",
     0.0,
     "above",
 )
@@ -98,7 +99,7 @@ LAYERS = Claim(
     "first-layers-stay",
     "Fine-tuning changes the first layer less than the last one of the trunk.",
     "[Yosinski2014]",
-    "linear CKA of the trunk after training with that of the source, first layer less last one,"
+    "linear CKA of the trunk after training with that of the source, first layer minus last one,"
     f" {_BY_SEED}",
     0.0,
     "above",
@@ -136,7 +137,7 @@ def _untrained(results: Results) -> Missing | None:
 
 
 def _near_less_far(results: Results, every: Sequence[Pair]) -> list[BySeed]:
-    """Return by target what near sources gain less what far ones do on average, by seed."""
+    """Return, by target, the mean gain from near sources minus that from far ones, by seed."""
     found: list[BySeed] = []
     for near, far in targets_of_both_kinds(every).values():
         kinds = [[gains(results, pair, FINE_TUNED, whole) for pair in kind] for kind in (near, far)]

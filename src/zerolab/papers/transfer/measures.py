@@ -1,7 +1,7 @@
 """Accuracy, time and Elo that a transfer gains, by seed.
 
-Runs of one seed are compared with one another: they have the same source and, where they learn from
-scratch or start from a trunk, the same first heads.
+Runs of equal seed are compared: they have the same source and, if they learn from scratch or start
+from a trunk, the same first heads.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ WAY_TITLES: Mapping[str, str] = {
 """By level of the factor ``way``."""
 
 QUARTER = 0.25
-"""Of the iterations, at the beginning and at the end: what *early* and *late* mean."""
+"""Share of the iterations that counts as early, and as late."""
 HALF = 0.5
-"""Of the iterations of runs from scratch, whose accuracy then is the one to be reached."""
+"""Share of the iterations of runs from scratch after which their accuracy is the one to reach."""
 
 BySeed = Mapping[Level, float]
 Curve = Sequence[float]
@@ -91,7 +91,7 @@ def targets_of_both_kinds(every: Iterable[Pair]) -> dict[str, tuple[list[Pair], 
 
 
 def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:
-    """Return the finished runs of a way by seed; those without a source are the target's."""
+    """Return the finished runs of a way by seed; ways without a source belong to the target."""
     of_source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
     found = results.where(pair.target, way=way, **of_source)
     return {run.factors["seed"]: run for run in found}
@@ -100,7 +100,7 @@ def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:
 def accuracies(run: TrainedRun) -> list[float]:
     """Return the strong accuracy of the policy after every iteration.
 
-    Without search: what a search of few simulations finds hides what a network has learnt.
+    Without search, because a search of few simulations hides what a network has learned.
     """
     return [record.network_strong for record in run.of(AccuracyRecord)]
 
@@ -121,7 +121,7 @@ def late(curve: Curve) -> float:
 
 
 def whole(curve: Curve) -> float:
-    """Return the mean: of two curves, its difference is the area between them per iteration."""
+    """Return the mean; its difference between two curves is the area between them per iteration."""
     return float(np.mean(curve))
 
 
@@ -132,7 +132,7 @@ def _quarter(curve: Curve) -> int:
 def gains(
     results: Results, pair: Pair, way: str, measure: Measure, base: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return how much more accurate runs of a way are than those of another, by seed."""
+    """Return the accuracy of runs of a way above that of another way, by seed."""
     ours, theirs = (runs_of(results, pair, each) for each in (way, base))
     return {
         seed: measure(accuracies(run)) - measure(accuracies(theirs[seed]))
@@ -142,9 +142,9 @@ def gains(
 
 
 def level(results: Results, target: str) -> float | None:
-    """Return the accuracy to be reached: of runs from scratch after half of their iterations.
+    """Return the accuracy to reach: that of runs from scratch after half of their iterations.
 
-    The mean over seeds; None where none is finished.
+    It is the mean over seeds; None if no run is finished.
     """
     curves = [accuracies(run) for run in results.where(target, way=SCRATCH)]
     return float(np.mean([_at_half(curve) for curve in curves])) if curves else None
@@ -155,9 +155,9 @@ def _at_half(curve: Curve) -> float:
 
 
 def iterations_to(curve: Curve, wanted: float) -> float | None:
-    """Return after how many iterations a run reaches an accuracy; None where it never does.
+    """Return the iterations that a run takes to an accuracy; None if it never reaches it.
 
-    Between two iterations the curve is a straight line. Nothing is measured before the first one.
+    The curve is linear between iterations. Nothing is measured before the first one.
     """
     if curve[0] >= wanted:
         return 1.0
@@ -169,7 +169,7 @@ def iterations_to(curve: Curve, wanted: float) -> float | None:
 
 
 def seconds_to(run: TrainedRun, iterations: float) -> float:
-    """Return how many seconds of training a run has taken by then; parts of iterations count so."""
+    """Return the seconds of training up to an iteration, which may be fractional."""
     count = run.planned.settings.iterations
     spent = [0.0] * count
     for record in run.records:
@@ -179,7 +179,7 @@ def seconds_to(run: TrainedRun, iterations: float) -> float:
 
 
 def saved(results: Results, pair: Pair, way: str) -> dict[Level, float]:
-    """Return how many iterations fewer than from scratch runs take to the level, by seed.
+    """Return the iterations that runs save on the way to the level of `level`, by seed.
 
     Runs that never reach it count with all of their iterations, which favours them.
     """
@@ -195,7 +195,7 @@ def saved(results: Results, pair: Pair, way: str) -> dict[Level, float]:
 
 
 def rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
-    """Return a rating of the tournament of the run's board; None where that is not finished."""
+    """Return a rating in the tournament of the run's board; None before that is finished."""
     played = results.tournaments.get(run.planned.part)
     return played.by_name.get(player_name(run.planned, iteration)) if played else None
 
@@ -203,7 +203,7 @@ def rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
 def elo_gains(
     results: Results, pair: Pair, way: str, iteration: int, base: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return how much more Elo runs of a way have after an iteration than others, by seed."""
+    """Return the Elo of runs of a way above that of another after an iteration, by seed."""
     ours, theirs = (runs_of(results, pair, each) for each in (way, base))
     found: dict[Level, float] = {}
     for seed, run in ours.items():
@@ -215,16 +215,16 @@ def elo_gains(
 
 
 def stages(results: Results, target: str) -> list[int]:
-    """Return the iterations of the players of a board's tournament, in order."""
+    """Return the iterations after which networks play a board's tournament, in order."""
     planned = next(each for each in results.design.tournaments if each.key == target)
     return sorted(set(planned.after.values()))
 
 
 def seed_means(by_pair: Sequence[BySeed]) -> StudentEstimate | Missing:
-    """Return the mean over pairs, seed by seed: what has several pairs in common counts once.
+    """Return the mean over pairs, with an interval over seeds.
 
-    A source and a baseline serve several pairs, so pairs are not independent; seeds are. Seeds that
-    some pair lacks are left out.
+    A source and a baseline serve several pairs, so pairs are not independent; seeds are. Seeds
+    missing from some pair are left out.
     """
     seeds = set.intersection(*(set(each) for each in by_pair)) if by_pair else set()
     if not seeds:

@@ -31,17 +31,17 @@ from zerolab.training.inputs import stored_settings
 
 _BATCH = 1024
 _FEWEST = 4
-"""Positions for which the unbiased estimator is defined."""
+"""Least number of positions for the unbiased estimator."""
 
 
 def trunk_activations(
     network: Network, game: Game, states: NDArray[np.uint64], device: torch.device | None = None
 ) -> dict[str, NDArray[np.float32]]:
-    """Return what the layers of a residual trunk make of uint64[N, words] states, in order.
+    """Return the activations of the layers of a residual trunk for uint64[N, words] states.
 
-    float32[N, filters * rows * columns] by ``stem``, ``adapter`` where there is one, ``block 1``
-    and so on, each after its ReLU. The board need not have the size that the network was trained
-    on. Raises UserError for a trunk without residual blocks.
+    They are float32[N, filters * rows * columns] by name: ``stem``, ``adapter`` if there is one,
+    ``block 1`` and so on, each after its ReLU. The board may differ in size from the one of
+    training. Raises UserError for a trunk without residual blocks.
     """
     if not isinstance(network.trunk, nn.Sequential):
         raise UserError(
@@ -61,7 +61,7 @@ def trunk_activations(
 
 
 def _stages(trunk: nn.Module) -> dict[str, nn.Sequential]:
-    """Return the layers of a residual trunk up to each ReLU that the next one reads."""
+    """Return the layers of a residual trunk, grouped up to each ReLU that the next group reads."""
     stages: dict[str, nn.Sequential] = {}
     gathered: list[nn.Module] = []
     blocks = 0
@@ -79,11 +79,11 @@ def _stages(trunk: nn.Module) -> dict[str, nn.Sequential]:
 
 
 class Gram:
-    """The inner products of centred activations, from which linear CKA follows.
+    """Inner products of centred activations, from which linear CKA follows.
 
-    The unbiased estimator of HSIC of [Song2012], as [Nguyen2021] takes it for CKA: the usual
-    estimator finds networks alike where they have more features than there are positions, whatever
-    they are. It may be slightly below 0.
+    The estimator of HSIC is the unbiased one of [Song2012], used for CKA by [Nguyen2021]: the usual
+    one calls any two networks alike that have more features than there are positions. It may be
+    slightly below 0.
     """
 
     def __init__(self, activations: ArrayLike) -> None:
@@ -110,7 +110,7 @@ class Gram:
     def cka(self, other: Gram) -> float:
         """Return linear CKA with other activations on the same positions, at most 1.
 
-        NaN where one of both does not tell positions apart.
+        NaN if either set of activations does not distinguish positions.
         """
         if len(self._sums) != len(other._sums):
             raise ValueError(f"{len(self._sums)} and {len(other._sums)} positions")
@@ -120,43 +120,44 @@ class Gram:
 
 
 def linear_cka(one: ArrayLike, other: ArrayLike) -> float:
-    """Return how alike [N, features] activations of two layers are on the same N positions.
+    """Return the similarity of [N, features] activations of two layers on the same N positions.
 
-    1 where they are equal up to an orthogonal map and a factor, about 0 where they have nothing in
-    common; the numbers of features may differ. See `Gram`.
+    It is 1 if they are equal up to an orthogonal map and a factor, and about 0 if they are
+    unrelated; the numbers of features may differ. See `Gram`.
     """
     return Gram(one).cka(Gram(other))
 
 
 POSITIONS = 256
-"""Of random games of a board, all different, on which trunks are compared."""
+"""Distinct positions from random games of a board, on which trunks are compared."""
 UNTRAINED = "untrained"
-"""In place of a board: networks 0 from scratch."""
+"""Networks 0 from scratch, in place of a board."""
 _MOST_GAMES = 20 * POSITIONS
 
 Layers = Mapping[str, Gram]
-"""What a network makes of the positions of a board, by the names of its layers."""
+"""Activations of a network on the positions of a board, by layer."""
 
 
 class LayerByLayer(NamedTuple):
-    """Linear CKA between the trunks of finished runs, a number per layer."""
+    """Linear CKA between the trunks of finished runs, one number per layer."""
 
     layers: Sequence[str]
     fine_tuned: Mapping[Pair, Mapping[Level, Sequence[float]]]
-    """Of the source and the fine-tuned trunk on positions of the target, by seed."""
+    """Source and fine-tuned trunk, on positions of the target, by seed."""
     scratch: Mapping[Pair, Mapping[Level, Sequence[float]]]
-    """Of the source and the trunk from scratch, which has nothing of it, by seed of both."""
+    """Source and unrelated trunk from scratch, by the seed of both."""
     boards: Mapping[tuple[str, str], Sequence[Sequence[float]]]
-    """Of every two runs from scratch of a board and another one, on positions of the former; of the
-    same board, with different seeds. The other one may be `UNTRAINED`."""
+    """All pairs of runs from scratch of two boards, on positions of the first.
+
+    Runs of the same board have different seeds. The second board may be `UNTRAINED`."""
 
     def drop(self, pair: Pair) -> BySeed:
-        """Return the CKA of the first layer less that of the last one, by seed."""
+        """Return the CKA of the first layer minus that of the last one, by seed."""
         return {seed: each[0] - each[-1] for seed, each in self.fine_tuned[pair].items()}
 
 
 def compare_trunks(results: Results) -> LayerByLayer:
-    """Compare the trunks of all runs that are finished."""
+    """Compare the trunks of all finished runs."""
     every = pairs(results.design)
     found = LayerByLayer([], {pair: {} for pair in every}, {pair: {} for pair in every}, {})
     for part in results.design.parts:
@@ -166,7 +167,7 @@ def compare_trunks(results: Results) -> LayerByLayer:
 
 
 def _with_board(found: LayerByLayer, results: Results, part: str) -> LayerByLayer:
-    """Return what was found, and what trunks make of positions of one more board."""
+    """Return the comparisons with those on positions of one more board."""
     here = results.where(part, way=SCRATCH)
     reader = _Reader(parse_game(here[0].planned.settings.game))
     trained = {
@@ -197,7 +198,7 @@ def _with_board(found: LayerByLayer, results: Results, part: str) -> LayerByLaye
 def _between_boards(
     part: str, known: Mapping[tuple[str, Level], Layers]
 ) -> dict[tuple[str, str], list[Sequence[float]]]:
-    """Return how alike the runs of a board are to all others, which have nothing of them."""
+    """Return the CKA of the runs of a board with all unrelated runs."""
     found: dict[tuple[str, str], list[Sequence[float]]] = {}
     for ((board, seed), layers), ((other, another), theirs) in permutations(known.items(), 2):
         is_related = other in (part, UNTRAINED) and seed == another
@@ -208,12 +209,12 @@ def _between_boards(
 
 
 def _alike(one: Layers, other: Layers) -> list[float]:
-    """Return the CKA of equal layers; trunks of a study have the same ones."""
+    """Return the CKA layer by layer; all trunks of a study have the same layers."""
     return [one[name].cka(other[name]) for name in one]
 
 
 class _Reader:
-    """Says what networks make of some positions of a board."""
+    """Reader of the activations of networks on some positions of a board."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -231,9 +232,9 @@ class _Reader:
 
 
 def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
-    """Return different positions of random games, one per game, in which something is to be played.
+    """Return distinct positions of random games before their end, one per game.
 
-    uint64[N, words]; fewer than `count` where a game has so few.
+    uint64[N, words]; fewer than `count` if the game has fewer.
     """
     random = np.random.default_rng(0)
     found: dict[bytes, NDArray[np.uint64]] = {}
@@ -253,16 +254,16 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
 
 
 def similarity_blocks(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
-    """Yield what is shown of trunks."""
+    """Yield figures of the similarity of trunks."""
     if not trunks.boards:
         return
-    yield Heading("What trunks share")
+    yield Heading("Similarity of trunks")
     yield Paragraph(
-        f"Linear CKA of activations on {POSITIONS} positions of random games, 1 for layers that are"
+        f"Linear CKA of activations on {POSITIONS} positions of random games: 1 for layers that are"
         " equal up to an orthogonal map and a factor, 0 for unrelated ones. The estimator is the"
-        " unbiased one [Song2012]: the usual one finds networks alike that have more activations"
-        " than there are positions. The same positions go to both networks; boards are seen alike,"
-        " so even untrained trunks are not unrelated, which is what to compare with."
+        " unbiased one [Song2012]; the usual one calls any two networks alike that have more"
+        " activations than there are positions. Both networks get the same positions, encoded"
+        " alike, so even untrained trunks are somewhat similar: they are the reference."
     )
     yield from _of_pairs(trunks)
     yield from _of_boards(results, trunks)
@@ -284,10 +285,10 @@ def _of_pairs(trunks: LayerByLayer) -> Iterator[Block]:
     }  # fmt: skip
     yield Picture(
         "cka-fine-tuned",
-        draw_heat(maps, "How alike the source's trunk and another one are", "boards", "layer",
+        draw_heat(maps, "Similarity of the source's trunk and another one", "boards", "layer",
                   "linear CKA", number_format=".2f"),
-        "Left: the trunk after training with that of the source that it started from. Right: a"
-        " trunk from scratch on the same board with that source. Positions are of the target.",
+        "Left: a trunk after fine-tuning and the source from which it started. Right: a trunk from"
+        " scratch on the same board and that source. Positions are of the target.",
     )  # fmt: skip
 
 
@@ -307,11 +308,11 @@ def _of_boards(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
         maps[layer] = Heat(_titles(boards), _titles(others), values)
     yield Picture(
         "cka-boards",
-        draw_heat(maps, "How alike trunks from scratch are", "trained on", "trained on",
+        draw_heat(maps, "Similarity of trunks from scratch", "trained on", "trained on",
                   "linear CKA", columns=1, number_format=".2f"),
-        "The mean over every two runs, which have nothing in common, on positions of both boards;"
-        " on the diagonal, runs of the board with different seeds. Untrained trunks are compared on"
-        " positions of the row's board.",
+        "Means over all pairs of unrelated runs, on positions of both boards; on the diagonal, runs"
+        " of the board with different seeds. Untrained trunks are compared on positions of the"
+        " row's board.",
     )  # fmt: skip
 
 
