@@ -90,7 +90,7 @@ def test_a_figure(name, tmp_path, capsys):
 
 
 def test_a_figure_of_more_players_than_it_has_room_for_says_so(monkeypatch):
-    monkeypatch.setattr(rating_report, "_MOST_DRAWN", 2)
+    monkeypatch.setattr(rating_report, "_MAX_DRAWN", 2)
     ratings = rate([GameResult("A", "B", 1), GameResult("B", "C", 1), GameResult("C", "A", 0)])
     (axes,) = rating_report.draw_ratings(ratings).axes
     assert len(axes.get_yticks()) == 2

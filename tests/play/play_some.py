@@ -36,7 +36,7 @@ def settings(**changes):
 def play(folder):
     """Play with few slots, so that pairs finish one after the other."""
     module._STORE_SECONDS = 0.0
-    engine._MOST_SLOTS = engine._LEAST_SLOTS
+    engine._MAX_SLOTS = engine._MIN_SLOTS
     engine._POLL_SECONDS = 0.005
     with Tournament.locked(folder, settings()) as tournament:
         tournament.play(GAME, agents())

@@ -69,8 +69,8 @@ def test_games_2j_and_the_next_share_opening_and_thread():
 
 def test_games_do_not_depend_on_slots_threads_or_the_order_of_players(tmp_path, monkeypatch):
     games = play(tmp_path / "one", agents(), games=6)
-    monkeypatch.setattr(engine, "_MOST_SLOTS", 4)
-    monkeypatch.setattr(engine, "_LEAST_SLOTS", 4)
+    monkeypatch.setattr(engine, "_MAX_SLOTS", 4)
+    monkeypatch.setattr(engine, "_MIN_SLOTS", 4)
     monkeypatch.setattr("zerolab.play.tournament.available_cores", lambda: 5)
     assert play(tmp_path / "other", agents()[::-1], games=6) == games
     assert len(games) == 6 * 6
@@ -157,7 +157,7 @@ def test_killed_again_and_again_it_ends_with_the_same_games(tmp_path):
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_MOST_SLOTS", engine._LEAST_SLOTS)
+    monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.001)
 
     def progress(done, note):

@@ -18,7 +18,7 @@ LONGEST_ANSWER = 1 << 20
 _GAMES_FOLDER = "/usr/games"  # where Debian puts engines such as gtp-rhino; often not on PATH
 _SECONDS_TO_QUIT = 1.0
 _MOMENT_SECONDS = 0.1
-_LONGEST_QUOTE = 60
+_MAX_QUOTE = 60
 _CHUNK = 1 << 16
 
 
@@ -187,4 +187,4 @@ def quote(text: bytes | str) -> str:
     """Return the beginning of a text on one printable line."""
     shown = text.decode(errors="replace") if isinstance(text, bytes) else text
     line = "".join(each if each.isprintable() else " " for each in shown.strip())
-    return line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 3] + "..."
+    return line if len(line) <= _MAX_QUOTE else line[: _MAX_QUOTE - 3] + "..."

@@ -69,7 +69,7 @@ threshold of the thinking time, and the check parameter."""
 
 Fitness = Literal["results", "novelty", "novelty_of_winner"]
 
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 _Range = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
@@ -222,9 +222,9 @@ class LeagueSettings(Evolution):
     """Games in progress at once, in all threads together. Changes the speed alone."""
 
     threads: int = Field(
-        default_factory=lambda: min(_MOST_THREADS, available_cores()),
+        default_factory=lambda: min(_MAX_THREADS, available_cores()),
         ge=1,
-        le=_MOST_THREADS,
+        le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
     """Threads that play. Changes the speed alone."""

@@ -16,7 +16,7 @@ from zerolab.play.game_files import ReachedPositions
 NOBODY = -1
 """The parent of the first players."""
 
-_LEAST_GAMES = 20
+_MIN_GAMES = 20
 """Games without which a player, who has inherited its rating, is not called the best."""
 
 
@@ -159,7 +159,7 @@ def ranking(players: Population) -> NDArray[np.int64]:
     """
     active = players.active[-1]
     games = players.games[active]
-    untried = np.where(games == 0, 2, games < _LEAST_GAMES)
+    untried = np.where(games == 0, 2, games < _MIN_GAMES)
     return active[np.lexsort((-active, -games, -players.ratings[active], untried))]
 
 

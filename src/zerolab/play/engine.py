@@ -1,9 +1,9 @@
 """The engine that plays all games: pairings become `GameRecord`s.
 
-Matches, tournaments, gates, self-play and "decide one move in each of these positions" are
-schedules; what they make of the games are observers. A game occupies a slot of the engine, and one
-of each of its players; a game that ends makes room for the next one. Players that search take new
-games while others are still pending, so that the batches of networks stay large.
+Matches, tournaments, gates, self-play and "decide one move in each of these positions" differ in
+their pairings and observers alone. A game occupies a slot of the engine and one of each of its
+players; when it ends, the next one takes them. Players that search accept new games while others
+are still pending, so that the batches of networks stay large.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _ENDLESS = 1 << 62
 
 
 class EngineSetup(NamedTuple):
-    """What all games of a schedule have in common."""
+    """The common data of all games that are played together."""
 
     game: Game
     agents: Sequence[Agent]
-    """All agents that the schedule names; their names are different."""
+    """All agents that the pairings name, with different names."""
     seed: int
     iteration: int
     threads: int
     slots: int
-    """Games that a thread has in progress at once."""
+    """Games in progress at once in each thread."""
     purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
-    """What random streams are for (see `core.streams`). With several, players get keys
+    """Purposes of the random streams (see `core.streams`). With several, players get keys
     uint64[n, purposes] instead of uint64[n]."""
     game_purposes: tuple[int, ...] = ()
-    """More of them, whose streams stay the same throughout a game."""
+    """Further purposes, whose streams stay the same throughout a game."""
 
 
 class EngineThread:
-    """A thread's games in progress."""
+    """A thread of the engine: its games in progress, and the players that play them."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class EngineThread:
     ) -> None:
         slots = min(setup.slots, len(batch))
         self.asked: list[tuple[str, float]] = []
-        """The program that has been asked something, and since when."""
+        """The agent whose answer the thread awaits, and since when."""
         self._setup = setup
         self._observers = observers
         self._finish = finish
@@ -85,7 +85,7 @@ class EngineThread:
         self._to_ask = np.zeros(slots, np.bool_)
 
     def play(self) -> None:
-        """Play all games; a set stop ends early with games unfinished."""
+        """Play all games; stop early, leaving games unfinished, once `stop` is set."""
         try:
             self._make_pools()
             groups = SearchGroups(self._pools)
@@ -101,17 +101,19 @@ class EngineThread:
             self._players, self._pools = [], []  # and their networks
 
     def interrupt(self) -> None:
-        """End the programs that the thread may be waiting for."""
+        """End the programs for which the thread may be waiting."""
         for player in list(self._players):
             if isinstance(player, ProgramPlayer):
                 player.interrupt()
 
     def _make_pools(self) -> None:
-        """Make players with slots for as many games as they may have at once."""
+        """Make players with slots for the games that they may have at once."""
         agents = {agent.name: agent for agent in self._setup.agents}
         for name, slots in slots_needed(agents, self._waiting, len(self._games)).items():
             player = agents[name].new_player()
-            self._players.append(player)  # before it starts a program that never answers
+            self._players.append(
+                player
+            )  # first, so that `interrupt` finds a program that never answers
             self._pools.append(PlayerPool(name, player, slots))
             with self._asking(self._pools[-1]):
                 player.start(slots)
@@ -120,7 +122,7 @@ class EngineThread:
         return _Asking(self.asked, pool.agent)
 
     def _open(self) -> None:
-        """Begin games that wait while there is a slot for them here and with both players."""
+        """Begin waiting games while the engine and both players have a slot for them."""
         if not self._free or not self._waiting:
             return
         number = {pool.agent: n for n, pool in enumerate(self._pools)}
@@ -168,7 +170,7 @@ class EngineThread:
         self._to_ask[slots] = True
 
     def _ask(self) -> Iterator[Decision]:
-        """Ask the players that are to move; yield what they answer at once."""
+        """Ask the players to move; yield the decisions of those that answer at once."""
         asked = np.flatnonzero(self._to_ask)
         if not asked.size:
             return
@@ -202,7 +204,7 @@ class EngineThread:
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def _play(self, decision: Decision) -> None:
-        """Play what a player chose; end the games that end by it."""
+        """Play the moves that a player chose; finish the games that they end."""
         slots, actions = decision.pool.engine_slots(decision.slots), decision.actions
         self._observe(decision, slots)
         given_up = actions == FORFEIT
@@ -234,7 +236,7 @@ class EngineThread:
             observer.decided(moves)
 
     def _advance(self, slots: Ints, actions: Actions) -> NDArray[np.int8]:
-        """Play an action in each game, and tell both players; return the outcomes int8[n]."""
+        """Play an action in each game, report it to both players; return the outcomes int8[n]."""
         outcomes = python.apply_batch(self._setup.game, self._states, slots, actions)
         for pool, taken, rows in self._by_pool(slots):
             pool.player.advance(taken, actions[rows])
@@ -244,7 +246,7 @@ class EngineThread:
         return outcomes
 
     def _by_pool(self, slots: Ints) -> Iterator[tuple[PlayerPool, Ints, Ints]]:
-        """Yield pools with their players' slots in some games, and those games' places."""
+        """Yield each pool with its player's slots in the given games, and the rows of these."""
         if len(self._pools) == 1:  # an agent that plays both sides has one slot for them
             yield self._pools[0], self._taken[slots, 0], np.arange(len(slots))
             return
@@ -256,7 +258,7 @@ class EngineThread:
             yield self._pools[number], taken[rows, columns], rows
 
     def _end(self, slot: int, outcome: int) -> None:
-        """Report a game, `outcome` being the mover's, and free its slots."""
+        """Report a finished game, `outcome` for the player to move, and free its slots."""
         game = self._games[slot]
         assert game is not None
         flip = self._plies[slot] % 2 == 1 and outcome != ONGOING
@@ -273,7 +275,7 @@ class EngineThread:
 
 
 class _Asking:
-    """Notes for how long a player has been asked something; a context."""
+    """Context that records since when a player has been asked for an answer."""
 
     def __init__(self, asked: list[tuple[str, float]], agent: str) -> None:
         self._asked = asked
@@ -287,22 +289,22 @@ class _Asking:
 
 
 Progress = Callable[[int, str], object]
-"""Takes the games that are over and what else is worth saying, a few times per second."""
+"""Called a few times per second with the number of finished games and a note to show."""
 
 _POLL_SECONDS = 0.2
-_LONG_SECONDS = 1.0  # of waiting for a program before people are told for whom
-_MOST_SLOTS = 1024
-_LEAST_SLOTS = 16
+_LONG_SECONDS = 1.0  # of waiting for an agent, after which progress names it
+_MAX_SLOTS = 1024
+_MIN_SLOTS = 16
 _MEMORY = 1 << 30
 
 
 def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
-    """Return how many games a thread may have in progress, so that a GiB is about enough for all.
+    """Return the games that a thread may have in progress within about 1 GiB for all threads.
 
-    Both sides of a game need a slot; more games mean larger batches for the networks.
+    Both sides of a game need memory; more games mean larger batches for the networks.
     """
     largest = max((agent.bytes_per_game for agent in agents), default=0)
-    return max(_LEAST_SLOTS, min(_MOST_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
+    return max(_MIN_SLOTS, min(_MAX_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
 
 
 def play_pairings(
@@ -313,12 +315,12 @@ def play_pairings(
     games: Sequence[GameObserver] = (),
     progress: Progress = lambda done, note: None,
 ) -> None:
-    """Play batches of games, each of them in one thread with players of its own.
+    """Play batches of games, each in one thread with its own players.
 
-    What is played depends on the schedule, the seed and the iteration alone: neither on slots and
-    threads nor on the order of the games, as far as networks answer equally in every batch
+    The games depend on the pairings, the seed and the iteration alone, neither on slots and threads
+    nor on the order of the games, if a network's outputs do not depend on the batch
     (docs/decisions/0002). An exception, such as KeyboardInterrupt in `progress`, stops everything
-    at once, with programs ended and games unfinished.
+    at once: programs end, games stay unfinished.
     """
     finished: deque[GameRecord] = deque()
     stop = threading.Event()
@@ -346,9 +348,9 @@ def play_pairings(
 
 
 def one_core_per_thread(networks: bool) -> AbstractContextManager[None]:
-    """Keep the networks of several threads from competing for cores.
+    """Return a context in which the networks of several threads do not compete for cores.
 
-    Without `networks` torch is not needed, which takes seconds to load.
+    Without `networks` it does nothing and does not load torch, which takes seconds.
     """
     if not networks:
         return nullcontext()
@@ -358,7 +360,7 @@ def one_core_per_thread(networks: bool) -> AbstractContextManager[None]:
 
 
 def _waiting(workers: Iterable[EngineThread]) -> str:
-    """Say for which agents threads have been waiting long."""
+    """Return a note that names the agents for which threads have been waiting long."""
     late = time.monotonic() - _LONG_SECONDS
     names = {name for worker in workers for name, since in worker.asked if since < late}
     return f"waiting for {', '.join(sorted(names))}" if names else ""

@@ -1,8 +1,8 @@
 """Games as PGN or plain lines, results read from PGN and games.sqlite, and the positions of games.
 
-Positions are those in which a move was made, so final ones are left out; mirrored ones are
-different. They are told apart by 64 bits of their hash: in 10 million positions two are taken for
-one with a probability of 3e-6.
+Positions of games are those in which a move was made, so final ones are left out; mirrored ones
+differ. A 64-bit hash identifies them: among 10 million positions two collide with a probability of
+3e-6.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LINE = 79
 
 
 class PlayedGame(NamedTuple):
-    """A finished game as others read it."""
+    """A finished game for export."""
 
     event: str
-    """Where and when it was played, such as "runs/demo, iteration 3, gate"."""
+    """Occasion of the game, such as "runs/demo, iteration 3, gate"."""
     round: int
     first: str
     second: str
     moves: tuple[str, ...]
-    """By their names."""
+    """Names of the moves."""
     result: int
     """1, 0 or -1 for the first player."""
     forfeit: bool = False
-    """Whether it ended because a player gave up."""
+    """Whether a player gave up."""
 
 
 def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
 
 
 def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
-    """Yield the PGN of each game: White is who moves first, moves are named as zerolab does."""
+    """Yield the PGN of each game: White moves first, moves have zerolab's names."""
     for each in games:
         result = _RESULT_TAGS[each.result]
         tags = {
@@ -75,7 +75,7 @@ def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
 
 
 def as_lines(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
-    """Yield a line of headings and one per game, with tabs between; moves as commands take them."""
+    """Yield tab-separated lines: headings, then one per game, with moves as commands take them."""
     yield "game\tevent\tround\tfirst\tsecond\tresult\tmoves\n"
     name = game_name(game)
     for each in games:
@@ -105,29 +105,29 @@ def _movetext(moves: tuple[str, ...], result: str) -> str:
 STORE_NAME = "games.sqlite"
 
 _SQLITE = b"SQLite format 3\0"
-_LARGEST_STORE = 1 << 36
-_LARGEST_PGN = 1 << 27
+_MAX_STORE_BYTES = 1 << 36
+_MAX_PGN_BYTES = 1 << 27
 """Bytes; what is read of the shortest games takes about five times as many."""
-_OUTCOMES = {"1-0": 1, "0-1": -1, "1/2-1/2": 0}
+_OUTCOMES = {tag: result for result, tag in _RESULT_TAGS.items()}
 _UNFINISHED = "*"
 
 
 class Records(NamedTuple):
-    """The results in some files, and what was left out."""
+    """The results read from some files, and counts of omitted games."""
 
     results: list[GameResult]
     unfinished: int = 0
     """Games with the result "*"."""
     against_itself: int = 0
-    """Games of a player against itself, as in self-play."""
+    """Games of a player against itself, such as self-play."""
 
 
 def read_records(paths: Sequence[Path]) -> Records:
     """Read PGN files, games.sqlite files and folders that hold one; the content decides the kind.
 
-    Networks of a run are named as everywhere, ``runs/demo@12``, so those of different runs are
-    never merged. A file that two paths lead to is read once. Raises UserError, in one line, for a
-    file that cannot be read or understood.
+    Networks of a run have their usual names, ``runs/demo@12``, so that those of different runs stay
+    apart. A file reached by two paths is read once. Raises UserError, in one line, for a file that
+    cannot be read or understood.
     """
     files = {os.path.realpath(path): path for path in reversed([_file(path) for path in paths])}
     read = [_read(path) for path in reversed(files.values())]
@@ -145,16 +145,16 @@ def _file(path: Path) -> Path:
 def _read(path: Path) -> Records:
     if not path.exists():
         raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
-    check_file(path, _LARGEST_STORE)
-    # A database that this process has open elsewhere would lose its locks here (see
-    # store/checks.py): only `zerolab rate` reads records, and has none open.
+    check_file(path, _MAX_STORE_BYTES)
+    # Closing the file drops the locks of a database that the process has open elsewhere (see
+    # store/checks.py). Only `zerolab rate` reads records, and it has no database open.
     with reading(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store or path.name == STORE_NAME:
-        # A file that was copied out of its run is named itself.
+        # A file copied out of its run gives its own name to networks.
         run = path.parent if path.name == STORE_NAME else path
         return read_store(GameStore(path, run))
-    return read_pgn(read_limited(path, _LARGEST_PGN), str(path))
+    return read_pgn(read_limited(path, _MAX_PGN_BYTES), str(path))
 
 
 def read_store(store: GameStore) -> Records:
@@ -174,8 +174,8 @@ def read_store(store: GameStore) -> Records:
 def read_pgn(content: bytes, source: str) -> Records:
     """Return the results of a PGN file; White is the player who moves first.
 
-    UTF-8 and Latin-1 are understood. Only the tags White, Black and Result are looked at. Raises
-    UserError naming `source` and the game where one is missing or the result is unknown.
+    UTF-8 and Latin-1 are understood. Only the tags White, Black and Result are read. Raises
+    UserError naming `source` and the game where a tag is missing or the result is unknown.
     """
     results, unfinished = [], 0
     for number, tags in enumerate(_games(_decoded(content), source), start=1):
@@ -219,7 +219,9 @@ def _decoded(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode("latin-1")  # which PGN prescribed, and every byte is valid in
+        text = content.decode(
+            "latin-1"
+        )  # the encoding that PGN prescribes; every byte is valid in it
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -236,9 +238,9 @@ _TOKENS = re.compile(
 def _games(text: str, source: str) -> Iterator[dict[str, str]]:
     """Yield the tags of every game.
 
-    A game begins with the first tag after moves, or with one that the game before already has,
-    for files without moves. What stands in comments is not looked at. A value may hold quotes
-    without backslashes if its tag has a line of its own.
+    A game begins with the first tag after moves, or in files without moves with a tag that the
+    former game already has. Comments are skipped. A value may hold unescaped quotes if its tag has
+    its own line.
     """
     tags: dict[str, str] = {}
     games, end = 0, 0
@@ -260,7 +262,7 @@ def _games(text: str, source: str) -> Iterator[dict[str, str]]:
 
 
 def _unescaped(value: str) -> str:
-    """Return a tag's value without escapes, control characters and needless spaces."""
+    """Return a tag's value without escapes, control characters and repeated spaces."""
     printable = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", re.sub(r'\\(["\\])', r"\1", value))
     return " ".join(printable.split())
 

@@ -26,7 +26,7 @@ class Match:
     a: str
     b: str
     games: list[GameRecord]
-    """By number; A moves first in those of even number."""
+    """Ordered by number; A moves first in those of even number."""
 
     @property
     def score(self) -> Score:
@@ -35,11 +35,11 @@ class Match:
 
     @property
     def distinct(self) -> int:
-        """How many different games were played: deterministic agents repeat themselves."""
+        """The number of distinct games: deterministic agents repeat theirs."""
         return len(distinct_games(self.games))
 
     def difference(self) -> Difference:
-        """Return how much stronger A is, in Elo; repeated games count once."""
+        """Return the lead of A over B in Elo; repeated games count once."""
         return rate(self.games).difference(self.a, self.b)
 
 
@@ -58,28 +58,27 @@ def play_match(
 ) -> Match:
     """Play the games `begin` to `begin + games - 1` of a match, A first in those of even number.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. The random streams depend on
-    (seed, iteration, game number, ply) alone. All cores take part unless `threads` says how many.
-    An agent that plays itself is "NAME #2" as B. Raises UserError where openings are longer than
-    games.
+    Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend on (seed,
+    iteration, game number, ply) alone. The default of `threads` is all cores. An agent that plays
+    itself is "NAME #2" as B. Raises UserError where openings are longer than games.
     """
     agents = with_different_names([a, b])
     threads = threads or available_cores()
     first, second = (agent.name for agent in agents)
-    schedule = colours_in_turn(first, second, range(begin, begin + games))
-    schedule = with_openings(game, schedule, openings, seed, iteration)
+    pairings = colours_in_turn(first, second, range(begin, begin + games))
+    pairings = with_openings(game, pairings, openings, seed, iteration)
     recorder = Recorder()
     setup = EngineSetup(
         game, agents, seed, iteration, threads, slots_within_memory(agents, threads)
     )
-    play_pairings(setup, _batches(schedule, threads), games=[recorder], progress=progress)
+    play_pairings(setup, _batches(pairings, threads), games=[recorder], progress=progress)
     return Match(first, second, recorder.games)
 
 
-def _batches(schedule: list[Pairing], threads: int) -> list[list[Pairing]]:
+def _batches(pairings: list[Pairing], threads: int) -> list[list[Pairing]]:
     """Deal games to threads, games 2j and 2j + 1 to the same one."""
     batches = [
-        [game for game in schedule if game.number // 2 % threads == thread]
+        [game for game in pairings if game.number // 2 % threads == thread]
         for thread in range(threads)
     ]
     return [batch for batch in batches if batch]
@@ -89,14 +88,14 @@ _GAMES_AT_ONCE = 64
 
 
 class TestedMatch(NamedTuple):
-    """A match up to the pair of games that ended the test."""
+    """A match up to the pair of games that ended its sequential test."""
 
     match: Match
     verdict: Verdict
 
 
 def require_variety(a: Agent, b: Agent, openings: int) -> None:
-    """Raise UserError where a match would be the same two games again and again."""
+    """Raise UserError where a match would repeat the same two games."""
     if not openings and not a.varies and not b.varies:
         raise UserError(
             f"openings = 0: {a.name} and {b.name} play without randomness, so they would repeat"
@@ -117,9 +116,9 @@ def play_sprt(
 ) -> TestedMatch:
     """Play until the test ends, at most `games` games.
 
-    Pairs are judged one by one, so that the verdict does not depend on how many games are played
-    at once; pairs with a repeated game are no evidence (see `ratings.sprt`). Raises UserError for
-    bounds that no test can have, and for agents without randomness from no openings.
+    Pairs are judged one by one, so that the verdict does not depend on how many games are played at
+    once; pairs with a repeated game are no evidence (see `ratings.sprt`). Raises UserError for
+    bounds that no test can have, and for deterministic agents without openings.
     """
     test.check()
     require_variety(a, b, openings)

@@ -1,4 +1,4 @@
-"""Who watches games while they are played: every move, or every finished game."""
+"""Observers of games in progress: of every move, or of every finished game."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from zerolab.store.games import GameRecord
 
 
 class Histories:
-    """The actions that led to some positions, looked up when asked for: few observers do."""
+    """The actions that led to some positions, looked up on demand."""
 
     def __init__(self, played: Sequence[Sequence[int]], slots: NDArray[np.int64]) -> None:
-        """Take the actions of all games in progress, and which of them are meant, int64[n]."""
+        """Take the actions of all games in progress, and the slots of the n positions, int64[n]."""
         self._played = played
         self._slots = slots
 
@@ -26,46 +26,46 @@ class Histories:
 
 
 class Moves(NamedTuple):
-    """Moves that one player has decided and that are not played yet."""
+    """Moves that one player has decided, before they are played."""
 
     player: Player
-    """With what it knows of the moves, such as a search's visits."""
+    """The player, which may know more about the moves, such as the visits of its search."""
     slots: Slots
-    """int64[n]: the player's slots."""
+    """int64[n]: the player's game slots."""
     numbers: NDArray[np.int64]
-    """int64[n]: the scheduled games' numbers."""
+    """int64[n]: the numbers of the games."""
     plies: NDArray[np.int64]
-    """int64[n]: how many moves were played before."""
+    """int64[n]: the number of moves played before."""
     states: NDArray[np.uint64]
     """uint64[n, words]: the positions."""
     histories: Histories
-    """n lists of the actions that led there. They change as games go on: copy what is to be kept
-    while the moves are observed."""
+    """n lists of the actions that led there. They change as games continue, so an observer that
+    keeps one must copy it."""
     actions: Actions
     """int64[n]: legal actions, or FORFEIT."""
 
 
 class MoveObserver(Protocol):
-    """Sees every move; called by the engine's threads, several at a time."""
+    """Observer of every move; called by several threads of the engine at once."""
 
     def decided(self, moves: Moves) -> None:
-        """Take in moves of one player."""
+        """Receive moves of one player."""
         ...
 
 
 class GameObserver(Protocol):
-    """Sees every finished game; called by the thread that plays the schedule."""
+    """Observer of every finished game; called by the thread that called `play_pairings`."""
 
     def finished(self, games: Sequence[GameRecord]) -> None:
-        """Take in games that have ended since the last call.
+        """Receive the games that have ended since the last call.
 
-        The result of a game that was left at its limit of plies is ONGOING.
+        The result of a game that ended at its limit of plies is ONGOING.
         """
         ...
 
 
 class Recorder:
-    """Keeps the records of finished games; a `GameObserver`."""
+    """`GameObserver` that keeps the records of finished games."""
 
     def __init__(self) -> None:
         self._games: list[GameRecord] = []

@@ -23,15 +23,15 @@ Floats = NDArray[np.float64]
 
 
 class PairResult(NamedTuple):
-    """All games of two agents."""
+    """The results of all games between two agents."""
 
     first: str
-    """The one whose name comes first in the alphabet, not the one who moves first."""
+    """The agent whose name comes first in the alphabet; not the one who moves first."""
     second: str
     score: Score
-    """From the view of `first`."""
+    """Score of `first`."""
     distinct: Score
-    """The same with repeated games counted once: deterministic agents repeat themselves."""
+    """Score of `first` with repeated games counted once."""
     led: int
     """Distinct games in which `first` moved first."""
 
@@ -39,26 +39,26 @@ class PairResult(NamedTuple):
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the score rate, from the distinct games.
 
-        A repeated game neither narrows nor moves it, so where lines of play are repeated unequally
-        often the score rate of all games may lie outside.
+        A repeated game neither narrows nor moves it, so the score rate of all games may lie outside
+        where some games are repeated more often than others.
         """
         return self.distinct.interval()
 
 
 class GameStatistics(NamedTuple):
-    """A tournament in numbers."""
+    """Counts over all games of a tournament or match."""
 
     games: int
     distinct: int
-    """Different games; equal moves of another pair or with other colours count again."""
+    """Distinct games; equal moves of another pair or with colours exchanged count again."""
     moving_first: Score
-    """From the view of the agents who moved first."""
+    """Score of the agents who moved first."""
     forfeits: dict[str, int]
-    """How many games each agent gave up; those who gave up none are left out."""
+    """Games that each agent gave up; agents who gave up none are left out."""
 
 
 def game_statistics(games: Sequence[GameRecord]) -> GameStatistics:
-    """Count games, different ones, first agents' results and forfeits."""
+    """Count games, distinct games, results of the first player, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.actions[-1:] == (FORFEIT,))
     results = [game.result for game in games]
     moving_first = Score(results.count(1), results.count(0), results.count(-1))
@@ -76,7 +76,7 @@ def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
 
 
 def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
-    """Return the result of a pair's games from the view of `first`."""
+    """Return the result of a pair's games for `first`."""
     distinct = distinct_games(games)
     led = sum(game.first == first for game in distinct)
     return PairResult(first, second, score_of(first, games), score_of(first, distinct), led)
@@ -93,40 +93,40 @@ def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
 
 
 LEVEL = 0.05
-"""Probability that a pair is called decided although both players are equal."""
+"""Probability of calling a pair decided although both players are equal."""
 
 _FloatArray = NDArray[np.float64]
 
 
 class Cycle(NamedTuple):
-    """Three players each of whom beats the next, and the last one the first."""
+    """Three players, each of whom beats the next one, and the last the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]
-    """Of the sign test of each of the three pairs, in the order of the players."""
+    """P-values of the sign tests of the three pairs, in the order of the players."""
 
 
 class Cycles(NamedTuple):
-    """Cycles among all triples of players that met one another."""
+    """Cycles among all triples of players who met one another."""
 
     triples: int
     decided: int
     """Triples in which every pair has a winner by points."""
     cyclic: int
-    """Decided triples that are a cycle by points, significant or not."""
+    """Decided triples that form a cycle by points, significant or not."""
     significant: list[Cycle]
-    """Cycles in which every sign test rejects equality; the strongest evidence first."""
+    """Cycles in which every sign test rejects equality, the strongest evidence first."""
     by_chance: float
     """Upper bound of the expected number of significant cycles if all players are equal."""
 
     @property
     def cyclic_fraction(self) -> float | None:
-        """Cyclic triples among decided ones; where coins are tossed for every pair it is 1/4."""
+        """Fraction of cyclic triples among decided ones; 1/4 if every pair tossed a coin."""
         return self.cyclic / self.decided if self.decided else None
 
 
 def sign_test(score: Score) -> float:
-    """Return the exact two-sided p-value of wins and losses being equally likely, without draws."""
+    """Return the exact two-sided p-value of equally likely wins and losses; draws do not count."""
     decisive = score.wins + score.losses
     extreme = max(score.wins, score.losses)
     tail = sum(math.comb(decisive, k) for k in range(extreme, decisive + 1))
@@ -134,7 +134,7 @@ def sign_test(score: Score) -> float:
 
 
 def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
-    """Look at all triples of players; sign tests count distinct games."""
+    """Find cycles among all triples of players; sign tests use distinct games."""
     players = sorted({name for pair in pairs for name in pair[:2]})
     points = cross_table(players, pairs)
     met = ~np.isnan(points)
@@ -159,7 +159,7 @@ def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
 def _sign_tests(
     players: Sequence[str], pairs: Sequence[PairResult], level: float
 ) -> tuple[_FloatArray, NDArray[np.bool_]]:
-    """Return p-values float64[n, n], 1 where nobody met, and whether i is stronger, bool[n, n]."""
+    """Return p-values float64[n, n], 1 for pairs that never met, and bool[n, n]: i is stronger."""
     number = {name: i for i, name in enumerate(players)}
     p_values = np.ones((len(players), len(players)))
     stronger = np.zeros(p_values.shape, np.bool_)
@@ -188,29 +188,29 @@ def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 
 class Residual(NamedTuple):
-    """How far a pair's points are from what the ratings expect."""
+    """Deviation of a pair's points from those that the ratings expect."""
 
     first: str
     second: str
     points: float
-    """Of `first`."""
+    """Points of `first`."""
     expected: float
     deviation: float
-    """Points above the expected ones, in standard errors."""
+    """Points above expectation, in standard errors."""
 
 
 class RatingFit(NamedTuple):
-    """How well the ratings describe the pairs."""
+    """Goodness of fit of the ratings to the results of pairs."""
 
     residuals: list[Residual]
-    """The largest deviation, of either sign, first."""
+    """Ordered by the size of the deviation, the largest first."""
     chi_square: float
     freedom: int
-    """Pairs less the fitted parameters."""
+    """Degrees of freedom: pairs less fitted parameters."""
 
     @property
     def p_value(self) -> float | None:
-        """Probability of as bad a fit by chance; None where no pair is left over."""
+        """Probability of a fit as bad by chance; None without degrees of freedom."""
         if self.freedom <= 0:
             return None
         from scipy.special import chdtrc  # noqa: PLC0415  slow to import
@@ -242,18 +242,18 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
-_LEAST_VARIANCE = 1e-12
-"""Of players so far apart that the result is certain to the last bit."""
+_MIN_VARIANCE = 1e-12
+"""Variance where players are so far apart that floating point makes the result certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
     """Return mean and variance of the first player's points in one game.
 
-    `difference` is its lead in Elo.
+    `difference` is the first player's lead in Elo.
     """
     lead = difference + ratings.model.advantage
     win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO))
     loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO))
     mean = win + 0.5 * (1.0 - win - loss)
     variance = win + 0.25 * (1.0 - win - loss) - mean * mean
-    return mean, max(variance, _LEAST_VARIANCE)
+    return mean, max(variance, _MIN_VARIANCE)

@@ -1,8 +1,8 @@
 """Pairings: the games to play, their random openings, and which of them one thread plays.
 
-A block is up to twenty games of a pair; it is what a tournament stores at once. Batches of blocks
-are chosen so that few agents are busy at a time, each in many games: then the batches of their
-networks are large, and only those networks need memory.
+A block is up to twenty games of a pair, which a tournament stores in one step. Batches of blocks
+keep few agents busy at a time, each in many games, so that the batches of their networks are large
+and only those networks need memory.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _CELLS_PER_THREAD = 3  # with fewer, threads would wait long for the last one
 
 
 class Pairing(NamedTuple):
-    """A game that is to be played."""
+    """A game to play."""
 
     number: int
-    """What distinguishes its record from those of other games of its agents."""
+    """Number of the game, unique among those of its agents."""
     first: str
     second: str
-    """The agents by name. One that plays both sides has one slot of its player for the game."""
+    """The agents by name. One that plays both sides has a single game slot for both."""
     stream: int
-    """What its random streams are keyed by, beside (seed, iteration, ply)."""
+    """Key of its random streams, beside (seed, iteration, ply)."""
     opening: tuple[int, ...] = ()
-    """Actions that are played before the agents choose."""
+    """Actions played before the agents choose."""
     plies: int | None = None
-    """Most plies after the opening; None: until the game ends."""
+    """Largest number of plies after the opening; None: until the game ends."""
     stride: int = 0
-    """How much larger the numbers of the game are that follows in its place; 0 for none. It is
-    played without an opening and has the plies that this one leaves."""
+    """Difference in number and stream to the game that follows in its place; 0: none follows. That
+    game has no opening, and the plies that this one leaves."""
 
     def following(self, played: int) -> Pairing | None:
-        """Return the game that follows once this one is over after `played` plies, if one does."""
+        """Return the game that follows this one, which ended after `played` plies; None if none."""
         left = None if self.plies is None else self.plies - (played - len(self.opening))
         if not self.stride or left == 0:
             return None
@@ -57,7 +57,7 @@ class Pairing(NamedTuple):
 
 
 def colours_in_turn(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:
-    """Return games of two agents; in those of even number `first` moves first."""
+    """Return games of two agents; `first` moves first in those of even number."""
     return [
         Pairing(number, *((second, first) if number % 2 else (first, second)), number)
         for number in numbers
@@ -65,13 +65,13 @@ def colours_in_turn(first: str, second: str, numbers: Iterable[int]) -> list[Pai
 
 
 class Block(NamedTuple):
-    """Some games of a pair of agents; in those of even number `first` moves first."""
+    """Some games of a pair of agents; `first` moves first in those of even number."""
 
     first: str
     second: str
-    """Comes after `first` in alphabetical order, so that a pair has one name only."""
+    """Follows `first` in alphabetical order, so that a pair has only one name."""
     part: int
-    """Games 20 * part and the following ones."""
+    """Index of the block: games from 20 * part on."""
 
     @classmethod
     def of(cls, one: str, other: str, number: int) -> Block:
@@ -80,18 +80,18 @@ class Block(NamedTuple):
 
     @property
     def stage(self) -> str:
-        """The name under which the games are stored, beside `part`."""
+        """The stage under which the games are stored, beside `part`."""
         return f"{self.first} vs {self.second}"
 
     def numbers(self, games: int) -> range:
-        """Return the numbers of its games, of `games` that the pair plays."""
+        """Return the numbers of its games, if the pair plays `games` in all."""
         return range(self.part * GAMES_PER_BLOCK, min(games, (self.part + 1) * GAMES_PER_BLOCK))
 
-    def scheduled(self, numbers: Iterable[int]) -> list[Pairing]:
+    def pairings(self, numbers: Iterable[int]) -> list[Pairing]:
         """Return games of these numbers.
 
-        Their streams depend on the two names and the number alone. Games 2j and 2j + 1 have
-        neighbouring ones, an even and an odd one.
+        Their streams depend on the two names and the number alone. Those of games 2j and 2j + 1
+        are 2k and 2k + 1.
         """
         names = f"{self.first}\n{self.second}".encode()
         pair = int.from_bytes(hashlib.blake2b(names, digest_size=8).digest(), "little")
@@ -100,7 +100,7 @@ class Block(NamedTuple):
 
 
 def round_robin(agents: Iterable[str], games: int) -> list[Block]:
-    """Return all blocks in which every agent plays `games` games against every other one."""
+    """Return all blocks of a tournament in which every pair of agents plays `games` games."""
     parts = range(-(-games // GAMES_PER_BLOCK))
     return [Block(*pair, part) for part in parts for pair in combinations(sorted(agents), 2)]
 
@@ -110,9 +110,9 @@ def thread_batches(
 ) -> list[list[Pairing]]:
     """Divide the games of some blocks into batches, each of which one thread plays.
 
-    Agents are divided into teams, and the pairs of two teams are a cell, of about twice as many
-    games as a thread has `slots`. Where there are few cells, each of them is divided among the
-    threads. Games 2j and 2j + 1 of a pair stay together.
+    Agents are divided into teams. The pairs of two teams are a cell, with about twice as many games
+    as a thread has `slots`. If cells are few, each is divided among the threads. Games 2j and
+    2j + 1 of a pair stay together.
     """
     cells: dict[tuple[int, int], list[Block]] = {}
     team = _teams(blocks, games, slots)
@@ -132,13 +132,13 @@ def _teams(blocks: Sequence[Block], games: int, slots: int) -> dict[str, int]:
 
 
 def _deal(cell: Sequence[Block], games: int, parts: int) -> list[list[Pairing]]:
-    """Deal pairs of games to as many batches, all pairs of agents progressing together."""
+    """Deal pairs of games to `parts` batches, so that all pairs of agents progress together."""
     twos = sorted((number, block) for block in cell for number in block.numbers(games)[::2])
     return [
         [
             game
             for number, block in twos[part::parts]
-            for game in block.scheduled((number, number + 1))
+            for game in block.pairings((number, number + 1))
         ]
         for part in range(parts)
     ]
@@ -146,7 +146,7 @@ def _deal(cell: Sequence[Block], games: int, parts: int) -> list[list[Pairing]]:
 
 @kernel
 def _draw_opening(game, key, actions):
-    """Write random actions from the start into int64[plies]; return how many leave a game open."""
+    """Write random actions from the start, int64[plies]; return how many leave the game ongoing."""
     state = np.empty(rules.words(game), np.uint64)
     rules.start(game, state)
     for ply in range(actions.shape[0]):
@@ -158,21 +158,21 @@ def _draw_opening(game, key, actions):
 
 
 def random_opening(game: Game, plies: int, key: np.uint64) -> tuple[int, ...]:
-    """Return that many uniformly random actions, or fewer: none that would end the game."""
+    """Return `plies` uniformly random actions, fewer where the next one would end the game."""
     actions = np.empty(plies, np.int64)
     return tuple(actions[: _draw_opening(game, key, actions)].tolist())
 
 
 _TRIES = 1000
 _SAMPLES = 400
-_LEAST_OPEN = 20
-"""Of the samples, those that leave a game open: where one opening in twenty does, there is hardly
-ever one that is not found in so many tries."""
+_MIN_OPEN = 20
+"""Samples that must leave the game ongoing: if one opening in twenty does, a thousand tries
+practically never fail to find one."""
 
 
 @kernel
 def _draw_openings(game, keys, openings):
-    """Draw uniformly among legal actions, again from the start where the game has ended."""
+    """Draw legal actions uniformly, starting again where the game ends; return success."""
     state = np.empty(rules.words(game), np.uint64)
     for i in range(keys.shape[0]):
         found = False
@@ -199,7 +199,7 @@ def with_openings(
 ) -> list[Pairing]:
     """Return the games with random openings of `plies` plies each.
 
-    Games of the streams 2j and 2j + 1 have the same one, which (seed, iteration, j) decide. Raises
+    Games of the streams 2j and 2j + 1 share one, which depends on (seed, iteration, j). Raises
     UserError where games are too short for `plies` random plies.
     """
     if not plies:
@@ -213,7 +213,7 @@ def with_openings(
 
 
 def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return int64[n, plies]: for each stream uint64[n] the actions that lead to an ongoing game.
+    """Return int64[n, plies]: actions that leave the game ongoing, one row per stream uint64[n].
 
     Raises UserError where games are too short for `plies` random plies.
     """
@@ -231,7 +231,7 @@ def check_openings(game: Game, plies: int) -> None:
     keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
     longest = min(plies, python.longest(game))
     lengths = sorted(len(random_opening(game, longest, key)) for key in keys)
-    if plies > (most := lengths[-_LEAST_OPEN]):
+    if plies > (most := lengths[-_MIN_OPEN]):
         raise _too_long_error(game, plies, f"at most {most}")
 
 

@@ -18,38 +18,38 @@ Ints = NDArray[np.int64]
 
 _FREE = -1
 _SPARE = 2
-"""A player gets this times the slots it needs if all have equally many games in progress."""
+"""Factor of a player's slots over those it needs if all have equally many games in progress."""
 _PATIENCE = 4
-"""A group's turn to search ends when another has more than this times its pending games."""
+"""A group's turn ends when another group has more than this many times its pending games."""
 
 
 class Decision(NamedTuple):
-    """What a player chose in some of its games."""
+    """A player's choices in some of its games."""
 
     pool: PlayerPool
     slots: Ints
-    """int64[n]: the player's."""
+    """int64[n]: the player's game slots."""
     actions: Actions
 
 
 class PlayerPool:
-    """A player, its free slots, and which of the engine's slots its other ones belong to."""
+    """A player, its free slots, and the engine's slots that its other slots belong to."""
 
     def __init__(self, agent: str, player: Player, slots: int) -> None:
         self.agent = agent
         self.player = player
-        # Asked once: looking up what a protocol demands takes longer than a small batch.
+        # Checked once: isinstance of a protocol takes longer than a small batch.
         self.async_player = player if isinstance(player, AsyncPlayer) else None
         self.leaf_player = player if isinstance(player, LeafPlayer) else None
         self.seated_player = player if isinstance(player, SeatedPlayer) else None
         self.pending = 0
-        """Games that were submitted and are not decided."""
+        """Games submitted and not decided yet."""
         self._engine_slots = np.full(slots, _FREE, np.int64)
         self._free = list(range(slots))
 
     @property
     def is_full(self) -> bool:
-        """Whether no slot is free."""
+        """Whether all slots are taken."""
         return not self._free
 
     def take(self, engine_slot: int) -> int:
@@ -63,12 +63,12 @@ class PlayerPool:
         heapq.heappush(self._free, slot)
 
     def engine_slots(self, slots: Ints) -> Ints:
-        """Return the engine's slots of some of the player's, int64[n]."""
+        """Return the engine's slots, int64[n], for slots of the player."""
         return self._engine_slots[slots]
 
 
 class SearchGroups:
-    """Asynchronous players; those who want the same of one evaluator share its batches."""
+    """Asynchronous players in groups that share the batches of one evaluator."""
 
     def __init__(self, pools: Sequence[PlayerPool]) -> None:
         groups: dict[Hashable, list[PlayerPool]] = {}
@@ -82,10 +82,10 @@ class SearchGroups:
         self._current: int | None = None
 
     def step(self) -> Iterator[Decision]:
-        """Let one group search one step; yield what its players have decided.
+        """Let one group search one step; yield the decisions of its players.
 
-        It is the one with the most pending games, and stays so for a while. Meanwhile games
-        gather at the others: if all took turns, their batches would be half as large.
+        The group with the most pending games keeps its turn for a while, and meanwhile games gather
+        at the others. If all took turns, their batches would be half as large.
         """
         if not self._groups:
             return
@@ -124,7 +124,7 @@ def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
 def slots_needed(
     agents: Mapping[str, Agent], games: Sequence[Pairing], slots: int
 ) -> dict[str, int]:
-    """Return for each agent of some games, `slots` of them at a time, how many its player holds."""
+    """Return the game slots that each agent's player needs for games, `slots` of them at a time."""
     counts = Counter(name for game in games for name in {game.first, game.second})
     fair = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
     order = {name: number for number, name in enumerate(agents)}

@@ -35,26 +35,26 @@ _GAME_PURPOSES = (streams.SELF_PLAY_START,)
 
 
 class SelfPlayResult(NamedTuple):
-    """Games of self-play, and how they were searched."""
+    """Games of self-play, their examples, and counts of the searches."""
 
     examples: Examples
-    """One for every move of every game."""
+    """One example for every move of every game."""
     games: list[GameRecord]
-    """By number."""
+    """Ordered by number."""
     counts: dict[str, int]
     """See `Search.counts`."""
     seconds: dict[str, float]
     """Thread time by part of the search."""
     moves: int
-    """Moves decided by searches, and in plain self-play random plies, too, which have a simulation
-    each; those of games that outlive an iteration count where they are played, and those that a
-    game takes over from another one in that one alone."""
+    """Moves decided by searches. In episodic and continuous mode random plies count too, since each
+    has a simulation. Moves of a game that outlives an iteration count in the iteration that plays
+    them; moves that a game takes over from another one count there alone."""
     unfinished: Unfinished | None = None
-    """The games that go on in the next iteration, if games may."""
+    """Games to be continued in the next iteration, in continuous mode."""
 
 
 class SelfPlayProgress(NamedTuple):
-    """How far self-play has come."""
+    """Finished games and played plies so far."""
 
     games: int
     plies: int
@@ -72,12 +72,12 @@ def play_episodes(
     numbers: range | None = None,
     name: str = "self-play",
 ) -> SelfPlayResult:
-    """Play the episodes of an iteration, or those of some `numbers` among them.
+    """Play the games of an iteration in episodic mode, or those with the given `numbers`.
 
-    A game depends on (seed, iteration, its number) alone, so an iteration can be played in parts;
-    `merge_episodes` puts them together. Games are dealt to `settings.threads` threads by their
-    numbers. `name` is that of the agent in the games' records. `report` is called a few times per
-    second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
+    A game depends on (seed, iteration, number) alone, so an iteration can be played in parts, which
+    `merge_results` joins. Games are dealt to `settings.threads` threads by number. `name` is the
+    agent's in the records. `report` is called a few times per second. An exception, such as
+    KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     threads = min(settings.threads, len(numbers))
@@ -105,10 +105,10 @@ def play_batches(
     report: Callable[[SelfPlayProgress], None],
     new_player: Callable[[], SelfPlayer] | None = None,
 ) -> SelfPlayResult:
-    """Play batches of games, each in a thread with so many slots; see `play_episodes`.
+    """Play batches of games, each in a thread with `slots` game slots; see `play_episodes`.
 
-    In the examples, what only the end of a game tells is still 0: some may be left unfinished.
-    `new_player` makes players other than those that play both sides alike.
+    Columns of the examples that depend on the end of a game are still 0, since games may be left
+    unfinished. `new_player` replaces the players that play both sides alike.
     """
     players: list[SelfPlayer] = []
 
@@ -133,7 +133,7 @@ def play_batches(
 
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
-    """Return the episodes of parts of an iteration as if they had been played at once."""
+    """Return the results of parts of an iteration as if they had been played at once."""
     examples = in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = sum_by_key(part.counts for part in parts)
@@ -144,7 +144,7 @@ def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
 class SelfPlayer(SearchPlayer):
     """Searches both sides of its games in one tree each, with root noise.
 
-    Its keys are uint64[n, 5], streams for the purposes above.
+    Its keys are uint64[n, 5]: streams for `_PURPOSES` and `_GAME_PURPOSES`.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class SelfPlayer(SearchPlayer):
         self._full = np.zeros(games, np.bool_)
 
     def new_starts(self, games: int) -> RandomOpeningPlies:
-        """Return what decides which moves are random ones."""
+        """Return the random plies of `games` games."""
         return RandomOpeningPlies(self._game, self._random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
@@ -186,7 +186,7 @@ class SelfPlayer(SearchPlayer):
         return more
 
     def decide(self, slots: Slots) -> Actions:
-        """Choose as every search does, and keep what it has found out."""
+        """Choose the moves of finished searches, and keep their `facts`."""
         if not slots.size:
             return slots
         self.facts = self.search.facts(slots).map(lambda each: each.astype(np.float16))
@@ -196,7 +196,7 @@ class SelfPlayer(SearchPlayer):
 
 
 class _SearchedMoves:
-    """Keeps an example for every move; a `MoveObserver`."""
+    """`MoveObserver` that keeps an example for every move."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -220,12 +220,12 @@ class _SearchedMoves:
         )
 
     def examples(self) -> Examples:
-        """Return the examples, in which outcomes and plies left are still 0."""
+        """Return the examples; their outcomes and plies left are still 0."""
         return in_game_order(self._chunks)
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
-    """Return the examples of finished games, by number, with what their ends say."""
+    """Return the examples of finished games, ordered by number, with outcomes and plies left."""
     known = np.array([game.number for game in games])
     played = np.searchsorted(known, examples.games)
     results = np.array([game.result for game in games], np.int8)
@@ -243,7 +243,7 @@ def in_game_order(parts: Sequence[Examples]) -> Examples:
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sums of all entries of an equal name."""
+    """Return tables added up key by key."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():
@@ -256,9 +256,9 @@ NO_ACTION = -1
 
 @kernel
 def _draw_random_plies(game, states, most, plies, keys, actions):
-    """Draw the actions int64[n] of games that are at a random ply, NO_ACTION for the others.
+    """Draw actions int64[n] for games at a random ply; write NO_ACTION for the others.
 
-    A game's stream decides on the number of its random plies, evenly from 0 to `most`.
+    A game's stream draws the number of its random plies uniformly from 0 to `most`.
     """
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
@@ -268,10 +268,10 @@ def _draw_random_plies(game, states, most, plies, keys, actions):
 
 
 class RandomOpeningPlies:
-    """Which of a player's games move at random next, and how."""
+    """Random plies at the start of a player's games."""
 
     def __init__(self, game: Game, most: int, slots: int) -> None:
-        """Draw for `slots` games at a time, each with at most `most` random plies."""
+        """Hold `slots` games at a time, each with at most `most` random plies."""
         self._game = game
         self._most = most
         self._actions = np.full(slots, NO_ACTION, np.int64)
@@ -283,17 +283,17 @@ class RandomOpeningPlies:
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Return bool[n]: whether the next move is random; `keys` uint64[n] are games' streams."""
+        """Return bool[n]: whether the next move is random. `keys` uint64[n] are games' streams."""
         actions = np.empty(len(slots), np.int64)
         _draw_random_plies(self._game, states, self._most, plies, keys, actions)
         self._actions[slots] = actions
         return actions != NO_ACTION
 
     def replace(self, slots: Slots, actions: Actions) -> Actions:
-        """Return the actions, in games that move at random those drawn."""
+        """Return the actions, replaced by the drawn ones in games that move at random."""
         drawn = self._actions[slots]
         return np.where(drawn != NO_ACTION, drawn, actions)
 
     def are_at_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return bool[n]: whether the move that `begin` was last asked about is random."""
+        """Return bool[n]: whether the last move passed to `begin` is random."""
         return self._actions[slots] != NO_ACTION

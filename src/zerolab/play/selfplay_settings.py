@@ -14,70 +14,68 @@ from zerolab.search.budgets import BUDGETS
 
 
 class ServiceMode(Variant):
-    """Games of an iteration in lockstep, ply by ply, by one player that asks for all searches.
+    """Games of an iteration in lockstep, ply by ply; a service searches their positions.
 
-    A position is searched once for each network, whatever games it occurs in, with root noise and
-    playouts of its own and without the trees of earlier moves. Of the "games as trees" of
-    [Clausen2021], this is what they have in common.
+    A position is searched once for each network, in whatever games it occurs, with its own root
+    noise and playouts and without the trees of earlier moves. This is the common part of the "games
+    as trees" of [Clausen2021].
     """
 
     name: Literal["service"] = "service"
 
     cache: int = Field(default=1 << 17, ge=0, le=1 << 26)
-    """Answers kept within an iteration; beyond that the oldest one makes room, and its position is
-    searched again when it is asked for. 0 keeps none. Changes nothing but the work on the same
-    condition as `search.deduplicate`."""
+    """Results kept within an iteration; the oldest ones are dropped first, and their positions
+    searched again on request. 0 keeps none. Changes the work alone, on the same condition as
+    `search.deduplicate`."""
 
     actors: int = Field(default=0, ge=0, le=4096)
-    """Ray actors that search in place of this process's threads (the extra `cluster`), each with an
-    equal share of the cluster's cores and GPUs, and the cache of its own positions. The cluster is
-    that at RAY_ADDRESS, a variable of the environment as HOST:PORT, else one that is started on
-    this machine and ends with the process. An actor that is lost begins again. 0: none. Changes
-    nothing but the work, on the same condition."""
+    """Ray actors that search instead of this process's threads (the extra `cluster`), each with an
+    equal share of the cluster's cores and GPUs and its own cache. The cluster is that at the
+    environment variable RAY_ADDRESS, HOST:PORT; without it, one is started on this machine and ends
+    with the process. A lost actor starts again. 0: none. Changes the work alone, on the same
+    condition."""
 
 
 class RetryMode(ServiceMode):
-    """Games that begin at random, and go back to where the loser lost most [Clausen2021].
+    """Games from random openings, retried from where the loser lost most [Clausen2021].
 
-    A game begins with `opening_plies` random plies. Once it is lost, its largest drop is looked
-    for: of what the searches said of the loser's positions, win + 0.5 draw, from one to the next,
-    the end counting 0. From there the best untried moves are played, one in a new game each. These
-    games are gone back into in their turn, `rounds` times.
+    A game begins with `opening_plies` random plies. Once it is lost, the largest drop of the
+    loser's prospects is found: win + 0.5 draw by the searches of its positions, from one to the
+    next, with 0 at the end. From there the best untried moves are played, each in a new game. Lost
+    ones among these games are retried in turn, `rounds` times.
 
-    The paper leaves open what follows. Untried are moves that no game of the iteration has played
-    in this position, and which its search gave weight; the best ones are those of most weight.
-    Where none are left, the next largest drop is taken. Drawn games are not gone back into.
-    `selfplay.episodes` games are played in all: openings as many as that leaves room for, and
-    further ones where too few games were lost. A position is learnt from in the game in which it
-    was first reached: what a game takes over from another one is recorded, but not learnt from
-    again, and so are random plies and the moves that were branched.
+    The paper leaves the rest open. Untried moves are those that no game of the iteration has played
+    in the position and that its search gave weight; the best ones have the most weight. If none is
+    left, the next largest drop is taken. Drawn games are not retried. `selfplay.episodes` is the
+    number of all games: there are as many openings as leave room for the retries, and further ones
+    if too few games are lost. A position is learnt from in the game that first reached it: plies
+    taken over from another game, random plies and branched moves are recorded, but not learnt from.
     """
 
     name: Literal["retry"] = "retry"  # type: ignore[assignment]
 
     opening_plies: int = Field(default=16, ge=0, le=1000)
-    """Random plies that a game begins with; fewer where one more would end it. [Clausen2021]:
+    """Random plies at the start of a game; fewer where one more would end it. [Clausen2021]:
     16."""
 
     branches: int = Field(default=2, ge=1, le=1000)
-    """Untried moves that are played at most where a game was lost."""
+    """Largest number of untried moves played from a lost game."""
 
     rounds: int = Field(default=3, ge=1, le=1000)
-    """How often an opening's games are gone back into: 1 leaves retries alone."""
+    """Rounds of retries of an opening's games; with 1, retries are not retried again."""
 
 
 class BigTreeMode(ServiceMode):
-    """One tree over whole games, whose priors are themselves results of searches [Clausen2021].
+    """One tree over whole games, whose priors are results of searches [Clausen2021].
 
-    A simulation of this tree descends from the first position to the end of a game, always to the
-    action of the highest Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), where P is the policy
-    that the service's search of the position found; the result is backed up along it. So each of
-    the `selfplay.episodes` simulations is a game, and all its positions are examples. The tree is
-    a new one in every iteration. Equal positions are one node: Q is the mean result of all games
-    that went through the position behind an action, whichever way they came. A draw counts 0, which
-    is 0.5 on the paper's scale.
+    A simulation of this tree descends from the first position to the end of a game, always along
+    the action of highest Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), where P is the policy
+    found by the service's search of the position; its result is backed up. So each of the
+    `selfplay.episodes` simulations is a game, and all its positions are examples. Every iteration
+    begins a new tree. Equal positions are one node: Q is the mean result of all games through the
+    position behind an action, on any path. A draw counts 0, which is 0.5 on the paper's scale.
 
-    Moves are explored rather than recommended, so they are no policy targets: `late_policy_target`
+    Moves explore rather than recommend, so they are no policy targets: `late_policy_target`
     has to be "visits" or "values". `selfplay.temperature_plies` does not change what is played.
     """
 
@@ -92,15 +90,15 @@ class BigTreeMode(ServiceMode):
     in [0, 1]."""
 
     games_at_once: int = Field(default=64, ge=1, le=1_000_000)
-    """Simulations that descend together, so that many searches are asked for at once. Those under
-    way count as lost for the players who chose to go there: virtual loss [Chaslot2008]. Other than
-    `selfplay.parallel_games` this changes which games are played."""
+    """Simulations that descend together, so that many positions are searched at once. Unfinished
+    ones count as lost for the players who chose them: virtual loss [Chaslot2008]. Unlike
+    `selfplay.parallel_games` this changes the games."""
 
 
 import_module("zerolab.search.budgets")
 load_plugins("search")
 
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 
 
 class EpisodicMode(Variant):
@@ -110,12 +108,12 @@ class EpisodicMode(Variant):
 
 
 class ContinuousMode(Variant):
-    """Games that go on from one iteration to the next, so that batches stay full to the end.
+    """Games that continue from one iteration to the next, so that batches stay full to the end.
 
-    Each of `selfplay.parallel_games` lanes plays equally many plies per iteration. A game that ends
-    is followed by the next one in its lane; one that does not end goes on in the next iteration,
-    with the network and the search then in force and with new trees. It gives examples in the
-    iteration in which it ends. `selfplay.episodes` has no effect.
+    Each of `selfplay.parallel_games` lanes plays the same number of plies per iteration. When a
+    game ends, the next one begins in its lane; an unfinished game continues in the next iteration,
+    with the new network and search and new trees. Its examples belong to the iteration in which it
+    ends. `selfplay.episodes` has no effect.
     """
 
     name: Literal["continuous"] = "continuous"
@@ -135,17 +133,18 @@ _MODES: dict[str, type[Variant]] = {
 
 
 class SelfPlaySettings(Settings):
-    """How the games of an iteration are played."""
+    """Settings of the games of an iteration."""
 
     episodes: int = Field(default=50, ge=1, le=1_000_000)
     """E: games per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 50 ([Wang2020a] sweeps 10 to
     100)."""
 
     mode: variant_among(_MODES) = Field(default_factory=EpisodicMode)  # type: ignore[valid-type]
-    """Which games an iteration plays. [Wang2019], [Wang2020a], [Wang2020b]: episodes."""
+    """The games of an iteration and how they depend on each other. [Wang2019], [Wang2020a],
+    [Wang2020b]: episodic."""
 
     budget: variant_among(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
-    """How many simulations a move gets. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
+    """The number of simulations of a move. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
 
     temperature_plies: int = Field(default=14, ge=0)
     """Plies at the start of a game whose moves are drawn in proportion to the visits; later moves
@@ -154,9 +153,9 @@ class SelfPlaySettings(Settings):
     T' = 10 to 20); [Clausen2021]: 30."""
 
     random_opening_plies: int = Field(default=0, ge=0, le=1000)
-    """Most plies at the start of a game that are played at random, with a search of one simulation,
-    and are never learnt from; each game draws its number of them evenly from 0 to this. A network
-    then learns positions that good play would never reach. [Wang2019], [Wang2020a], [Wang2020b],
+    """Largest number of random plies at the start of a game, uniform from 0 for each game. They get
+    a search of one simulation and are never learnt from, but lead to positions that good play would
+    never reach. [Wang2019], [Wang2020a], [Wang2020b],
     [Clausen2021]: 0."""
 
     policy_target: Literal["visits", "values"] = "visits"
@@ -169,18 +168,18 @@ class SelfPlaySettings(Settings):
     of those above."""
 
     parallel_games: int = Field(default=512, ge=1)
-    """Games in progress at once, in all threads together. Does not change which episodes are played
-    where the network answers a position equally in every batch: in bfloat16, but not in float32
-    (docs/decisions/0002). In continuous mode it is the number of lanes; with a service, of
-    positions searched at once."""
+    """Games in progress at once, in all threads together. Does not change the games of episodic
+    mode if a network's outputs do not depend on the batch: in bfloat16, but not in float32
+    (docs/decisions/0002). In continuous mode the number of lanes; with a service, of positions
+    searched at once."""
 
     threads: int = Field(
-        default_factory=lambda: min(_MOST_THREADS, available_cores()),
+        default_factory=lambda: min(_MAX_THREADS, available_cores()),
         ge=1,
-        le=_MOST_THREADS,
+        le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Threads that play, so that search and network overlap; by default one for each core that this
+    """Threads that play, so that search and network overlap; by default one per core that this
     process may use, at most 64."""
 
     @model_validator(mode="after")

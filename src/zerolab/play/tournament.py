@@ -1,7 +1,7 @@
 """Round-robin tournaments, kept in a folder from which a killed tournament is resumed.
 
-``tournament.toml`` says what is played, ``games.sqlite`` holds the games. A block (see
-`play.pairings`) is stored in one step once all its games are over.
+``tournament.toml`` holds the settings, ``games.sqlite`` the games. A block (see `play.pairings`) is
+stored in one step once all its games are over.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
 
 _STORE_SECONDS = 2.0
 _SLICE_SLOTS = 256
-"""Games that a slice has in progress at once. Where a network's answer depends on the batch, in its
-last bits, so do results: another number may change games."""
+"""Games in progress at once in a slice. Where the last bits of a network's outputs depend on the
+batch, another number may change games."""
 
 
 class TournamentSettings(Settings):
-    """What is played."""
+    """Settings of a tournament."""
 
     game: str
     """name:ROWSxCOLUMNS[:K]"""
@@ -54,13 +54,13 @@ class TournamentSettings(Settings):
     """Games of every pair, half with each colour. [Wang2020a]: 10; [Wang2019], [Wang2020b]: 20."""
 
     openings: int = Field(default=0, ge=0, le=1000)
-    """Random plies at the start of a game. Games 2j and 2j + 1 of a pair share them."""
+    """Random plies at the start of a game, shared by games 2j and 2j + 1 of a pair."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
 
     players: Mapping[str, str] = Field(default_factory=dict)
-    """Names of the agents, and their identities: a network's is made from its weights."""
+    """Identities of the agents by name; that of a network is made from its weights."""
 
     @field_validator("games")
     @classmethod
@@ -74,7 +74,7 @@ class TournamentSettings(Settings):
 
 
 class Tournament:
-    """A tournament's folder; hold `locked` around everything that writes."""
+    """A tournament in its folder; everything that writes happens within `locked`."""
 
     def __init__(self, path: Path, settings: TournamentSettings) -> None:
         self.path = path
@@ -83,7 +83,7 @@ class Tournament:
 
     @classmethod
     def saved(cls, path: Path) -> Tournament | None:
-        """Return the tournament in a folder, if there is one; raise UserError if damaged."""
+        """Return the tournament in a folder, None without one; raise UserError if damaged."""
         if not TOURNAMENT.is_in(path):
             return None
         source = str(path / TOURNAMENT.settings_file)
@@ -92,12 +92,12 @@ class Tournament:
     @classmethod
     @contextmanager
     def locked(cls, path: Path, settings: TournamentSettings) -> Iterator[Tournament]:
-        """Begin a tournament, or resume one, with its players and those of `settings`.
+        """Begin or resume a tournament, with its players and those of `settings`.
 
-        Raises UserError if another process is at work on it, if it is played otherwise, or if the
+        Raises UserError if another process works on it, if its other settings differ, or if the
         folder holds something else.
         """
-        if not TOURNAMENT.is_in(path):  # too many are refused before there is a folder
+        if not TOURNAMENT.is_in(path):  # before the folder exists
             check_openings(parse_game(settings.game), settings.openings)
         with TOURNAMENT.locked(path):
             former = cls.saved(path)
@@ -112,15 +112,15 @@ class Tournament:
         return round_robin(self.settings.players, self.settings.games)
 
     def blocks_left(self) -> list[Block]:
-        """Return the blocks that are still to be played."""
+        """Return the blocks that have not been played."""
         played = set(self.store.stages())
         return [block for block in self.blocks() if (block.part, block.stage) not in played]
 
     def slices_left(self) -> list[tuple[int, list[Pairing]]]:
-        """Return what is left as numbered slices, each of which is played as a whole, anywhere.
+        """Return the slices that are left, with their numbers; any machine may play a slice.
 
-        How games are divided depends on the settings alone, neither on machines nor on what has
-        been played. `play_slice` plays one, `record` stores it.
+        The division into slices depends on the settings alone, neither on machines nor on what has
+        been played. `play_slice` plays a slice, `record` stores its games.
         """
         left = set(self.blocks_left())
         every = thread_batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
@@ -131,10 +131,7 @@ class Tournament:
         ]
 
     def record(self, games: Sequence[GameRecord]) -> int:
-        """Store the games of a slice and return how many of them were still to be played.
-
-        Those of blocks that are stored already are left out.
-        """
+        """Store the games of a slice except those of stored blocks; return how many were new."""
         blocks: dict[Block, list[GameRecord]] = {}
         for game in games:
             if (block := _block_of(game)) in self._unrecorded:
@@ -145,15 +142,15 @@ class Tournament:
 
     @cached_property
     def _unrecorded(self) -> set[Block]:
-        """The blocks that `record` has to store: whoever calls it holds the lock."""
+        """The blocks that `record` has to store; its caller holds the lock."""
         return set(self.blocks_left())
 
     def games_left(self) -> int:
-        """Return how many games are still to be played."""
+        """Return the number of games that have not been played."""
         return sum(len(block.numbers(self.settings.games)) for block in self.blocks_left())
 
     def games(self) -> list[GameRecord]:
-        """Return all games stored, by pair and number; raise UserError if they are damaged."""
+        """Return all stored games, by pair and number; raise UserError if they are damaged."""
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))
         return [game for stage in stages for game in self.store.games(*stage)]
 
@@ -163,20 +160,20 @@ class Tournament:
         agents: Sequence[Agent],
         progress: Progress = lambda done, note: None,
     ) -> None:
-        """Play and store what is left; `progress` counts the games of it that are over.
+        """Play and store the games that are left; `progress` counts those that are over.
 
-        The agents' names must be those of the settings. An exception, such as KeyboardInterrupt
-        in `progress`, ends early; finished blocks are stored.
+        The agents' names must be those of the settings. After an exception, such as
+        KeyboardInterrupt in `progress`, finished blocks are stored.
         """
         settings, threads = self.settings, available_cores()
         slots = slots_within_memory(agents, threads)
-        schedule = [
+        dealt = [
             with_openings(game, batch, settings.openings, settings.seed)
             for batch in thread_batches(self.blocks_left(), settings.games, slots, threads)
         ]
         setup = EngineSetup(game, agents, settings.seed, 0, threads, slots)
         with _BlockRecorder(self.store, settings.games) as recorder:
-            play_pairings(setup, schedule, games=[recorder], progress=progress)
+            play_pairings(setup, dealt, games=[recorder], progress=progress)
 
 
 def play_slice(
@@ -205,10 +202,10 @@ def gather_agents(
     *,
     game_example: str = GAME_EXAMPLE,
 ) -> list[Agent]:
-    """Return the agents whose names a folder keeps, and those named now.
+    """Return the agents whose names a folder keeps, and those of `specs`.
 
-    Raises UserError for fewer than two, and for a program that only the folder names: it, perhaps
-    a stranger's, must not decide what is run.
+    Raises UserError for fewer than two, and for a program that only the folder names: a folder from
+    a stranger must not decide which programs run.
     """
     for name in kept:
         if runs_program(name) and name not in specs:
@@ -230,7 +227,7 @@ def gather_agents(
 
 
 class _BlockRecorder:
-    """Stores finished blocks, now and then and at the end; a `GameObserver`."""
+    """`GameObserver` that stores finished blocks every few seconds and at the end."""
 
     def __init__(self, store: GameStore, games: int) -> None:
         self._store = store
@@ -276,7 +273,7 @@ def _united(
     for name, identity in wanted.players.items():
         if former.players.get(name, identity) != identity:
             raise UserError(
-                f"{name} is not the player of that name in {path}: it was trained otherwise;"
+                f"{name} is not the player of that name in {path}: its weights differ;"
                 " choose another --folder"
             )
     return former.model_copy(update={"players": {**former.players, **wanted.players}})

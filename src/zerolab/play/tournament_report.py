@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 30  # characters of a name
-_MOST_NUMBERED = 25  # players for whom cells are large enough for a number
+_MAX_NUMBERED = 25  # players for whom cells are large enough for a number
 
 
 def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: str) -> Figure:
     """Draw points per game float64[n, n] of the rows' players against those of the columns."""
     count = len(players)
-    side = 2.5 + (0.45 if count <= _MOST_NUMBERED else 0.16) * count
+    side = 2.5 + (0.45 if count <= _MAX_NUMBERED else 0.16) * count
     figure = new_figure(side + 1.0, side)
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu", vmin=0.0, vmax=1.0)
     names = [shortened(name, _LONGEST) for name in players]
-    size = 9 if count <= _MOST_NUMBERED else 6
+    size = 9 if count <= _MAX_NUMBERED else 6
     axes.set_xticks(range(count), names, rotation=90, fontsize=size, parse_math=False)
     axes.set_yticks(range(count), names, fontsize=size, parse_math=False)
     axes.set_title(title, parse_math=False)
-    if count <= _MOST_NUMBERED:
+    if count <= _MAX_NUMBERED:
         for i, j in zip(*np.nonzero(~np.isnan(table)), strict=True):
             dark = abs(table[i, j] - 0.5) > 0.35
             colour = "white" if dark else "black"
@@ -70,18 +70,18 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
     return figure
 
 
-_MOST_IN_TABLE = 12  # players of a cross table that fits a terminal
-_MOST_PAIRS = 30
-_MOST_CYCLES = 10
-_MOST_RESIDUALS = 5
+_MAX_PLAYERS_IN_TABLE = 12  # players of a cross table that fits a terminal
+_MAX_PAIRS = 30
+_MAX_CYCLES = 10
+_MAX_RESIDUALS = 5
 _VARIETY = "--openings 4, or ?temperature_plies=4 after a network, makes games differ"
 
 
 @dataclass(frozen=True)
 class MatchReport:
-    """What a match has shown, from the view of agent A; repeated games count once where it judges.
+    """Result of a match for agent A; repeated games count once in intervals and Elo.
 
-    Elo is on BayesElo's scale, as everywhere; JSON has the model's own besides, as `elo_model`.
+    Elo is on BayesElo's scale; JSON also has it on the model's own scale, as `elo_model`.
     """
 
     pair: PairResult
@@ -92,7 +92,7 @@ class MatchReport:
 
     @classmethod
     def of(cls, match: Match, verdict: Verdict | None = None) -> MatchReport:
-        """Judge a match, and a sequential test's verdict with it."""
+        """Return the report on a match, with the verdict of its sequential test, if any."""
         ratings = rate(match.games)
         return cls(
             pair_result(match.a, match.b, match.games),
@@ -126,7 +126,7 @@ class MatchReport:
         }
 
     def lines(self) -> list[str]:
-        """Return the report for people."""
+        """Return the lines that a terminal shows."""
         (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
         low, high = self.pair.interval
         lines = [
@@ -142,7 +142,7 @@ class MatchReport:
 
     @property
     def _of_distinct(self) -> str:
-        """The score rate that the interval is about, where games were repeated."""
+        """The score rate of distinct games, where games were repeated."""
         repeats = self.pair.distinct.games < self.pair.score.games
         return f", of distinct games {self.pair.distinct.score_rate:.1%}" if repeats else ""
 
@@ -161,8 +161,8 @@ def _forfeits(counts: GameStatistics) -> list[str]:
 
 def _describe_verdict(verdict: Verdict) -> str:
     ends = {
-        "accept H0": "sequential test ended: the smaller difference is the likelier one",
-        "accept H1": "sequential test ended: the larger difference is the likelier one",
+        "accept H0": "sequential test ended: the smaller difference is accepted",
+        "accept H1": "sequential test ended: the larger difference is accepted",
         "continue": "sequential test undecided: play more games",
     }
     return (
@@ -173,7 +173,7 @@ def _describe_verdict(verdict: Verdict) -> str:
 
 @dataclass(frozen=True)
 class TournamentReport:
-    """Everything that is derived from the games of a tournament."""
+    """Ratings, pairs, cycles and fit derived from the games of a tournament."""
 
     tournament: Tournament
     ratings: Ratings
@@ -186,7 +186,7 @@ class TournamentReport:
 
     @classmethod
     def of(cls, tournament: Tournament) -> TournamentReport:
-        """Judge the games that are stored."""
+        """Return the report on the stored games of a tournament."""
         games = tournament.games()
         ratings, pairs = rate(games), pair_results(games)
         table = cross_table([each.player for each in ratings.players], pairs)
@@ -201,7 +201,7 @@ class TournamentReport:
         return [rating.player for rating in self.ratings.players]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; the ratings are as `zerolab rate --json` gives them."""
+        """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
         return {
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
@@ -249,11 +249,11 @@ class TournamentReport:
         return _csv_text([list(rows[0]), *(list(row.values()) for row in rows)])
 
     def show(self, console: Console) -> None:
-        """Print everything."""
+        """Print ratings, tables and findings."""
         console.print(ratings_table(self.ratings), highlight=False)
-        if len(self.players) <= _MOST_IN_TABLE:
+        if len(self.players) <= _MAX_PLAYERS_IN_TABLE:
             console.print(self._cross_table())
-        if len(self.pairs) <= _MOST_PAIRS:
+        if len(self.pairs) <= _MAX_PAIRS:
             console.print(self._pair_table())
         lines = [*self._describe_games(), *self._describe_cycles(), *self._describe_fit()]
         for line in lines:
@@ -310,11 +310,11 @@ class TournamentReport:
             f"significant cycles: {count} (three exact tests at 95 % each, equal games counted"
             f" once; at most {found.by_chance:.2g} expected by chance among equal players)",
         ]
-        for players, values in found.significant[:_MOST_CYCLES]:
+        for players, values in found.significant[:_MAX_CYCLES]:
             chain = " beats ".join([*players, players[0]])
             lines.append(f"  {chain} (p = {', '.join(f'{value:.2g}' for value in values)})")
-        if count > _MOST_CYCLES:
-            lines.append(f"  and {count - _MOST_CYCLES} more in ratings.json")
+        if count > _MAX_CYCLES:
+            lines.append(f"  and {count - _MAX_CYCLES} more in ratings.json")
         return lines
 
     def _describe_fit(self) -> list[str]:
@@ -325,7 +325,7 @@ class TournamentReport:
             f" {self.fit.freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
             " largest deviations:"
         ]
-        for each in self.fit.residuals[:_MOST_RESIDUALS]:
+        for each in self.fit.residuals[:_MAX_RESIDUALS]:
             lines.append(
                 f"  {each.first} against {each.second}: {each.points:g} points,"
                 f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"

@@ -6,14 +6,14 @@ of the first player - Elo of the second::
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
 
-and a draw has what is left, which is P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). Hence
+and a draw has the rest, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). Hence
 the logarithm of the posterior is concave, and Newton's method finds its only maximum; BayesElo
 finds the same one by minorisation-maximisation [Hunter2004].
 
-There are two scales. Draws stretch the one of this formula, the model's own. `Ratings` are on the
+There are two scales. Draws stretch the scale of this formula, the model's own. `Ratings` use the
 scale on which BayesElo shows Elo, where a point near equality changes the expected score as an Elo
-point does without draws; everything that people read is on it. `Ratings.model` alone holds numbers
-on the model's own scale. docs/decisions/0006-ratings.md explains prior, scales and intervals.
+point does without draws; everything that is shown is on it. Only `Ratings.model` holds numbers on
+the model's own scale. docs/decisions/0006-ratings.md explains prior, scales and intervals.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ PRIOR_EQUALS = 0.1
 Without them advantage and draw_elo have no finite estimate where the first player never loses.
 """
 LARGEST = 4000.0
-"""Largest advantage and draw_elo that may be given."""
+"""Largest magnitude of a given advantage or draw_elo."""
 ELO = 400.0 / math.log(10.0)
 """Elo points in the natural unit of strength, in which odds change by a factor of e."""
 
 _START_DRAW_ELO = 97.3  # BayesElo's default
-_LEAST_DRAW_ELO = 0.1  # smaller ones drown in rounding
-_MOST_STEPS = 200
+_MIN_DRAW_ELO = 0.1  # smaller ones drown in rounding
+_MAX_STEPS = 200
 _NEAR = 1e-6
 """Squared standard errors within which full steps converge, and values differ by rounding."""
 _CONVERGED = 1e-18
-_LONGEST_STEP = 4.0
+_MAX_STEP = 4.0
 """In any lead and in draw_elo: full steps are wild where the posterior is nearly linear."""
 _NORMAL = NormalDist()
 
 
 class Rating(NamedTuple):
-    """How strong a player is, on BayesElo's scale; all players together have the mean 0."""
+    """Strength of a player on BayesElo's scale; the mean of all players is 0."""
 
     player: str
     elo: float
@@ -67,9 +67,9 @@ class Rating(NamedTuple):
     high: float
     """Upper end."""
     games: int
-    """All games, repeated ones included."""
+    """All games, including repetitions."""
     distinct_games: int
-    """Those that the rating and its interval are made from."""
+    """Games that count for the rating and its interval."""
     score_rate: float
     """Points per game, a draw counting half, over all games."""
     draw_rate: float
@@ -81,13 +81,13 @@ class Rating(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How much stronger one player is than another, in Elo, with a 95 % interval."""
+    """Lead of one player over another in Elo, with a 95 % interval."""
 
     elo: float
     low: float
     high: float
     los: float
-    """Likelihood of superiority: the probability that it is stronger at all."""
+    """Likelihood of superiority: the probability that it is the stronger one."""
 
     def times(self, factor: float) -> Difference:
         """Return the same difference on another scale."""
@@ -103,15 +103,15 @@ class Model:
     elos: Floats
     """float64[n]: their Elo; the mean is 0."""
     advantage: float
-    """What moving first is worth, in Elo."""
+    """Worth of moving first, in Elo."""
     draw_elo: float
-    """How likely draws are: equal players draw (t - 1) / (t + 1), t = 10 ** (draw_elo / 400)."""
+    """Draw parameter: equal players draw (t - 1) / (t + 1), t = 10 ** (draw_elo / 400)."""
     covariance: Floats
-    """float64[n + 2, n + 2], Elo squared: of the players, advantage and draw_elo; 0 where given."""
+    """float64[n + 2, n + 2], Elo squared: of players, advantage and draw_elo; 0 for given ones."""
 
     @property
     def scale(self) -> float:
-        """What BayesElo multiplies Elo by where it shows it.
+        """Factor between the model's Elo and the Elo that BayesElo shows.
 
         It is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400): near equality a scaled point then
         changes the expected score as an Elo point does without draws.
@@ -120,7 +120,7 @@ class Model:
         return 4.0 * x / (1.0 + x) ** 2
 
     def difference(self, player: str, other: str) -> Difference:
-        """Return how much stronger `player` is than `other`; raise ValueError for unknown names."""
+        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
         i, j = self.names.index(player), self.names.index(other)
         elo = float(self.elos[i] - self.elos[j])
         c = self.covariance
@@ -129,7 +129,7 @@ class Model:
         return Difference(elo, elo - Z95 * error, elo + Z95 * error, los)
 
     def los(self) -> Floats:
-        """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
+        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
         n = len(self.names)
         covariance = self.covariance[:n, :n]
         variances = np.diag(covariance)
@@ -140,23 +140,23 @@ class Model:
 
 @dataclass(frozen=True)
 class Ratings:
-    """Players, strongest first, in Elo as BayesElo shows it, and what they have in common."""
+    """Players, strongest first, in Elo as BayesElo shows it, and the model behind them."""
 
     players: list[Rating]
     model: Model
-    """The parameters behind them, on the model's own scale."""
+    """Parameters on the model's own scale."""
 
     @property
     def advantage(self) -> float:
-        """What moving first is worth, in Elo."""
+        """Worth of moving first, in Elo."""
         return self.model.scale * self.model.advantage
 
     def difference(self, player: str, other: str) -> Difference:
-        """Return how much stronger `player` is than `other`; raise ValueError for unknown names."""
+        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
         return self.model.difference(player, other).times(self.model.scale)
 
     def los(self) -> Floats:
-        """Return float64[n, n]: how likely player i is stronger than player j; 0.5 where i = j."""
+        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
         return self.model.los()
 
 
@@ -165,13 +165,13 @@ def rate(
 ) -> Ratings:
     """Rate all players of some games by the mode of the posterior.
 
-    Repeated games count once. `advantage` and `draw_elo` are fitted unless they are given, on the
-    model's own scale as to BayesElo's commands of these names. Raises UserError without games
-    between two players, where groups of players never met, and for parameters out of range.
+    Repeated games count once. `advantage` and `draw_elo` are fitted unless given, on the model's
+    own scale like BayesElo's commands of these names. Raises UserError without games between two
+    players, where groups of players never met, and for parameters out of range.
     """
     _require_within("advantage", advantage, -LARGEST)
     if draw_elo:  # 0 is right where no game is drawn
-        _require_within("draw_elo", draw_elo, _LEAST_DRAW_ELO)
+        _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
     played = list(games)
     counted = tally(distinct_games(played))
     require_comparable(counted)
@@ -190,28 +190,28 @@ def rate(
 class Posterior(NamedTuple):
     """The logarithm of the posterior at (strengths [n], advantage, draw_elo), in natural units.
 
-    Results are listed by the m ordered pairs that met: of many players, few have. A draw counts as
-    a win and a loss, as the model's third factor depends on draw_elo alone.
+    Results are listed by the m ordered pairs that met, a small part of all pairs of many players. A
+    draw counts as a win and a loss, since the model's third factor depends on draw_elo alone.
     """
 
     first: Ints
-    """int64[m]: who moved first."""
+    """int64[m]: first player."""
     second: Ints
-    """int64[m]: against whom; a player may meet itself."""
+    """int64[m]: second player; a player may meet itself."""
     wins: Floats
-    """float64[m]: wins and draws of who moved first, virtual games included."""
+    """float64[m]: wins and draws of the first player, virtual games included."""
     losses: Floats
     """float64[m]: losses and draws."""
     draws: float
     """All draws."""
 
     def lead(self, point: Floats) -> Floats:
-        """Return float64[m]: by how much who moves first is ahead."""
+        """Return float64[m]: the lead of the first player, advantage included."""
         lead: Floats = point[self.first] - point[self.second] + point[-2]
         return lead
 
     def value(self, point: Floats) -> float:
-        """Return the value; constant terms are left out, those of a given draw_elo 0 too."""
+        """Return the value without constant terms, including those of a given draw_elo 0."""
         lead, bar = self.lead(point), point[-1]
         value = -(self.wins * _softplus(bar - lead)).sum()
         value -= (self.losses * _softplus(bar + lead)).sum()
@@ -277,19 +277,19 @@ def _posterior(counted: Tally) -> Posterior:
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
     """Climb by Newton's steps, cut while far away until they rise and draw_elo is positive."""
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         gradient = posterior.gradient(point) * free
         step = _newton_step(posterior.information(point), gradient, free)
-        gain = float(gradient @ step)  # the squared distance to go, in standard errors
+        gain = float(gradient @ step)  # squared distance to the maximum, in standard errors
         if gain > _NEAR:
-            # However many players stand in a row, it is their leads that matter.
+            # A long row of players may spread far while the leads in it stay small.
             longest = max(float(np.abs(posterior.lead(step)).max()), abs(float(step[-1])))
-            step *= min(1.0, _LONGEST_STEP / longest)
+            step *= min(1.0, _MAX_STEP / longest)
             step *= _length(posterior, point, step, float(gradient @ step))
         point = point + step
         if gain < _CONVERGED:
             return point
-    if gain < _NEAR:  # rounding keeps it from coming nearer
+    if gain < _NEAR:  # rounding prevents a closer approach
         return point
     raise ArithmeticError(f"ratings did not converge: gain {gain}")
 
@@ -307,7 +307,7 @@ def _length(posterior: Posterior, point: Floats, step: Floats, gain: float) -> f
 
 
 def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return the gradient times the inverse, which takes a third of the time this way."""
+    """Return the inverse times the gradient by solving, in a third of the time of inverting."""
     step = np.zeros_like(gradient)
     _regularise(information)
     step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
@@ -327,10 +327,10 @@ def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
 
 
 def _regularise(information: Floats) -> float:
-    """Let a matrix of information, in place, tell about all strengths together; return how much.
+    """Add information about the mean of all strengths, in place; return the amount.
 
-    Adding the same to all strengths changes no probability, so that direction, whose information
-    is 0, is given some; an inverse of the matrix needs its variance subtracted again.
+    Adding the same to all strengths changes no probability, so the matrix is singular in that
+    direction. An inverse of the regularised matrix needs the variance of the mean subtracted again.
     """
     n = len(information) - 2
     weight = float(np.trace(information[:n, :n])) / n
@@ -339,7 +339,7 @@ def _regularise(information: Floats) -> float:
 
 
 def _model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
-    """Put the players in order, strongest first."""
+    """Return the model with its players in order, strongest first."""
     n = len(names)
     order = np.argsort(-point[:n], kind="stable").tolist()
     arranged = [*order, n, n + 1]
@@ -353,7 +353,7 @@ def _model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
 
 
 def _listed(model: Model, played: Tally, counted: Tally) -> list[Rating]:
-    """Return what the games say about each player: all that were played, and those that count."""
+    """Return the ratings, from all games that were played and those that count."""
     order = [played.players.index(name) for name in model.names]
     meetings = played.meetings[np.ix_(order, order)]
     games = meetings.sum(axis=1)
@@ -382,7 +382,7 @@ def _logistic(x: Floats) -> Floats:
 
 
 def _softplus(x: Floats) -> Floats:
-    """Return log(1 + exp(x)), in half of the time that logaddexp takes."""
+    """Return log(1 + exp(x)) in half the time of logaddexp."""
     values: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return values
 

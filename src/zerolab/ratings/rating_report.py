@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_MOST_DRAWN = 300
-"""A figure has as many lines; those of thousands are too large to be made."""
+_MAX_DRAWN = 300
+"""Lines of a figure; one with thousands would be too large to draw."""
 
 
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     """Draw the players from the strongest at the top to the weakest, with error bars."""
-    players = ratings.players[:_MOST_DRAWN]
+    players = ratings.players[:_MAX_DRAWN]
     figure = new_figure(8, 1.4 + 0.26 * len(players))
     axes = figure.subplots()
     elos = [rating.elo for rating in players]
@@ -36,7 +36,7 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     axes.set_yticks(rows, [shortened(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
     others = len(ratings.players) - len(players)
-    of_all = f", the {_MOST_DRAWN} strongest of {len(ratings.players):,}" if others else ""
+    of_all = f", the {_MAX_DRAWN} strongest of {len(ratings.players):,}" if others else ""
     axes.set_xlabel(f"Elo with 95 % intervals{of_all}")
     axes.grid(axis="x", alpha=0.3)
     if title:
@@ -53,8 +53,8 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
     """Return what `zerolab rate --json` prints.
 
     Everything is on the scale on which BayesElo shows Elo, except `elo_model` of a player and what
-    is under `model`: these are on the model's own scale, and `scale` is the factor between both.
-    `los` of a player has the likelihoods that it is stronger than each player of the list.
+    is under `model`, which are on the model's own scale, and `scale` is the factor between both.
+    `los` of a player lists its likelihoods of superiority over each player of the list.
     """
     likelihoods = ratings.los().tolist()
     players = [
@@ -67,7 +67,7 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
 
 
 def ratings_csv(ratings: Ratings) -> str:
-    """Return one line per player below a line of headings."""
+    """Return a line of headings and one line per player."""
     lines = [_csv_line(["rank", *Rating._fields])]
     for rank, rating in enumerate(ratings.players, start=1):
         numbers = [f"{x:.6g}" if isinstance(x, float) else x for x in rating[1:]]
@@ -83,7 +83,7 @@ def _csv_line(cells: Sequence[object]) -> str:
 
 
 def ratings_table(ratings: Ratings) -> Table:
-    """Return a table with a line per player, and a caption about what they have in common."""
+    """Return a table with a line per player, captioned with advantage and draw_elo."""
     table = Table(box=None, header_style="bold", caption_justify="left", caption=_caption(ratings))
     table.add_column("rank", justify="right")
     table.add_column("player")

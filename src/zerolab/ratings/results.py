@@ -1,8 +1,8 @@
 """Results of games: scores, distinct games, counts by pair, and synthetic tournaments.
 
-Players without randomness repeat their games, and a repeated game says nothing new about who is
-stronger. So whatever judges strength (ratings, likelihood of superiority, sequential tests) takes
-distinct games: of those with the same players, colours and actions only the first one counts.
+Deterministic players repeat their games, and a repeated game is no new evidence of strength. So
+ratings, likelihoods of superiority and sequential tests use distinct games: of those with the same
+players, colours and actions only the first one counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerolab.report.interval import Z95, wilson
 
 
 class Score(NamedTuple):
-    """The result of a match from one side's view."""
+    """The result of a match for one side."""
 
     wins: int
     draws: int
@@ -37,8 +37,8 @@ class Score(NamedTuple):
     def interval(self, z: float = Z95) -> tuple[float, float]:
         """Return Wilson's interval of the score rate, 95 % by default.
 
-        It takes games as independent: of a match, take the score of the distinct games
-        (`zerolab.ratings.results.distinct_games`).
+        It assumes independent games: of a match, use the score of the distinct games
+        (`distinct_games`).
         """
         return wilson(self.score_rate, self.games, z)
 
@@ -47,19 +47,19 @@ IntMatrix = NDArray[np.int64]
 
 
 class RatedGame(Protocol):
-    """What ratings read of a finished game; `zerolab.store.games.GameRecord` is one."""
+    """A finished game as ratings read it, such as a `zerolab.store.games.GameRecord`."""
 
     @property
     def first(self) -> str:
-        """Who moved first."""
+        """The player who moved first."""
 
     @property
     def second(self) -> str:
-        """Who moved second."""
+        """The player who moved second."""
 
     @property
     def actions(self) -> Hashable:
-        """What was played, by which repeated games are recognised; None where it is unknown."""
+        """The moves, which identify repeated games; None if unknown."""
 
     @property
     def result(self) -> int:
@@ -67,7 +67,7 @@ class RatedGame(Protocol):
 
 
 class GameResult(NamedTuple):
-    """A game of which little more than the result is known, as from a PGN file."""
+    """The result of a game, as from a PGN file."""
 
     first: str
     second: str
@@ -81,8 +81,8 @@ GameT = TypeVar("GameT", bound=RatedGame)
 def distinct_games(games: Iterable[GameT]) -> list[GameT]:
     """Return the games without repetitions, in their order.
 
-    Games with the same first player, second player and actions count once. Games whose actions are
-    unknown cannot be told apart, so all of them count.
+    Games with the same first player, second player and actions count once. Games with unknown
+    actions all count.
     """
     seen: set[Hashable] = set()
     kept = []
@@ -95,7 +95,7 @@ def distinct_games(games: Iterable[GameT]) -> list[GameT]:
 
 
 def identity(game: RatedGame) -> Hashable:
-    """Return a key that only a game and its repetitions have; None where actions are unknown."""
+    """Return a key shared by a game and its repetitions; None where actions are unknown."""
     return None if game.actions is None else (game.first, game.second, game.actions)
 
 
@@ -111,7 +111,7 @@ def score_of(player: str, games: Iterable[RatedGame]) -> Score:
 
 
 class Tally(NamedTuple):
-    """Results counted by ordered pair: entry [i, j] is about games in which i moved first."""
+    """Results counted by ordered pair: entry [i, j] counts games in which i moved first."""
 
     players: tuple[str, ...]
     wins: IntMatrix
@@ -123,26 +123,26 @@ class Tally(NamedTuple):
 
     @property
     def meetings(self) -> IntMatrix:
-        """int64[n, n], symmetric: games between two players, whoever moved first."""
+        """int64[n, n], symmetric: games between two players in either order."""
         played = self.wins + self.draws + self.losses
         return played + played.T
 
 
-_MOST_PLAYERS = 1_000
-"""Ratings of so many take 150 MB and two seconds; time grows with their number cubed."""
+_MAX_PLAYERS = 1_000
+"""Ratings of that many take 150 MB and two seconds; time grows with the cube of the number."""
 
 
 def tally(games: Iterable[RatedGame]) -> Tally:
-    """Count results, those of repeated games as well; players are in alphabetical order.
+    """Count results, including those of repeated games; players are in alphabetical order.
 
-    Games of a player against itself say nothing about strengths and are left out. Raises
-    ValueError for a result other than 1, 0 and -1, UserError for more than 1,000 players.
+    Games of a player against itself are left out. Raises ValueError for a result other than 1, 0
+    and -1, UserError for more than 1,000 players.
     """
     between = [game for game in games if game.first != game.second]
     players = tuple(sorted({name for game in between for name in (game.first, game.second)}))
-    if len(players) > _MOST_PLAYERS:
+    if len(players) > _MAX_PLAYERS:
         raise UserError(
-            f"the games are of {len(players):,} players: expected at most {_MOST_PLAYERS:,}, since"
+            f"the games are of {len(players):,} players: expected at most {_MAX_PLAYERS:,}, since"
             " every pair of them is compared"
         )
     number = {name: i for i, name in enumerate(players)}
@@ -162,7 +162,7 @@ def _count(players: int, pairs: NDArray[np.int64]) -> IntMatrix:
 
 
 def connected_groups(counted: Tally) -> list[list[str]]:
-    """Return the players in groups that games connect, the largest group first."""
+    """Return the groups of players connected by games, the largest first."""
     meetings = counted.meetings
     left = set(range(len(counted.players)))
     found: list[list[str]] = []
@@ -178,7 +178,7 @@ def connected_groups(counted: Tally) -> list[list[str]]:
 
 
 def require_comparable(counted: Tally) -> None:
-    """Raise UserError unless the games compare at least two players, each with every other."""
+    """Raise UserError unless games connect all players, at least two."""
     if not counted.players:
         raise UserError("no finished game between two players: expected at least one")
     separate = connected_groups(counted)
@@ -190,13 +190,13 @@ def require_comparable(counted: Tally) -> None:
         )
 
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 """Players of a group that an error names."""
 
 
 def _list_names(group: list[str]) -> str:
-    others = len(group) - _MOST_NAMES
-    return ", ".join(group[:_MOST_NAMES]) + (f" and {others} more" if others > 0 else "")
+    others = len(group) - _MAX_NAMES
+    return ", ".join(group[:_MAX_NAMES]) + (f" and {others} more" if others > 0 else "")
 
 
 def synthetic_tournament(

@@ -1,11 +1,11 @@
 """A sequential test of two players: stop as soon as enough games have been played [Wald1945].
 
-Games come in pairs, one with each colour and both from the same opening, so the two games of a
-pair are not independent, but pairs are. Hence the generalised likelihood ratio is that of pairs
-and their five scores 0, 1/2, 1, 3/2 and 2 (the pentanomial model of [VanDenBergh2020], as engine
-testers use it), which also needs fewer games than counting them one by one. Pairs with a game
-that was played before are no new evidence and do not count. Elo is that of the expected score
-here, 1 / (1 + 10 ** (-elo / 400)) with draws counting half: the scale of `Ratings`.
+Games come in pairs from the same opening, one with each colour. The two games of a pair are not
+independent, but pairs are. Hence the generalised likelihood ratio is that of pairs and their five
+scores 0, 1/2, 1, 3/2 and 2: the pentanomial model of [VanDenBergh2020], as used by engine testers,
+which also needs fewer games than single games would. Pairs that repeat a game are no new evidence
+and do not count. Elo is that of the expected score, 1 / (1 + 10 ** (-elo / 400)) with draws
+counting half: the scale of `Ratings`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAIR_SCORES = np.linspace(0.0, 1.0, 5)
 LARGEST = 1000.0
 """Largest Elo bound of either sign."""
 
-_UNSEEN = 1e-3  # what a score never seen counts, so that no hypothesis is impossible
+_UNSEEN = 1e-3  # count of a score never seen, so that no hypothesis is impossible
 _BISECTIONS = 60
 
 
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
     state: State
     llr: float
-    """The logarithm of how much more likely the games are under H1 than under H0."""
+    """Log-likelihood ratio of the games, H1 against H0."""
     lower: float
     """H0 is accepted at or below this."""
     upper: float
@@ -67,7 +67,7 @@ class Sprt(NamedTuple):
         return self
 
     def judge(self, player: str, games: Sequence[RatedGame]) -> tuple[int, Verdict]:
-        """Return how many games the test needs, all if they are too few, and its verdict on them.
+        """Return the number of games that the test needs, all if too few, and its verdict on them.
 
         Games 2j and 2j + 1 are a pair. Pairs are judged one by one, so that the verdict does
         not depend on how many games are played at once.
@@ -80,7 +80,7 @@ class Sprt(NamedTuple):
         return len(games), self._verdict(float(ratios[-1]) if len(ratios) else 0.0)
 
     def verdict(self, pairs: ArrayLike) -> Verdict:
-        """Judge int[5]: how many pairs of games the player ended with 0, 1/2, 1, 3/2, 2 points."""
+        """Judge int[5]: the numbers of pairs in which the player has 0, 1/2, 1, 3/2, 2 points."""
         return self._verdict(float(log_likelihood_ratio(pairs, self.elo0, self.elo1)))
 
     def _verdict(self, llr: float) -> Verdict:
@@ -93,7 +93,7 @@ class Sprt(NamedTuple):
 
 
 def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
-    """Return int64[len(games) // 2, 5]: the pairs by the player's points after each pair of games.
+    """Return int64[len(games) // 2, 5]: cumulative numbers of pairs by the player's points.
 
     Games 2j and 2j + 1 are a pair; a last game without its partner is left out. A pair counts only
     if neither of its games has been played before.
@@ -110,7 +110,7 @@ def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
 
 
 def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
-    """Return float64[...] for counts [..., 5], each hypothesis at its most likely distribution."""
+    """Return float64[...] for counts [..., 5], at the likeliest distribution of each hypothesis."""
     counts = np.maximum(np.asarray(pairs, np.float64), _UNSEEN)
     seen = np.sum(np.asarray(pairs), axis=-1)
     likely1, likely0 = (_most_likely(counts, expected_score(elo)) for elo in (elo1, elo0))

@@ -130,7 +130,7 @@ class _Evaluators:
 
 _EVALUATORS = _Evaluators()
 
-_MOST_DIGITS = 10  # of an iteration
+_MAX_DIGITS = 10  # of an iteration
 
 
 class PlayableRun(Settings):
@@ -206,7 +206,7 @@ def names_run(head: str) -> bool:
 def _is_run(folder: str) -> bool:
     """Return whether a folder holds a run, whatever follows an @ in its name."""
     tail = folder.rpartition("@")[2]
-    too_long = tail.isdecimal() and len(tail) >= _MOST_DIGITS  # for the name of a file as well
+    too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # for the name of a file as well
     return not too_long and is_run(Path(folder))
 
 
@@ -218,7 +218,7 @@ def find_network(head: str) -> tuple[RunFolder, int]:
     folder, iteration = head, ""
     if "@" in head and not _is_run(head):
         folder, _, iteration = head.rpartition("@")
-        if not (iteration.isdecimal() and len(iteration) < _MOST_DIGITS):
+        if not (iteration.isdecimal() and len(iteration) < _MAX_DIGITS):
             raise UserError(f'"{head}": expected a whole number after @, as in {folder}@12')
     run = RunFolder.open(Path(folder))
     chosen = int(iteration) if iteration else run.progress.best
