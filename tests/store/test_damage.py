@@ -64,19 +64,19 @@ class Kind(NamedTuple):
 
 
 KINDS = [
-    Kind("config.toml", _read_run, 1, True),
-    Kind("state.json", _read_run, 1, False),  # layout
-    Kind("metrics.jsonl", _read_run, 1, False),  # wall-clock fields
-    Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), 1, True),
+    Kind("config.toml", _read_run, 5, True),
+    Kind("state.json", _read_run, 5, False),  # layout
+    Kind("metrics.jsonl", _read_run, 5, False),  # wall-clock fields
+    Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), 5, True),
     Kind(
         "checkpoints/0001.optimizer.safetensors",
         lambda f: RunFolder.open(f).load_optimizer(1),
-        1,
+        5,
         True,
     ),
-    Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 1, False),  # dates
-    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 7, False),
-    Kind("games.sqlite", _read_games, 13, False),  # unused space
+    Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 11, False),  # dates
+    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 19, False),
+    Kind("games.sqlite", _read_games, 61, False),  # unused space
 ]
 
 

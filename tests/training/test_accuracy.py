@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 
 import pytest
 
 from evaluation.exhaustive import exhaustive
+from training.tiny_training import train
 from zerolab.cli.main import main
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.training import evaluation_stages
+from zerolab.training.configure import resolve_settings
 from zerolab.training.curves import draw_curves
 
 GAME = parse_game("gobang:3x3:3")
@@ -30,10 +30,13 @@ def file(tmp_path_factory):
     return path
 
 
+def assignments(file, *others):
+    return ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *others]
+
+
 def command(folder, file, *others):
-    settings = ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *others]
     arguments = ["train", "--run", str(folder), "--preset", "smoke"]
-    return arguments + [f"--set={each}" for each in settings]
+    return arguments + [f"--set={each}" for each in assignments(file, *others)]
 
 
 def lines(folder):
@@ -73,17 +76,15 @@ def test_every_second_iteration_has_a_line(trained, capsys):
     assert players[1]["all"]["weak"]["mean"] == found[-1]["search_weak"]
 
 
-def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path):
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    script = (
-        "import os, signal, sys, zerolab.training.evaluation_stages as accuracy\n"
-        "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "accuracy.player_choices = die\n"
-        "from zerolab.cli.main import main\n"
-        "main(sys.argv[1:])\n"
-    )
-    process = [sys.executable, "-c", script, *command(folder, file)]
-    assert subprocess.run(process, capture_output=True, check=False).returncode == -signal.SIGKILL
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(evaluation_stages, "player_choices", interrupted)
+        train(folder, resolve_settings(None, "smoke", assignments(file)))
     assert lines(folder)[-1]["stage"] == "gate"
     assert main(command(folder, file)) == 0
     assert lines(folder) == lines(trained)

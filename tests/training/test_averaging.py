@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 from test_resume import contents
-from tiny_training import train
+from tiny_training import KilledError, Killing, learn_lines, train
 from torch import nn
 
 from zerolab.training.configure import resolve_settings
 from zerolab.training.criteria import WinRateGate
 from zerolab.training.learner import WeightAverage
-from zerolab.training.reporting import NullReporter
 from zerolab.training.stages import GateStage
 
 
@@ -47,24 +46,6 @@ LEARNING = [
     "learn.optimizer=sgd",
     "learn.schedule={name='cycle', anneal_iterations=2}",
 ]
-
-
-class KilledError(Exception):
-    pass
-
-
-class Killing(NullReporter):
-    """Stops training in the middle of a stage."""
-
-    def __init__(self, iteration, stage):
-        self._moment, self._here = (iteration, stage), None
-
-    def stage_started(self, iteration, title, total, unit):
-        self._here = (iteration, title)
-
-    def progress(self, done, note=""):
-        if self._here == self._moment:
-            raise KilledError
 
 
 @pytest.fixture
@@ -102,10 +83,6 @@ def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights
     assert any((weights[name] != latest[name]).any() for name in weights)
     steps = sum(line["examples_seen"] for line in learn_lines(run)) // 16
     assert state["average/steps"] == steps
-
-
-def learn_lines(run):
-    return [line for line in run.metrics() if line["stage"] == "learn"]
 
 
 def test_metrics_say_how_the_network_was_trained(tmp_path):

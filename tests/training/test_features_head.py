@@ -7,9 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from test_averaging import KilledError, Killing, learn_lines
 from test_resume import contents
-from tiny_training import train
+from tiny_training import KilledError, Killing, learn_lines, train
 
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_averaging import KilledError, Killing, learn_lines
 from test_resume import contents
-from tiny_training import train
+from tiny_training import KilledError, Killing, learn_lines, train
 
 from zerolab.agents.kinds.run import load_evaluator, run_agent
 from zerolab.agents.options import NetworkOptions

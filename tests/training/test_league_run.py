@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-
 import numpy as np
 import pytest
 
-from training.test_resume import contents, started, wait_for_stage
+from promised import contents
+from training.tiny_training import killed_before_commit
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.search.evaluator import hash_states
@@ -79,12 +76,9 @@ def test_a_league_that_is_kept_is_the_one_computed_anew(undisturbed):
 
 def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
     folder = tmp_path / "run"
-    for stage, delay in (("2 selfplay", 0.02), ("3 selfplay", 0.01)):
-        process = started(arguments(folder), tmp_path / "output")
-        if wait_for_stage(folder, stage, process):
-            time.sleep(delay)
-            os.kill(process.pid, signal.SIGKILL)
-        process.join()
+    for iteration in (2, 3):
+        with killed_before_commit(iteration, "selfplay"):
+            main(arguments(folder))
     assert main(arguments(folder)) == 0
     assert contents(folder) == contents(undisturbed)
 

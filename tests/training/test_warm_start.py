@@ -1,4 +1,4 @@
-"""The warm start: variants, schedules, and training with all of them."""
+"""The warm start: variants, ramps, and training with all of them."""
 
 from __future__ import annotations
 
@@ -124,11 +124,6 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     assert set(PAPER) == set(WARM_START_VARIANTS) - {"custom"}
 
 
-@pytest.mark.parametrize("game", ["connect_four:4x4", "gobang:3x3:3"])
-def test_the_other_games_train_with_it_too(game, tmp_path):
-    assert weights(train(tmp_path, game, "warm_start.variant=wrora")) == [1.0, 0.5]
-
-
 @pytest.fixture
 def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""
@@ -161,8 +156,8 @@ def test_what_never_ends_is_in_use_to_the_end(tmp_path, searches):
     assert [search.leaf_evaluator.name for search in searches] == ["playout"] * 3
 
 
-@pytest.mark.parametrize("variant", PAPER[1:])
-def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
+@pytest.mark.parametrize("variant", ["rollout", "wrora"])
+def test_variants_take_an_adaptive_ramp(variant, tmp_path):
     metrics = train(
         tmp_path / "run", GAME, f"warm_start.variant={variant}",
         "warm_start.ramp.name=adaptive", "warm_start.ramp.games=4",
@@ -175,7 +170,7 @@ def test_every_variant_takes_an_adaptive_schedule(variant, tmp_path):
 ADAPTIVE = ("iterations=4", "warm_start.variant=custom", "warm_start.ramp=adaptive")
 
 
-def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
+def test_an_adaptive_ramp_stops_once_plain_search_is_stronger(tmp_path):
     """This "warm start" hardly searches at all; it loses the first match."""
     metrics = train(
         tmp_path / "run", "gobang:3x3:3", *ADAPTIVE, "warm_start.search.simulations=1",
@@ -188,10 +183,9 @@ def test_an_adaptive_schedule_stops_once_plain_search_is_stronger(tmp_path):
     assert weights(metrics) == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_an_adaptive_schedule_continues_while_the_warm_start_is_stronger(tmp_path):
+def test_an_adaptive_ramp_continues_while_the_warm_start_is_stronger(tmp_path):
     metrics = train(
         tmp_path / "run", "gobang:3x3:3", *ADAPTIVE, "warm_start.search.simulations=200",
-        "warm_start.search.leaf_evaluator=playout",
     )  # fmt: skip
     matches = [line for line in metrics if line["stage"] == "warm_start_match"]
     assert [line["iteration"] for line in matches] == [1, 2, 3, 4]
@@ -202,7 +196,7 @@ def test_an_adaptive_schedule_continues_while_the_warm_start_is_stronger(tmp_pat
 def test_a_run_that_gets_more_iterations_is_as_one_that_had_them(tmp_path):
     options = (
         *ADAPTIVE[1:], "warm_start.ramp.games=6", "warm_start.ramp.min_los=0.6",
-        "warm_start.search.leaf_evaluator=playout",
+        "warm_start.search.simulations=4",
     )  # fmt: skip
     whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=4", *options)
     train(tmp_path / "grown", "gobang:3x3:3", "iterations=2", *options)

@@ -1,14 +1,18 @@
-"""What tests of training share: runs that are begun or resumed, and a window of four positions."""
+"""Helpers for tests of training: short runs, injected faults, and a window of four positions."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 
 from replay.made import made_facts
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import Iterations
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
 
 
@@ -21,6 +25,44 @@ def train(folder, settings, reporter=None):
     with run.locked():
         Trainer(run, settings, reporter).train()
     return RunFolder.open(folder)
+
+
+class KilledError(Exception):
+    """An injected fault, after which a run is resumed."""
+
+
+class Killing(NullReporter):
+    """Raises KilledError in the middle of a stage."""
+
+    def __init__(self, iteration, stage):
+        self._moment, self._here = (iteration, stage), None
+
+    def stage_started(self, iteration, title, total, unit):
+        self._here = (iteration, title)
+
+    def progress(self, done, note=""):
+        if self._here == self._moment:
+            raise KilledError
+
+
+@contextmanager
+def killed_before_commit(iteration, stage):
+    """Raise KilledError once a stage has saved its files, before they are committed."""
+    commit = RunFolder.commit
+
+    def fail(run, progress, metrics):
+        if any((line["iteration"], line["stage"]) == (iteration, stage) for line in metrics):
+            raise KilledError
+        commit(run, progress, metrics)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(RunFolder, "commit", fail)
+        yield
+
+
+def learn_lines(run):
+    """Return the metrics of learning."""
+    return [line for line in run.metrics() if line["stage"] == "learn"]
 
 
 def made_window():

@@ -1,21 +1,20 @@
-"""Runs whose games outlive iterations: resume, files, and iterations that finish no game."""
+"""Runs with the modes of self-play: continuous games, and searches by a service."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
-import time
 
 import numpy as np
 import pytest
 
-from training.test_resume import contents, started, wait_for_stage
+from promised import contents
+from training.tiny_training import killed_before_commit
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.costs import run_costs
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
 
@@ -44,12 +43,9 @@ def undisturbed(tmp_path_factory):
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
-    for stage, delay in (("1 selfplay", 0.05), ("2 selfplay", 0.03), ("3 selfplay", 0.01)):
-        process = started(arguments(folder), tmp_path / "output")
-        if wait_for_stage(folder, stage, process):
-            time.sleep(delay)
-            os.kill(process.pid, signal.SIGKILL)
-        process.join()
+    for iteration in (1, 2, 3):
+        with killed_before_commit(iteration, "selfplay"):
+            main(arguments(folder))
     assert main(arguments(folder)) == 0
     assert contents(folder) == contents(undisturbed)
 
@@ -112,6 +108,42 @@ def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
     assert (3, "learn") in stages
     first = read_records(RunFolder.open(folder))[0]
     assert (first.games, first.positions, first.plies_per_game) == (0, 0, None)
+
+
+def service_arguments(folder, mode):
+    given = [
+        "iterations=2",
+        "search.simulations=40",
+        "selfplay.episodes=24",
+        "selfplay.late_policy_target=visits",
+        f"selfplay.mode={mode}",
+        "final_evaluation.games=0",
+    ]
+    return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in given)]
+
+
+def test_a_run_with_a_big_tree_that_is_killed_ends_with_the_same_bytes(tmp_path):
+    mode = '{name = "big_tree", games_at_once = 4}'
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
+    assert main(service_arguments(undisturbed, mode)) == 0
+    with killed_before_commit(2, "selfplay"):
+        main(service_arguments(folder, mode))
+    assert main(service_arguments(folder, mode)) == 0
+    assert contents(folder) == contents(undisturbed)
+
+
+def test_what_the_service_did_is_in_the_metrics(tmp_path):
+    given = service_arguments(tmp_path / "run", '{name = "retry", opening_plies = 3}')
+    assert main([*given, "--set=iterations=1"]) == 0
+    run = RunFolder.open(tmp_path / "run")
+    record = next(each for each in read_records(run) if isinstance(each, SelfPlayRecord))
+    assert record.games == 24
+    assert record.asked == record.full == run.load_examples(1).full.sum()
+    assert record.plies == record.asked < record.positions
+    assert record.simulations_per_move == record.simulations / record.plies
+    assert run_costs(run)[-1].moves == record.plies
+    assert record.asked == record.merged + record.remembered + record.searched
+    assert record.simulations == 40 * record.searched
 
 
 @pytest.mark.parametrize(
