@@ -33,8 +33,8 @@ browser-test: $(VENV)/developer
 
 # What the documentation lists and draws.
 docs: $(VENV)/user
-	$(BIN)/python docs/generate_tables.py
-	$(BIN)/python docs/draw_architecture.py
+	$(BIN)/python tools/generate_tables.py
+	$(BIN)/python tools/draw_architecture.py
 
 # The Othello program that tests of GTP play against; needs Debian and the rights of root.
 grhino:

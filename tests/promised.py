@@ -1,6 +1,6 @@
 """Contents of a folder that kills must not change: the table of docs/files.md, in code.
 
-The tests compare by it, and the campaigns of the folder benchmarks.
+The tests compare by it, and the campaigns in tools.
 """
 
 from __future__ import annotations

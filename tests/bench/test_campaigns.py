@@ -18,9 +18,9 @@ import pytest
 
 from promised import contents, differences
 
-PACKAGE = Path(__file__).parents[2] / "benchmarks" / "campaigns"
+PACKAGE = Path(__file__).parents[2] / "tools" / "campaigns"
 
-# Not by sys.path: other scripts in benchmarks have names of folders of tests.
+# Not by sys.path: other files in tools have names of folders of tests.
 _spec = importlib.util.spec_from_file_location("campaigns", PACKAGE / "__init__.py")
 sys.modules["campaigns"] = importlib.util.module_from_spec(_spec)
 

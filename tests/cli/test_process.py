@@ -48,11 +48,11 @@ def test_work_that_can_be_resumed_says_so_in_one_line(number):
         from zerolab.cli import main as command
         from zerolab.cli.process import resumable
 
-        def run(arguments):
+        def train():
             with resumable("finished stages are saved", "zerolab train --run runs/a"):
                 signal.raise_signal({number:d})
 
-        sys.modules["zerolab.cli.train"] = types.SimpleNamespace(run=run)
+        sys.modules["zerolab.cli.train"] = types.SimpleNamespace(train=train)
         sys.argv = ["zerolab", "train"]
         sys.exit(command.main())
     """)

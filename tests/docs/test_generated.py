@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPEC = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "generate_tables.py")
+_SPEC = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "generate_tables.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
 tables = importlib.util.module_from_spec(_SPEC)
@@ -72,7 +72,7 @@ def test_keys_cited_in_docstrings_are_defined() -> None:
 
 def test_papers_are_cited_by_key() -> None:
     shorthand = re.compile(r"\b[WHLCT]'s\b|\b[WHLCT](?:, [WHLCT])+\b|\b(?:FACTS|DESIGN) \d")
-    folders = [ROOT / name for name in ("src", "docs", "examples", "benchmarks")]
+    folders = [ROOT / name for name in ("src", "docs", "examples", "tools")]
     for file in (file for folder in folders for file in folder.rglob("*")):
         if file.suffix in {".py", ".md", ".toml"}:
             found = shorthand.search(file.read_text("utf-8"))

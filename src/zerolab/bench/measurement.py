@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -68,3 +69,34 @@ def in_turns(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
         limits.append(timed(limit))
         subjects.append(timed(subject))
     return statistics.median(subjects), statistics.median(limits)
+
+
+SUITES = {
+    "tree": "kernels:measure_trees",
+    "playout": "kernels:measure_playouts",
+    "solve": "kernels:measure_solving",
+    "selfplay": "selfplay:measure_self_play",
+    "service": "selfplay:measure_service",
+    "single-root": "selfplay:measure_single_root",
+    "warm-start": "selfplay:measure_warm_start",
+    "replay": "learning:measure_replay",
+    "learn": "learning:measure_learning",
+    "heads": "networks:measure_heads",
+    "train": "learning:measure_training",
+    "tournament": "tournaments:measure_tournament",
+    "league": "tournaments:measure_league",
+    "int8": "networks:measure_int8",
+    "startup": "programs:measure_startup",
+    "memory": "programs:measure_memory",
+    "web": "programs:measure_web",
+    "studies": "programs:measure_studies",
+}
+"""Modules of zerolab.bench and their functions, by the names of suites."""
+
+
+def run_suite(suite: str, rounds: int) -> Iterator[Measurement]:
+    """Take the measurements of a suite, `rounds` times each."""
+    module, _, function = SUITES[suite].partition(":")
+    measure: Callable[[int], Iterator[Measurement]]
+    measure = getattr(importlib.import_module(f"zerolab.bench.{module}"), function)
+    return measure(rounds)

@@ -1,17 +1,31 @@
-"""Speed of fully convolutional heads beside fully connected ones."""
+"""Speed of alternatives to the usual networks: fully convolutional heads, and int8."""
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.ao.quantization import get_default_qconfig_mapping
+from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from zerolab.bench.learning import Learning
 from zerolab.bench.measurement import GAMES, Measurement, in_turns
 from zerolab.bench.selfplay import ContinuousSelfPlay
-from zerolab.rules import rules
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import best_precision, torch_threads
+from zerolab.networks.layers import folded_copy
+from zerolab.networks.network import Network
+from zerolab.play.selfplay import play_episodes
+from zerolab.play.selfplay_settings import SelfPlaySettings
+from zerolab.rules import python, rules
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
@@ -22,7 +36,7 @@ _SEARCH = SearchSettings(simulations=16, deduplicate=False, cache=0)
 _LANES, _PLIES = 512, 2
 _BATCH, _BATCHES = 64, 20
 _TURNS = 8
-"""For each of the user's rounds: turns are short, so that noise falls on both networks alike."""
+"""For each of the user's rounds: turns are short, so that noise affects both networks equally."""
 
 
 def measure_heads(rounds: int) -> Iterator[Measurement]:
@@ -40,7 +54,7 @@ def measure_heads(rounds: int) -> Iterator[Measurement]:
 
 
 class _EqualSelfPlay(ContinuousSelfPlay):
-    """Games that are the same for all networks, so that all evaluate the same positions."""
+    """Self-play with the same games for all networks, so that all evaluate the same positions."""
 
     def __init__(self, name: str, network: dict[str, Any]) -> None:
         super().__init__(name, network, _PLIES, _SEARCH, lanes=_LANES)
@@ -48,7 +62,7 @@ class _EqualSelfPlay(ContinuousSelfPlay):
 
 
 class _Unheard:
-    """A network that is asked and not listened to: the search goes on with equal priors."""
+    """Evaluates a network and ignores its outputs: the search sees equal priors."""
 
     def __init__(self, network: Evaluator, actions: int) -> None:
         self._network = network
@@ -57,6 +71,87 @@ class _Unheard:
     def evaluate(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """See `Evaluator.evaluate`."""
+        """Evaluate the states; return equal priors and values of 0."""
         self._network.evaluate(states)
         return self._uniform.evaluate(states)
+
+
+_INT8_GAME = GAMES[0]
+_POSITIONS, _CALIBRATION, _INT8_BATCH = 4096, 2048, 256
+
+
+def measure_int8(rounds: int) -> Iterator[Measurement]:
+    """Measure a residual network quantised to int8 on one core, beside its best precision.
+
+    Weights and activations are quantised by torch for x86 processors, calibrated on positions of
+    random games.
+    """
+    game = parse_game(_INT8_GAME)
+    settings = NETWORKS["resnet"].model_validate(_TRUNK)
+    network = build_network(settings, game, seed=0).eval()
+    planes = _planes_of_random_games(game)
+    plain = _PolicyAndValue(folded_copy(network)).eval()
+    with warnings.catch_warnings(), torch_threads(1):
+        warnings.simplefilter("ignore")  # torch announces its plans for quantisation
+        quantised = _quantised(plain, planes[:_CALIBRATION])
+        tested = planes[_CALIBRATION:]
+        precision = best_precision(torch.device("cpu"))
+        best = copy.deepcopy(plain).to(precision)
+        rate, limit = in_turns(
+            lambda: _run(quantised, tested), lambda: _run(best, tested.to(precision)), rounds
+        )
+        moved = _difference(plain, quantised, tested)
+    yield Measurement(
+        f"int8/resnet4x32/{_INT8_GAME}", "positions/s", rate, limit,
+        f"{str(precision).removeprefix('torch.')}", note=f"priors move by {moved:.4f} on average",
+    )  # fmt: skip
+
+
+class _PolicyAndValue(nn.Module):
+    """Policy and value of a network as plain tensors, which torch can trace."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.trunk = network.trunk
+        self.policy = network.heads["policy"]
+        self.value = network.heads["value"]
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits [N, actions] and values [N]."""
+        features = self.trunk(planes)
+        return self.policy(features), self.value(features)
+
+
+def _planes_of_random_games(game: Game) -> Tensor:
+    """Return the network's input for positions of random games, float32[N, planes, rows, cols]."""
+    uniform = UniformEvaluator(rules.actions(game))
+    search = SearchSettings(simulations=1)
+    played = play_episodes(game, SelfPlaySettings(episodes=512), search, uniform, 0, 0)
+    states = np.resize(played.examples.states, (_CALIBRATION + _POSITIONS, rules.words(game)))
+    planes = torch.from_numpy(python.encode_batch(game, states))
+    return planes.contiguous(memory_format=torch.channels_last)
+
+
+def _quantised(model: nn.Module, planes: Tensor) -> nn.Module:
+    """Return the model with weights and activations in int8 wherever torch has such a kernel."""
+    torch.backends.quantized.engine = "x86"
+    prepared = prepare_fx(model, get_default_qconfig_mapping("x86"), (planes[:1],))
+    with torch.inference_mode():
+        prepared(planes)
+    converted: nn.Module = convert_fx(prepared)
+    return converted
+
+
+def _run(model: nn.Module, planes: Tensor) -> float:
+    """Evaluate all positions in batches; return their number."""
+    with torch.inference_mode():
+        for first in range(0, len(planes), _INT8_BATCH):
+            model(planes[first : first + _INT8_BATCH])
+    return float(len(planes))
+
+
+def _difference(model: nn.Module, other: nn.Module, planes: Tensor) -> float:
+    """Return the mean absolute difference of the priors of two models."""
+    with torch.inference_mode():
+        one, two = (each(planes)[0].float().softmax(dim=1) for each in (model, other))
+    return float((one - two).abs().mean())

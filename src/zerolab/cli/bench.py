@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tyro
 from rich.table import Table
 
+from zerolab.bench.measurement import SUITES, Measurement, run_suite
 from zerolab.cli.output import Console, print_json, say, table_console
-from zerolab.cli.parse import Assignments, call
+from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, nearest, quoted
-
-if TYPE_CHECKING:
-    from zerolab.bench.measurement import Measurement
 
 
 def strength(
@@ -82,29 +78,6 @@ def strength(
         say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
-def run_strength(arguments: Sequence[str]) -> None:
-    """Parse the arguments and run the benchmark."""
-    call(strength, "bench strength", arguments)
-
-
-SUITES = {
-    "tree": "kernels.measure_trees",
-    "playout": "kernels.measure_playouts",
-    "solve": "kernels.measure_solving",
-    "selfplay": "selfplay.measure_self_play",
-    "service": "selfplay.measure_service",
-    "single-root": "selfplay.measure_single_root",
-    "warm-start": "selfplay.measure_warm_start",
-    "replay": "learning.measure_replay",
-    "learn": "learning.measure_learning",
-    "heads": "networks.measure_heads",
-    "train": "learning.measure_training",
-    "tournament": "tournaments.measure_tournament",
-    "league": "tournaments.measure_league",
-}
-"""The functions of zerolab.bench that measure, by the names of suites."""
-
-
 def bench(
     suites: tyro.conf.Positional[tuple[str, ...]] = (), *, rounds: int = 3, json: bool = False
 ) -> None:
@@ -133,19 +106,13 @@ def bench(
     measured = []
     for suite in suites or SUITES:
         with console.status(f"measuring {suite}") as status:
-            for each in _measure(suite, rounds):
+            for each in run_suite(suite, rounds):
                 measured.append(each)
                 status.update(f"measuring {suite}: {each.name} {each.median:,.0f} {each.unit}")
     if json:
         print_json([each.as_dict() for each in measured])
     else:
         _print_table(measured)
-
-
-def _measure(suite: str, rounds: int) -> Iterator[Measurement]:
-    module, _, function = SUITES[suite].partition(".")
-    measure = getattr(importlib.import_module(f"zerolab.bench.{module}"), function)
-    return measure(rounds)  # type: ignore[no-any-return]
 
 
 def _print_table(measured: Sequence[Measurement]) -> None:
@@ -158,11 +125,8 @@ def _print_table(measured: Sequence[Measurement]) -> None:
     table_console().print(table)
 
 
-def run_bench(arguments: Sequence[str]) -> None:
-    """Parse the arguments and measure."""
+def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function that measures speed or strength, its name, and its arguments."""
     if arguments[:1] == ["strength"]:
-        pass
-
-        run_strength(arguments[1:])
-        return
-    call(bench, "bench", arguments)
+        return strength, "bench strength", arguments[1:]
+    return bench, "bench", arguments

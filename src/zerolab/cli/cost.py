@@ -10,7 +10,6 @@ import tyro
 from rich.table import Table
 
 from zerolab.cli.output import print_json, say, table_console
-from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, quoted
 
 if TYPE_CHECKING:
@@ -241,8 +240,3 @@ def _print_measured(networks: Sequence[str], measured: Sequence[MeasuredMove]) -
         moves = f"{each.moves:,}"
         table.add_row(name, f"{each.milliseconds:.4g}", interval, moves, str(each.kind))
     table_console().print(table)
-
-
-def run_cost(arguments: Sequence[str]) -> None:
-    """Parse the arguments and show costs."""
-    call(cost, "cost", arguments)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
-from zerolab.cli.parse import AgentSpec, call
+from zerolab.cli.parse import AgentSpec
 from zerolab.cli.progress import progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_target
@@ -203,8 +202,3 @@ def _accuracy(
         save_accuracy(figure, f"{agent.name}, {game_name(agent.game)}", reports)
         console.print(str(figure))
     return {"positions": len(solved), "games": games, "players": as_plain(reports)}
-
-
-def run_evaluate(arguments: Sequence[str]) -> None:
-    """Parse the arguments and evaluate."""
-    call(evaluate, "evaluate", arguments)

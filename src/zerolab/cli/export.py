@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from zerolab.cli.output import print_json, say
-from zerolab.cli.parse import call
 from zerolab.rules.catalogue import game_name
 
 if TYPE_CHECKING:
@@ -99,8 +97,3 @@ def _lines(done: Exported) -> list[str]:
 
 def _with_batch(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(['batch', *map(str, shape)])}]"
-
-
-def run_export(arguments: Sequence[str]) -> None:
-    """Parse the arguments and export."""
-    call(export, "export", arguments)

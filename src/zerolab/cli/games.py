@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import json as json_format
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import tyro
 from rich.table import Table
 
 from zerolab.cli.output import Console, say
-from zerolab.cli.parse import call
 from zerolab.core.errors import UserError
 from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import Registration, parse_game, registered_games
@@ -71,11 +69,6 @@ def _default(row: dict[str, Any], field: str) -> str:
     return f" (default {row['defaults'][field]})" if field in row["defaults"] else ""
 
 
-def run_games(arguments: Sequence[str]) -> None:
-    """Parse the arguments and list the games."""
-    call(games, "games", arguments)
-
-
 _DEEPEST = 1000
 
 
@@ -104,8 +97,3 @@ def count_sequences(
             )
     if json:
         print(json_format.dumps(counts))
-
-
-def run_perft(arguments: Sequence[str]) -> None:
-    """Parse the arguments and count."""
-    call(count_sequences, "perft", arguments)

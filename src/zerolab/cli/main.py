@@ -1,8 +1,8 @@
-"""The `zerolab` command: find the subcommand, run it, turn errors into one line.
+"""The `zerolab` command: finds the subcommand, runs it, and turns errors into one line.
 
-Subcommands are imported only when they are called, and import what takes long to load only when
-they run, so that help and messages are there at once. This module imports nearly nothing: before
-`main` takes care of signals, Python would answer Ctrl-C with a traceback.
+Subcommands are imported only when they are called, and import slow libraries only when they run, so
+that help and messages appear at once. This module imports almost nothing: until `main` handles
+signals, Python would answer Ctrl-C with a traceback.
 """
 
 from __future__ import annotations
@@ -11,43 +11,57 @@ import errno
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from zerolab.core import __version__
 
 USAGE_ERROR = 2
 
-_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # what a message quotes whole
+_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages quote such words in full
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
+
+class Command(NamedTuple):
+    """A subcommand."""
+
+    place: str
+    """Its module in zerolab.cli and function, such as ``train:fit``."""
+    help: str
+
+
 COMMANDS = {
-    "train": "train an agent, or resume a run that was stopped",
-    "play": "play in the terminal against a run or another player",
-    "serve": "open the laboratory in a browser: play, analyse, replay, watch, compare",
-    "match": "let two players play a match, with a sequential test if wanted",
-    "tournament": "let everyone play everyone, and rate them",
-    "league": "let settings of the search evolve by playing each other",
-    "gtp": "run a player as an engine of the Go Text Protocol",
-    "solve": "find the exact value of every move in a position",
-    "dataset": "collect solved positions on which to evaluate players",
-    "fit": "train a network on solved positions instead of games",
-    "evaluate": "measure a player: exact accuracy, games, perfect opponents",
-    "tune": "search for good settings, by trial runs that Optuna proposes",
-    "study": "reproduce what a paper measured, beside its published numbers",
-    "report": "tables, figures and claims of a study as one page",
-    "rate": "rate players by games from PGN files or games.sqlite: Bayesian Elo",
-    "export": "write a network into one file: an agent to share, or an ONNX model",
-    "runs": "list runs and their progress",
-    "cost": "what runs have cost: moves, evaluations, operations, hours",
-    "diversity": "count the distinct positions that self-play has seen",
-    "plot": "plot the training curves of runs",
-    "tensorboard": "export a run's metrics to TensorBoard",
-    "settings": "list the settings of a run: bounds, defaults, papers' values",
-    "games": "list the games, their sizes, actions and symmetries",
-    "perft": "count move sequences, to check the rules of a game",
-    "bench": "measure speed beside the machine's own limit",
+    "train": Command("train:train", "train an agent, or resume a run"),
+    "play": Command("play:play", "play against an agent in the terminal"),
+    "serve": Command(
+        "serve:serve", "open the laboratory in a browser: play, analyse, replay, watch, compare"
+    ),
+    "match": Command("tournament:match", "play a match between two agents, optionally sequential"),
+    "tournament": Command("tournament:tournament", "play a round robin of agents and rate them"),
+    "league": Command("tune:league", "let search settings evolve by playing each other"),
+    "gtp": Command("play:gtp", "run an agent as an engine of the Go Text Protocol"),
+    "solve": Command("solve:solve", "find the exact value of every move in a position"),
+    "dataset": Command("solve:dataset", "collect solved positions to evaluate agents on"),
+    "fit": Command("train:fit", "train a network on solved positions instead of games"),
+    "evaluate": Command("evaluate:evaluate", "measure an agent by solved positions and games"),
+    "tune": Command("tune:tune", "search for good settings with trial runs proposed by Optuna"),
+    "study": Command("study:study", "reproduce a paper, beside its published numbers"),
+    "report": Command("study:report", "show tables, figures and claims of a study as one page"),
+    "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
+    "export": Command("export:export", "write a network to a file: an agent to share, or ONNX"),
+    "runs": Command("runs:runs", "list runs, their progress and strength"),
+    "cost": Command("cost:cost", "show the costs of runs: moves, evaluations, operations, hours"),
+    "diversity": Command("runs:diversity", "count the distinct positions of self-play"),
+    "plot": Command("runs:plot", "plot the training curves of runs"),
+    "tensorboard": Command("runs:tensorboard", "export a run's metrics to TensorBoard"),
+    "settings": Command("settings:settings", "list the settings of runs: bounds, defaults, papers"),
+    "games": Command("games:games", "list the games, their sizes, actions and symmetries"),
+    "perft": Command("games:count_sequences", "count move sequences, to check the rules of a game"),
+    "bench": Command("bench:bench", "measure speed beside the machine's own limit"),
 }
-"""The help of each subcommand; its module in zerolab.cli has its name, and a function `run`."""
+
+_GROUPS = ("bench", "study")
+"""Commands whose first argument selects another function; see `subcommand` in their modules."""
 
 _EXAMPLES = """examples:
   zerolab train connect_four:6x7 --preset mini --run runs/demo
@@ -58,27 +72,11 @@ _EXAMPLES = """examples:
 `zerolab COMMAND --help` explains a command."""
 
 
-_MODULES = {
-    "fit": "train",
-    "report": "study",
-    "perft": "games",
-    "match": "tournament",
-    "rate": "tournament",
-    "plot": "runs",
-    "diversity": "runs",
-    "tensorboard": "runs",
-    "dataset": "solve",
-    "gtp": "play",
-    "league": "tune",
-}
-"""Modules of commands that share one with another command."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
 
-    Without `arguments`, they are those of this process, whose signals and standard streams are
-    then taken care of, too.
+    Without `arguments`, run those of this process and take care of its signals and standard
+    streams.
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
@@ -86,6 +84,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     prepare_streams()
     return run_interruptibly(lambda: _run_reporting_errors(sys.argv[1:]))
+
+
+def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function of a command, the command's name in full, and its arguments.
+
+    Raises UserError for an unknown command.
+    """
+    from zerolab.core.errors import UserError, nearest, quoted
+
+    name, *rest = arguments
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        raise UserError(
+            f"unknown command {quoted(name)}: expected one of {known}{nearest(name, COMMANDS)}"
+        )
+    module_name, _, function = COMMANDS[name].place.partition(":")
+    module: Any = importlib.import_module(f"zerolab.cli.{module_name}")
+    if name in _GROUPS:
+        found: tuple[Callable[..., None], str, list[str]] = module.subcommand(rest)
+        return found
+    return getattr(module, function), name, rest
 
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
@@ -109,7 +128,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         report_interruption(interruption)
         return INTERRUPTED
     except BrokenPipeError:
-        drop_output()  # whoever was reading it has left
+        drop_output()  # the reader has left
     except OSError as error:
         if error.errno in _OUTPUT_LOST and error.filename is None:
             drop_output()
@@ -142,26 +161,15 @@ def _run(arguments: Sequence[str]) -> None:
     elif arguments[0] in ("-V", "--version"):
         print(f"zerolab {__version__}")
     else:
-        _require_command(arguments[0])
-        name = arguments[0]
-        module = importlib.import_module(f"zerolab.cli.{_MODULES.get(name, name)}")
-        getattr(module, f"run_{name}")(list(arguments[1:]))
+        from zerolab.cli.parse import call
 
-
-def _require_command(name: str) -> None:
-    from zerolab.core.errors import UserError, nearest, quoted
-
-    if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise UserError(
-            f"unknown command {quoted(name)}: expected one of {known}{nearest(name, COMMANDS)}"
-        )
+        call(*find_command(arguments))
 
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
     lines = ["usage: zerolab COMMAND ...", "", "A laboratory for AlphaZero-like self-play.", ""]
-    lines += [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
+    lines += [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
     return "\n".join([*lines, "", _EXAMPLES])
 
 

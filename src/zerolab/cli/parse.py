@@ -212,7 +212,7 @@ def _games() -> list[str]:
 
 
 def _suites() -> list[str]:
-    from zerolab.cli.bench import SUITES
+    from zerolab.bench.measurement import SUITES
 
     return list(SUITES)
 

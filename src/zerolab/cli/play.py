@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from zerolab.agents.agent import FORFEIT, Player
 from zerolab.agents.network_players import SearchPlayer, for_one_game
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
-from zerolab.cli.parse import AgentSpec, call
+from zerolab.cli.parse import AgentSpec
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
@@ -185,11 +184,6 @@ class _Table:
             self.console.print("new starts another game, undo takes back, quit leaves")
 
 
-def run_play(arguments: Sequence[str]) -> None:
-    """Parse the arguments and play."""
-    call(play, "play", arguments)
-
-
 def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
     """Let an agent answer commands of the Go Text Protocol, version 2, on standard input.
 
@@ -212,8 +206,3 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
     engine = Engine(first.game, make_player, seed)
     if sys.stdin is not None:
         engine.serve(sys.stdin.buffer, sys.stdout.buffer)
-
-
-def run_gtp(arguments: Sequence[str]) -> None:
-    """Parse the arguments and serve."""
-    call(gtp, "gtp", arguments)

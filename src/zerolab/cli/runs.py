@@ -11,7 +11,6 @@ import tyro
 from rich.table import Table
 
 from zerolab.cli.output import print_json, say, table_console
-from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, printable
 from zerolab.report.figures import check_ending, save_figure
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
@@ -78,11 +77,6 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def run_runs(arguments: Sequence[str]) -> None:
-    """Parse the arguments and list the runs."""
-    call(runs, "runs", arguments)
-
-
 def plot(
     runs: tyro.conf.Positional[tuple[Path, ...]],
     *,
@@ -107,11 +101,6 @@ def plot(
     check_ending(target)
     save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
     say(target)
-
-
-def run_plot(arguments: Sequence[str]) -> None:
-    """Parse the arguments and draw."""
-    call(plot, "plot", arguments)
 
 
 def diversity(
@@ -162,11 +151,6 @@ def diversity(
         say(figure)
 
 
-def run_diversity(arguments: Sequence[str]) -> None:
-    """Parse the arguments and count."""
-    call(diversity, "diversity", arguments)
-
-
 def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     """Write the metrics of runs as TensorBoard events, into the folder tensorboard of each.
 
@@ -182,8 +166,3 @@ def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     for path in runs:
         say(export_events(RunFolder.open(path)))
     say(f"look at them with: tensorboard --logdir {runs[0].parent}")
-
-
-def run_tensorboard(arguments: Sequence[str]) -> None:
-    """Parse the arguments and export."""
-    call(tensorboard, "tensorboard", arguments)

@@ -10,7 +10,6 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from zerolab.cli.output import say
-from zerolab.cli.parse import call
 from zerolab.core.errors import MissingExtraError, UserError
 
 _MOST_PORT = 65_535
@@ -83,8 +82,3 @@ def _check(runs: Sequence[str], port: int, workers: int) -> None:
         raise UserError(f"port = {port}: expected from 0 to {_MOST_PORT}")
     if not 1 <= workers <= 64:
         raise UserError(f"workers = {workers}: expected from 1 to 64")
-
-
-def run_serve(arguments: Sequence[str]) -> None:
-    """Parse the arguments and serve."""
-    call(serve, "serve", arguments)

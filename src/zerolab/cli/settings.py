@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from zerolab.cli.output import print_json, say
-from zerolab.cli.parse import call
 from zerolab.core.errors import UserError, nearest, quoted
 
 if TYPE_CHECKING:
@@ -147,8 +146,3 @@ def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterat
             text, _TEXT_WIDTH, initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
-
-
-def run_settings(arguments: Sequence[str]) -> None:
-    """Parse the arguments and list the settings."""
-    call(settings, "settings", arguments)

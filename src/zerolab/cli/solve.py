@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -16,7 +16,6 @@ from rich.status import Status
 from rich.table import Table
 
 from zerolab.cli.output import Console, say
-from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PLAIN_SECONDS, Update, progress_bar
 from zerolab.core.config import validate
@@ -132,11 +131,6 @@ def _show(solution: Solution, console: Console) -> None:
     console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")
 
 
-def run_solve(arguments: Sequence[str]) -> None:
-    """Parse the arguments and solve."""
-    call(solve, "solve", arguments)
-
-
 _MOST_POSITIONS = 30_000_000
 _MOST_PROCESSES = 1024
 
@@ -217,8 +211,3 @@ def _show_collection(update: Update, progress: CollectionProgress) -> None:
     if progress.counts.unsolved:
         notes.append(f"{progress.counts.unsolved} too hard")
     update(progress.positions, ", ".join(notes))
-
-
-def run_dataset(arguments: Sequence[str]) -> None:
-    """Parse the arguments and write the file."""
-    call(dataset, "dataset", arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from zerolab.cli.output import WIDTH, Console, print_json, say, table_console
-from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import duration, progress_bar
 from zerolab.core.errors import UserError, quoted
@@ -61,6 +60,15 @@ def studies(
     for row in listed.items():
         table.add_row(*map(Text, row))
     Console(width=WIDTH, soft_wrap=True).print(table)
+
+
+def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function of a study, or that which lists them, its name, and its arguments."""
+    if not arguments or arguments[0].startswith("-"):
+        return studies, "study", arguments
+    study = registered_studies()[arguments[0]]
+    command = _command(study, shlex.join(["zerolab", "study", *arguments]))
+    return command, f"study {study.name}", arguments[1:]
 
 
 def headline(study: Study) -> str:
@@ -223,16 +231,6 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
     console.print(f"\nthe whole report: {output / 'index.html'}")
 
 
-def run_study(arguments: Sequence[str]) -> None:
-    """Parse the arguments and run a study, or list them."""
-    if not arguments or arguments[0].startswith("-"):
-        call(studies, "study", arguments)
-        return
-    study = registered_studies()[arguments[0]]
-    command = _command(study, shlex.join(["zerolab", "study", *arguments]))
-    call(command, f"study {study.name}", arguments[1:])
-
-
 def report(
     name: tyro.conf.Positional[str],
     *,
@@ -261,8 +259,3 @@ def report(
 
     study_work = StudyWork.of(registered_studies()[name], scale, folder)
     show_report(study_work, output or study_work.folder.report, json)
-
-
-def run_report(arguments: Sequence[str]) -> None:
-    """Parse the arguments and report."""
-    call(report, "report", arguments)

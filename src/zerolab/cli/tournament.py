@@ -13,7 +13,6 @@ import tyro
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agents, runs_program
 from zerolab.cli.output import print_data, print_json, say, table_console
-from zerolab.cli.parse import call
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
@@ -84,11 +83,6 @@ def match(
         print_json(report.as_dict())
     else:
         table_console().print("\n".join(report.lines()))
-
-
-def run_match(arguments: Sequence[str]) -> None:
-    """Parse the arguments and play."""
-    call(match, "match", arguments)
 
 
 _FOLDERS = Path("tournaments")
@@ -178,11 +172,6 @@ def resuming(folder: Path, settings: TournamentSettings) -> str:
     return shlex.join(["zerolab", "tournament", *named, "--folder", str(folder)])
 
 
-def run_tournament(arguments: Sequence[str]) -> None:
-    """Parse the arguments and play."""
-    call(tournament, "tournament", arguments)
-
-
 def rate_files(
     files: tyro.conf.Positional[tuple[Path, ...]] = (),
     *,
@@ -239,8 +228,3 @@ def _tell_left_out(records: Records) -> None:
         if count:
             games = "game" if count == 1 else "games"
             say(f"zerolab: left out {count} {kind} {games}", error=True)
-
-
-def run_rate(arguments: Sequence[str]) -> None:
-    """Parse the arguments and rate."""
-    call(rate_files, "rate", arguments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from zerolab.cli.parse import Assignments, call
+from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
 from zerolab.core.processes import peak_memory
@@ -168,11 +168,6 @@ def resuming(folder: Path, settings: TrainSettings) -> str:
     return shlex.join(["zerolab", "train", "--run", str(folder), *allowance])
 
 
-def run_train(arguments: Sequence[str]) -> None:
-    """Parse the arguments and train."""
-    call(train, "train", arguments)
-
-
 _PRESET = "supervised"
 
 
@@ -234,8 +229,3 @@ def fit(
         opened = RunFolder.create(folder, settings.model_dump())
     introduce(console, opened, settings)
     train_run(console, opened, settings, inputs)
-
-
-def run_fit(arguments: Sequence[str]) -> None:
-    """Parse the arguments and train."""
-    call(fit, "fit", arguments)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from zerolab.cli.output import Console, print_json, say, table_console
-from zerolab.cli.parse import Assignments, call
+from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 
@@ -99,11 +98,6 @@ def tune(
         say(f"train with it: zerolab train {game} --preset {best}")
 
 
-def run_tune(arguments: Sequence[str]) -> None:
-    """Parse the arguments and search."""
-    call(tune, "tune", arguments)
-
-
 _MOST_GAMES = 1_000_000_000
 
 
@@ -172,8 +166,3 @@ def league(
     say("", f"written to {out}: league.png, league.svg, best.toml")
     best = shlex.quote(str(out / "best.toml"))
     say(f"train with it: zerolab train {game} --preset {best}")
-
-
-def run_league(arguments: Sequence[str]) -> None:
-    """Parse the arguments and play."""
-    call(league, "league", arguments)

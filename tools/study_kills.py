@@ -1,6 +1,6 @@
 """Kills a study and its workers at random moments, and compares its tables with one left alone.
 
-Usage: python benchmarks/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
+Usage: python tools/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
 
 Runs STUDY (warm-start) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
 KILLS (10) kills, of a worker or of the study itself, each at a random moment; a

@@ -1,4 +1,4 @@
-"""``python benchmarks/campaigns`` is the command of the package beside it."""
+"""``python tools/campaigns`` is the command of the package beside it."""
 
 import sys
 from pathlib import Path

@@ -23,7 +23,7 @@ CAMPAIGNS: dict[str, Callable[[Laboratory], Campaign]] = {
     each.name: each for each in (Kills, Faults, Damages, Arguments, Requests)
 }
 
-_USAGE = """python benchmarks/campaigns CAMPAIGN --folder FOLDER [--count N] [--seed S] [--only N]
+_USAGE = """python tools/campaigns CAMPAIGN --folder FOLDER [--count N] [--seed S] [--only N]
 
 Attacks zerolab: kills, faults, damages, arguments, requests, or all of them one after another.
 Each attempt is drawn from the seed and its number, and is a line of FOLDER/journal.jsonl; the same

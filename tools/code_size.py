@@ -1,6 +1,6 @@
 """How the code is cut: files, function lengths and public names of one or more source trees.
 
-python benchmarks/code_size.py src ../before/src
+python tools/code_size.py src ../before/src
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import random
 import types
@@ -74,19 +73,13 @@ def commands() -> dict[tuple[str, ...], tuple[Option, ...]]:
 
 
 def _options(call: tuple[str, ...]) -> tuple[Option, ...]:
-    """Let a command parse nothing, and look at the function that it would call."""
-    name = call[-1] if call[0] == "bench" else call[0]
-    module: Any = importlib.import_module(f"zerolab.cli.{name}")
-    found: list[Any] = []
-    original = module.call
-    module.call = lambda function, *_: found.append(function)
-    try:
-        module.run(list(call[1:]) if call[0] == "study" else [])
-    finally:
-        module.call = original
-    hints = get_type_hints(found[0], include_extras=True)
+    """Return the options of the function that a command calls."""
+    from zerolab.cli.main import find_command  # noqa: PLC0415  takes long
+
+    function, _, _ = find_command(call)
+    hints = get_type_hints(function, include_extras=True)
     return tuple(
-        _option(name, hints[name]) for name in inspect.signature(found[0]).parameters
+        _option(name, hints[name]) for name in inspect.signature(function).parameters
         if name not in _DANGEROUS
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ A generated table stands between two comments, of which the first names it:
     ...
     <!-- end -->
 
-Usage: python docs/generate_tables.py
+Usage: python tools/generate_tables.py
 """
 
 from __future__ import annotations
@@ -279,9 +279,9 @@ def studies() -> str:
 
 
 def benchmarks() -> str:
-    """Return the table of all measurements in benchmarks/results.json."""
+    """Return the table of all measurements in docs/benchmarks.json."""
     rows = []
-    for entry in json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8")):
+    for entry in json.loads((ROOT / "docs" / "benchmarks.json").read_text("utf-8")):
         parts = [f"{part} {100 * share:.1f} %" for part, share in entry.get("shares", {}).items()]
         remarks = "; ".join(filter(None, [", ".join(parts), entry.get("note", "")]))
         rows.append(

@@ -1,6 +1,6 @@
 """How often 95 % intervals of ratings cover known strengths, and how long rating takes.
 
-Usage: python benchmarks/ratings.py [REPETITIONS]
+Usage: python tools/rating_coverage.py [REPETITIONS]
 """
 
 from __future__ import annotations

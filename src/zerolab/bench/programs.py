@@ -1,0 +1,263 @@
+"""Speed and memory of whole programs: commands, a run, the web server, workers of a study."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from zerolab.bench.measurement import Measurement
+from zerolab.core.errors import MissingExtraError, UserError
+from zerolab.core.processes import available_cores
+from zerolab.report.document import Document
+from zerolab.store.run_folder import RunFolder
+from zerolab.studies.design import Design, planned_run
+from zerolab.studies.results import Results
+from zerolab.studies.study import Scale, Study
+from zerolab.studies.work import StudyWork
+from zerolab.studies.workers import LocalWorkers, Workers
+from zerolab.training.configure import resolve_settings
+from zerolab.training.records import Record
+from zerolab.training.reporting import NullReporter
+from zerolab.training.trainer import Trainer
+
+_ZEROLAB = [sys.executable, "-m", "zerolab"]
+_COMMANDS = {
+    "--help": ["--help"],
+    "games": ["games"],
+    "perft, cached kernels": ["perft", "othello:6x6", "6"],
+    "train --help": ["train", "--help"],
+    "match --help": ["match", "--help"],
+    "settings": ["settings"],
+}
+
+
+def measure_startup(rounds: int) -> Iterator[Measurement]:
+    """Measure the time of whole processes until they have answered."""
+    python = [sys.executable, "-c", "pass"]
+    for title, arguments in _COMMANDS.items():
+        command = [*_ZEROLAB, *arguments]
+        _seconds_of(command)
+        pairs = [(_seconds_of(command), _seconds_of(python)) for _ in range(rounds)]
+        subject, limit = (statistics.median(column) for column in zip(*pairs, strict=True))
+        yield Measurement(f"startup/{title}", "seconds", subject, limit, "Python alone")
+
+
+def _seconds_of(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+_GAME = "connect_four:6x7"
+_ITERATIONS = 100
+_WARM = 10
+"""Iterations after which a run has everything in memory that it needs."""
+
+
+def measure_memory(rounds: int) -> Iterator[Measurement]:
+    """Measure the memory of one process that trains for many iterations; `rounds` is ignored."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        sizes, peak = pool.submit(_train_and_weigh, _ITERATIONS).result()
+    yield Measurement(
+        f"memory/{_GAME}/smoke", "MiB", sizes[-1], sizes[_WARM - 1],
+        f"the same process after {_WARM} of {_ITERATIONS} iterations", note=f"peak {peak:.0f} MiB",
+    )  # fmt: skip
+
+
+def _train_and_weigh(iterations: int) -> tuple[list[float], float]:
+    """Return the process's MiB after every iteration of a run, and at the peak."""
+    changes = [f"iterations={iterations}", "learn.window=20"]
+    settings = resolve_settings(_GAME, "smoke", changes)
+    reporter = _MemoryReporter()
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", settings.model_dump())
+        with run.locked():
+            Trainer(run, settings, reporter).train()
+    return reporter.sizes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class _MemoryReporter(NullReporter):
+    """Notes the size of the process after every iteration."""
+
+    def __init__(self) -> None:
+        self.sizes: list[float] = []
+        """MiB."""
+
+    def stage_finished(self, record: Record) -> None:
+        """Note the size if the iteration is finished."""
+        if record.stage == "gate":
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            self.sizes.append(pages * resource.getpagesize() / 2**20)
+
+
+_SOCKETS, _SEARCHES = 200, 50
+_MOVES, _SIMULATIONS = 20, 100
+
+
+def measure_web(rounds: int) -> Iterator[Measurement]:
+    """Measure a server of one run: moves alone, and while many pages watch and search."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        settings = resolve_settings(_GAME, "smoke")
+        opened = RunFolder.create(run, settings.model_dump())
+        with opened.locked():
+            Trainer(opened, settings).train()
+        with _served(run) as address:
+            alone, loaded, errors = asyncio.run(_moves_under_load(address, run, rounds))
+    yield Measurement(
+        f"web/{_GAME}/move", "seconds", statistics.median(loaded), statistics.median(alone),
+        f"a move without the {_SEARCHES} searches and {_SOCKETS} sockets",
+        note=f"slowest {max(loaded):.2f} s, {errors} errors",
+    )  # fmt: skip
+
+
+@contextmanager
+def _served(run: Path) -> Iterator[str]:
+    """Give the address of a server of a run, which ends afterwards."""
+    command = [*_ZEROLAB, "serve", str(run.parent), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            line = server.stdout.readline()
+            yield line.split()[-1].rstrip("/")
+        finally:
+            server.terminate()
+
+
+async def _moves_under_load(
+    address: str, run: Path, rounds: int
+) -> tuple[list[float], list[float], int]:
+    """Return the seconds of moves alone and under load, and the number of errors."""
+    httpx = _needed("httpx2")
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+        await _moves(client, run, 1)
+        alone = await _moves(client, run, _MOVES * rounds)
+        async with _load(address.replace("http", "ws", 1), run) as errors:
+            loaded = await _moves(client, run, _MOVES * rounds)
+    return alone, loaded, len(errors)
+
+
+async def _moves(client: Any, run: Path, count: int) -> list[float]:
+    body = {"position": {"game": _GAME}, "agent": str(run), "simulations": _SIMULATIONS}
+    seconds = []
+    for seed in range(count):
+        began = time.perf_counter()
+        response = await client.post("/api/v1/move", json={**body, "seed": seed})
+        response.raise_for_status()
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+@asynccontextmanager
+async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
+    """Keep websockets open, some of which search all the time; the list gets their errors."""
+    connect = _needed("websockets.asyncio.client").connect
+    errors: list[str] = []
+    async with AsyncExitStack() as stack:
+        sockets = [
+            await stack.enter_async_context(
+                connect(f"{address}/api/v1/live?page={n}", open_timeout=60)
+            )
+            for n in range(_SOCKETS)
+        ]
+        searches = [asyncio.create_task(_search(each, run, errors)) for each in sockets[:_SEARCHES]]
+        await asyncio.sleep(5)
+        yield errors
+        for search in searches:
+            search.cancel()
+
+
+async def _search(socket: Any, run: Path, errors: list[str]) -> None:
+    """Ask for one analysis after another."""
+    number = 0
+    while True:
+        number += 1
+        request = {"id": number, "do": "analyse", "position": {"game": _GAME}, "agents": [str(run)]}
+        await socket.send(json.dumps({**request, "simulations": 2000}))
+        message: dict[str, Any] = {}
+        while not message.get("done"):
+            message = json.loads(await socket.recv())
+            errors += [message["error"]] if "error" in message else []
+
+
+def _needed(module: str) -> Any:
+    """Import a module of the extra `dev`; raise MissingExtraError without it."""
+    try:
+        return __import__(module, fromlist=["*"])
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f'this suite needs {module}: install the extra "dev",'
+            " as in pip install 'zerolab[dev]'"
+        ) from error
+
+
+_RUNS = 16
+_RUN_ITERATIONS = 60  # of the preset smoke: some twenty seconds
+
+
+def measure_studies(rounds: int) -> Iterator[Measurement]:
+    """Measure the share of the workers' time that goes into runs; `rounds` is ignored.
+
+    The workers are processes and, if Ray is installed, a Ray of this machine, whose start counts.
+    """
+    count = available_cores()
+    with tempfile.TemporaryDirectory() as folder:
+        _train_study(Path(folder) / "warm-up", _SameRuns(0, 1), LocalWorkers(1))
+        for title, workers in _kinds_of_workers(count):
+            study = _SameRuns(1, _RUNS)
+            seconds, total = _train_study(Path(folder) / title, study, workers)
+            yield Measurement(
+                f"studies/{title}", "seconds of runs/s", total / seconds, float(count),
+                "the number of workers", note=f"{_RUNS} runs in {seconds:.0f} s",
+            )  # fmt: skip
+
+
+def _kinds_of_workers(count: int) -> Iterator[tuple[str, Workers]]:
+    yield "processes", LocalWorkers(count)
+    try:
+        from zerolab.studies.ray_workers import RayWorkers  # noqa: PLC0415  Ray is optional
+    except UserError:
+        return
+    yield "ray", RayWorkers("local", count)
+
+
+class _SameRuns(Study):
+    """Runs that differ only in their seed."""
+
+    name = "same-runs"
+
+    def __init__(self, first: int, count: int) -> None:
+        self._seeds = range(first, first + count)
+
+    def design(self, scale: Scale) -> Design:
+        """Return the runs, the same at every scale."""
+        changes = {"iterations": _RUN_ITERATIONS}
+        runs = [planned_run("all", _GAME, "smoke", {}, changes, seed) for seed in self._seeds]
+        return Design(runs)
+
+    def document(self, results: Results) -> Document:
+        """Raise NotImplementedError: nothing is reported."""
+        raise NotImplementedError
+
+
+def _train_study(root: Path, study: Study, workers: Workers) -> tuple[float, float]:
+    """Return the wall clock of a study, and the sum of its runs' own times, in seconds."""
+    work = StudyWork.of(study, "mini", root)
+    began = time.perf_counter()
+    failures = work.work(workers, lambda _: None)
+    seconds = time.perf_counter() - began
+    if failures:
+        raise UserError(f"runs of the benchmark failed: {failures}")
+    return seconds, sum(run.total_seconds for run in work.results())
