@@ -229,7 +229,7 @@ def test_a_network_too_large_for_a_file_can_still_be_a_model(monkeypatch, capsys
     monkeypatch.setattr(arrays, "MAX_AGENT_BYTES", 20_000)
     line = refusal(capsys, "export", "runs/demo", "large.zerolab")
     assert "the agent has" in line
-    assert "expected at most 20,000 in one file" in line
+    assert "expected at most 20,000" in line
     assert not Path("large.zerolab").exists()
     assert "policy" in output(capsys, "export", "runs/demo", "large.onnx")
 

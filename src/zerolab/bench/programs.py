@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from zerolab.bench.measurement import Measurement
+from zerolab.bench.measurement import Measurement, in_turns
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
 from zerolab.report.document import Document
@@ -204,33 +204,53 @@ def _needed(module: str) -> Any:
 
 
 _RUNS = 16
+_TASKS = 100
 _RUN_ITERATIONS = 60  # of the preset smoke: some twenty seconds
 
 
 def measure_studies(rounds: int) -> Iterator[Measurement]:
-    """Measure the share of the workers' time that goes into runs; `rounds` is ignored.
+    """Measure the share of the workers' time that goes into runs, and small tasks per second.
 
     The workers are processes and, if Ray is installed, a Ray of this machine, whose start counts.
+    Runs are trained once, whatever `rounds` is.
     """
     count = available_cores()
-    with tempfile.TemporaryDirectory() as folder:
-        _train_study(Path(folder) / "warm-up", _SameRuns(0, 1), LocalWorkers(1))
-        for title, workers in _kinds_of_workers(count):
-            study = _SameRuns(1, _RUNS)
-            seconds, total = _train_study(Path(folder) / title, study, workers)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        kinds: dict[str, Workers] = {"processes": LocalWorkers(count)}
+        with suppress(MissingExtraError):
+            from zerolab.studies.ray_workers import RayWorkers  # noqa: PLC0415  Ray is optional
+
+            kinds["ray"] = RayWorkers("local", folder, count)
+        _train_study(folder / "warm-up", _SameRuns(0, 1), LocalWorkers(1))
+        for title, workers in kinds.items():
+            seconds, total = _train_study(folder / title, _SameRuns(1, _RUNS), workers)
             yield Measurement(
-                f"studies/{title}", "seconds of runs/s", total / seconds, float(count),
+                f"studies/runs/{title}", "seconds of runs/s", total / seconds, float(count),
                 "the number of workers", note=f"{_RUNS} runs in {seconds:.0f} s",
             )  # fmt: skip
+        if "ray" in kinds:
+            with LocalWorkers(count) as local, RayWorkers("local", folder, count) as ray:
+                rate, limit = in_turns(lambda: _perform(ray), lambda: _perform(local), rounds)
+            yield Measurement("studies/tasks/ray", "tasks/s", rate, limit, "worker processes")
 
 
-def _kinds_of_workers(count: int) -> Iterator[tuple[str, Workers]]:
-    yield "processes", LocalWorkers(count)
-    try:
-        from zerolab.studies.ray_workers import RayWorkers  # noqa: PLC0415  Ray is optional
-    except UserError:
-        return
-    yield "ray", RayWorkers("local", count)
+class _EmptyTask:
+    """A task that does nothing."""
+
+    title = "nothing"
+
+    def run(self) -> None:
+        """Do nothing."""
+
+
+def _perform(workers: Workers) -> float:
+    """Have empty tasks performed one after another; return their number."""
+    for _ in range(_TASKS):
+        workers.submit(_EmptyTask())
+        while not workers.finished(1.0):
+            pass
+    return float(_TASKS)
 
 
 class _SameRuns(Study):
