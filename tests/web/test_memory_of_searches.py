@@ -29,7 +29,7 @@ def begin_agent(number: int, agent: str, *, can_wait: bool = False) -> Begin:
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (bytes_of(find_player(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000))
-    monkeypatch.setattr(search_process, "_MOST_BYTES", long + short)
+    monkeypatch.setattr(search_process, "_MOST_BYTES_OF_PROCESS", long + short)
     told = []
     searcher = search_process._Searcher(told.append)
 
@@ -74,7 +74,7 @@ def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
 def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = f"{RUN}?cache=1048576"
     monkeypatch.setattr(
-        live_search, "_MOST_BYTES", bytes_of(find_player(agent, START.game, Folders()))
+        live_search, "_MOST_BYTES_OF_SEARCH", bytes_of(find_player(agent, START.game, Folders()))
     )
     with pytest.raises(UserError, match="MiB to search: expected fewer"):
         find_player(f"{agent}&simulations=20000", START.game, Folders())
@@ -86,7 +86,7 @@ def test_evaluations_that_are_kept_take_memory_of_a_process(
 ) -> None:
     agent = f"{RUN}?simulations=20000&cache=1048576"
     needed = bytes_of(find_player(agent, START.game, Folders()))
-    monkeypatch.setattr(search_process, "_MOST_BYTES", 2 * needed - 1)
+    monkeypatch.setattr(search_process, "_MOST_BYTES_OF_PROCESS", 2 * needed - 1)
     told: list[Update] = []
     searcher = search_process._Searcher(told.append)
     searcher.take(begin_agent(1, agent, can_wait=True))  # what comes later goes first

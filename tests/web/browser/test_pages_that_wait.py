@@ -53,7 +53,7 @@ def test_a_move_that_the_server_did_not_get_can_be_made_again(page: Page, path: 
     _is_active(page)
     page.route("**/api/v1/*", lambda route: route.abort())
     page.locator(MOVE).first.click()
-    expect(page.locator("#error")).to_contain_text("the server does not answer")
+    expect(page.locator("#error")).to_contain_text("the server does not respond")
     _is_active(page)
     page.unroute("**/api/v1/*")
     page.locator(MOVE).first.click()

@@ -110,7 +110,7 @@ def test_an_agent_is_taken_away_and_brought_back(page: Page, place: Path, tmp_pa
     expect(page.locator("#moves button")).to_have_count(3)
     (tmp_path / "other.txt").write_text("no agent")
     page.set_input_files("#bring input", tmp_path / "other.txt")
-    expect(page.locator("#error")).to_contain_text("is no file of an agent")
+    expect(page.locator("#error")).to_contain_text("is not an agent file")
     shutil.rmtree(place / "runs" / "agents")
 
 

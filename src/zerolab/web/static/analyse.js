@@ -1,4 +1,4 @@
-// Analysis of a position: searches that grow, exact values, the tree, and the value over the game.
+// Analysis of a position: growing searches, exact values, the tree, and the value over the game.
 
 import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -17,7 +17,7 @@ const LOOK_PAUSE = 400; // milliseconds between two looks at the root of a growi
 const state = {
   game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
-  looking: 0, looks: [], // the path that has been asked for comes first, the others wait
+  looking: 0, looks: [], // the requested path first, then those that wait
 };
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
@@ -46,7 +46,7 @@ async function begin() {
 
 const firstAgent = () => (state.known.find((each) => each.run) ?? state.known.find((each) => each.spec === "mcts:1000") ?? state.known[0]).spec;
 
-const asked = (ply = state.ply) => ({
+const positionRequest = (ply = state.ply) => ({
   game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { set_up: state.setUp } : {}),
 });
 
@@ -120,7 +120,7 @@ byId("copy").addEventListener("click", () => copy(state.line.join(" "), "The mov
 byId("paste").addEventListener("click", () =>
   guarded(async () => {
     const line = movesIn(byId("pasted").value);
-    await post("/position", { ...asked(0), moves: line });
+    await post("/position", { ...positionRequest(0), moves: line });
     Object.assign(state, { line, ply: line.length, values: new Map() });
     await show();
   }),
@@ -162,10 +162,10 @@ async function useEdited() {
   }
 }
 
-async function copy(text, told) {
+async function copy(text, message) {
   try {
     await navigator.clipboard.writeText(text);
-    announce(told);
+    announce(message);
     showError(byId("error"), "");
   } catch {
     byId("pasted").value = text;
@@ -192,8 +192,8 @@ async function goTo(ply) {
 }
 
 async function show() {
-  Object.assign(state, { analysing: NaN, solving: 0 }); // answers on the way are about another position
-  state.position = await post("/position", asked());
+  Object.assign(state, { analysing: NaN, solving: 0 }); // messages in transit are about another position
+  state.position = await post("/position", positionRequest());
   const { last, note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
   ask();
@@ -208,7 +208,7 @@ function remember() {
   });
 }
 
-/** Ask for analyses and exact values of the position; answers to earlier questions are dropped. */
+/** Request analyses and exact values of the position; responses to earlier requests are dropped. */
 function ask() {
   if (!state.position) return;
   remember();
@@ -221,7 +221,7 @@ function ask() {
   if (!isOver && byId("live").checked && state.agents.every(Boolean)) {
     state.request += 1;
     socket.send({
-      id: state.request, do: "analyse", position: asked(), agents: state.agents,
+      id: state.request, do: "analyse", position: positionRequest(), agents: state.agents,
       simulations: Number(byId("simulations").value),
     });
   }
@@ -229,7 +229,7 @@ function ask() {
   if (!isOver && byId("solve").checked) {
     state.request += 1;
     state.solving = state.request;
-    socket.send({ id: state.request, do: "solve", position: asked(), seconds: Number(byId("seconds").value) });
+    socket.send({ id: state.request, do: "solve", position: positionRequest(), seconds: Number(byId("seconds").value) });
   }
   draw();
 }
@@ -252,7 +252,7 @@ function noteAnalysis(message) {
   if (value !== null && Math.abs(value) <= 1) {
     state.values.set(state.ply, state.position.first_to_move ? value : -value);
   }
-  if (message.analysis.simulations === null) return; // it does not search
+  if (message.analysis.simulations === null) return; // this agent does not search
   const now = performance.now();
   if (isFirstAnswer || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
     state.looked = now;
@@ -260,12 +260,12 @@ function noteAnalysis(message) {
   }
 }
 
-/** Look at all that is shown of the tree, which has grown to the end. */
+/** Refresh all open nodes of the tree after the search has ended. */
 function lookAgain() {
   if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) look(path);
 }
 
-/** Ask for a node of the first agent's tree, once those asked for before have come. */
+/** Request a node of the first agent's tree after the pending requests. */
 function look(path) {
   state.looks.push(path);
   if (state.looks.length === 1) sendLook();
@@ -309,7 +309,7 @@ function drawThoughts() {
 function drawSolution() {
   const place = byId("solution");
   if (state.position.outcome !== null) place.textContent = "The game is over.";
-  else if (!state.solving) place.textContent = "Not asked.";
+  else if (!state.solving) place.textContent = "Not requested.";
   else if (state.solution === null) place.textContent = "Solving …";
   else if (state.solution.reason) place.textContent = `Not solved: ${state.solution.reason}.`;
   else {

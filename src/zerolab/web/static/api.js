@@ -1,4 +1,4 @@
-// The JSON interface, described from its OpenAPI document.
+// A description of the JSON interface, made from its OpenAPI document.
 
 import { get } from "./lib/api.js";
 import { byId, el, showError, table } from "./lib/dom.js";
@@ -11,7 +11,7 @@ async function begin() {
   const groups = new Map();
   for (const [path, methods] of Object.entries(found.paths)) {
     for (const [method, route] of Object.entries(methods)) {
-      const [tag = "others"] = route.tags ?? [];
+      const [tag = "other"] = route.tags ?? [];
       groups.set(tag, [...(groups.get(tag) ?? []), describe(method, path, route)]);
     }
   }
@@ -27,16 +27,16 @@ async function begin() {
 const idOf = (tag) => tag.replaceAll(" ", "-");
 
 function describe(method, path, route) {
-  const asked = route.requestBody?.content?.["application/json"]?.schema;
-  const answered = route.responses?.["200"]?.content?.["application/json"]?.schema;
+  const request = route.requestBody?.content?.["application/json"]?.schema;
+  const response = route.responses?.["200"]?.content?.["application/json"]?.schema;
   return el(
     "details",
     { class: "panel" },
     el("summary", {}, el("code", {}, `${method.toUpperCase()} ${path}`)),
     el("p", {}, route.description ?? route.summary ?? ""),
     route.parameters?.length ? parameters(route.parameters) : null,
-    asked ? [el("h3", {}, "Request"), shape(asked)] : null,
-    answered ? [el("h3", {}, "Answer"), shape(answered)] : null,
+    request ? [el("h3", {}, "Request"), shape(request)] : null,
+    response ? [el("h3", {}, "Response"), shape(response)] : null,
   );
 }
 
@@ -47,7 +47,7 @@ function parameters(given) {
   return rows.length ? table(["parameter", "type", "", "meaning"], rows, { caption: "Parameters" }) : null;
 }
 
-/** The fields of a type, and of the types within it. */
+/** Tables of the fields of a type and of the types within it. */
 function shape(schema) {
   const seen = new Set();
   const waiting = namesIn(schema);
@@ -82,7 +82,7 @@ function typeOf(schema) {
   if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(", ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.type === "array") return schema.prefixItems ? `[${schema.prefixItems.map(typeOf).join(", ")}]` : `list of ${typeOf(schema.items)}`;
-  if (schema.type === "object" && schema.additionalProperties) return `table of ${typeOf(schema.additionalProperties)}`;
+  if (schema.type === "object" && schema.additionalProperties) return `map of ${typeOf(schema.additionalProperties)}`;
   return schema.type ?? "anything";
 }
 

@@ -1,4 +1,4 @@
-// Several runs: their curves over each other, as they grow, and the settings in which they differ.
+// Several runs: their growing curves in shared charts, and the settings in which they differ.
 
 import { Socket, get } from "./lib/api.js";
 import { drawPanels, hashAll, linkTo, setting } from "./lib/archive.js";
@@ -71,14 +71,14 @@ async function showDifferences(runs) {
   );
 }
 
-function receive(news) {
-  if (news.error) {
-    showError(byId("error"), news.error);
+function receive(update) {
+  if (update.error) {
+    showError(byId("error"), update.error);
     return;
   }
-  const { run } = news.run;
-  const hasGrown = records.has(run) && records.get(run) !== news.records;
-  records.set(run, news.records);
+  const { run } = update.run;
+  const hasGrown = records.has(run) && records.get(run) !== update.records;
+  records.set(run, update.records);
   if (hasGrown) showCurves(chosen()).catch((error) => showError(byId("error"), error));
 }
 

@@ -1,4 +1,4 @@
-// A tutorial: games against an opponent whose strength follows yours, with hints and warnings.
+// A tutorial: games against an opponent that adapts to your strength, with hints and warnings.
 
 import { get, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -7,8 +7,8 @@ import { announce, byId, hashParams, setHashParams, showError } from "./lib/dom.
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
-const TEACHER = "mcts:2000"; // gives hints where the solver cannot, and there is no run
-const DROP = 0.35; // of the teacher's value that is called a mistake
+const TEACHER = "mcts:2000"; // gives hints where the solver is too slow
+const DROP = 0.35; // in the teacher's value, from which a move counts as a mistake
 const SECONDS = 1.5;
 const SIMULATIONS = [4, 25, 100, 400];
 
@@ -35,7 +35,7 @@ async function change(game) {
   await start();
 }
 
-/** Opponents from weak to strong: by Elo of a tournament if there is one, by iterations otherwise. */
+/** Opponents from weak to strong, by Elo of a tournament if there is one, else by iteration. */
 async function ladderOf(game) {
   const agents = await agentsOf(game);
   const runs = agents.filter((each) => each.run);
@@ -51,13 +51,13 @@ async function ladderOf(game) {
   return [{ spec: "random", elo: null }, ...weak, ...strong];
 }
 
-/** The players of a tournament of the game whose Elo is known, the weakest first. */
+/** The rated players of the game's latest tournament, the weakest first. */
 async function ratedAgents(game) {
   try {
     const rated = await get("/ratings", { game });
     return rated.filter((each) => each.spec !== "random").sort((a, b) => a.elo - b.elo);
   } catch {
-    return []; // no tournament: iterations tell strength roughly
+    return []; // no tournament: iterations indicate strength roughly
   }
 }
 
@@ -81,20 +81,20 @@ async function start() {
   await show([]);
 }
 
-const asked = (moves = state.moves) => ({ game: state.game, moves });
+const positionRequest = (moves = state.moves) => ({ game: state.game, moves });
 
 /**
  * Show the position after some moves, and let the opponent move if it is its turn.
  *
- * The game stays as it is where the server does not answer, and where something else is asked for
- * meanwhile.
+ * The game stays as it is if the server does not respond, and if the user does something else in
+ * the meantime.
  */
 async function show(moves = state.moves) {
   const number = (state.request += 1);
   state.isBusy = true;
   draw();
   try {
-    const position = await post("/position", asked(moves));
+    const position = await post("/position", positionRequest(moves));
     if (number !== state.request) return;
     Object.assign(state, { moves, position, notes: {} });
   } finally {
@@ -112,11 +112,11 @@ async function letOpponentMove() {
   draw();
   let answer;
   try {
-    const wanted = { position: asked(), agent: opponent().spec, seed: state.seed + state.moves.length };
+    const wanted = { position: positionRequest(), agent: opponent().spec, seed: state.seed + state.moves.length };
     answer = await post("/move", wanted, waiting.signal);
   } catch (error) {
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game goes on when it does.`);
+    showError(byId("error"), `${error.message} The game continues as soon as it does.`);
     setTimeout(() => guarded(() => (number === state.request ? show() : null)), 2000);
     return;
   } finally {
@@ -134,29 +134,29 @@ async function play(move) {
     byId("advice").textContent = "";
     draw();
     const verdict = byId("warn").checked ? await judge(state.moves, move) : "";
-    if (number !== state.request) return; // another game has begun meanwhile
+    if (number !== state.request) return; // another game has begun
     await show([...state.moves, move]);
     if (verdict) byId("advice").textContent = verdict;
   });
 }
 
-/** Say that a move was a mistake; "" for one that was not, and where nobody can say it now. */
+/** A sentence if a move was a mistake; "" if not, or if it cannot be judged. */
 async function judge(before, move) {
   try {
     return await verdictOn(before, move);
   } catch {
-    return ""; // what is wrong with the server, the move itself will meet
+    return ""; // a failing server shows when the move is sent
   }
 }
 
-/** The same by the solver, or else by a search. */
+/** The verdict of the solver, or else of a search. */
 async function verdictOn(before, move) {
-  const { scores, best } = await post("/solution", { position: asked(before), seconds: SECONDS });
+  const { scores, best } = await post("/solution", { position: positionRequest(before), seconds: SECONDS });
   if (scores) {
     const lost = Math.sign(scores[best[0]]) - Math.sign(scores[move]);
     return lost > 0 ? `${move} was a mistake: it ${scoreText(scores[move])}; ${best[0]} ${scoreText(scores[best[0]])}.` : "";
   }
-  const thought = await post("/analysis", { position: asked(before), agent: TEACHER });
+  const thought = await post("/analysis", { position: positionRequest(before), agent: TEACHER });
   const [first] = thought.moves;
   const own = thought.moves.find((each) => each.name === move);
   const isMistake = own && own.visits > 0 && first.value - own.value > DROP;
@@ -167,19 +167,19 @@ byId("hint").addEventListener("click", () =>
   guarded(async () => {
     const { request } = state;
     const hint = await hintFor(state.moves);
-    if (request !== state.request) return; // it is about an earlier position
+    if (request !== state.request) return; // for an earlier position
     state.notes = hint.notes;
     byId("advice").textContent = hint.advice;
     draw();
   }),
 );
 
-/** What the solver says of a position, or else a search: notes on the board, and a sentence. */
+/** A hint by the solver, or else by a search: notes for the board, and a sentence. */
 async function hintFor(moves) {
-  const solution = await post("/solution", { position: asked(moves), seconds: SECONDS });
+  const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {
-    const thought = await post("/analysis", { position: asked(moves), agent: TEACHER });
-    const advice = `A search likes ${thought.best} best. It is not exact: ${solution.reason}.`;
+    const thought = await post("/analysis", { position: positionRequest(moves), agent: TEACHER });
+    const advice = `A search prefers ${thought.best}. This is not exact: ${solution.reason}.`;
     return { notes: notesOf(thought), advice };
   }
   const heat = Object.fromEntries(solution.best.map((move) => [move, 1]));
@@ -203,7 +203,7 @@ byId("strength").addEventListener("change", () => {
 });
 byId("strength").addEventListener("input", () => drawOpponent());
 
-/** Note the result, and choose the next opponent. */
+/** Record the result, and choose the next opponent. */
 function count() {
   if (state.isCounted) return;
   state.isCounted = true;

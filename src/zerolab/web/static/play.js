@@ -1,4 +1,4 @@
-// Games between people and agents. All of a game is in the address: it can be linked and reloaded.
+// Games between people and agents. The address holds the whole game, so it can be linked and reloaded.
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
@@ -17,7 +17,7 @@ const sides = {
   second: new AgentChooser(byId("second"), "O", { withPerson: true }),
 };
 
-/** The game on the board. `line` has the moves, those that were taken back included. */
+/** The game on the board. `line` includes moves that were taken back. */
 const state = {
   game: "", first: "person", second: "mcts:100", thinking: "", line: [], ply: 0, resigned: null,
   seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false,
@@ -93,7 +93,7 @@ const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "perso
 const isFirst = (ply) => ply % 2 === 0;
 const isOver = () => state.position.outcome !== null || state.resigned !== null;
 
-/** The latest ply before this one at which a person was to move; the one before, if nobody is. */
+/** The latest earlier ply with a person to move; the ply before if both players are agents. */
 function plyToReturnTo() {
   for (let ply = state.ply - 1; ply >= 0; ply--) if (personMoves(ply)) return ply;
   return Math.max(0, state.ply - 1);
@@ -119,10 +119,10 @@ async function play(move) {
 const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1 });
 
 /**
- * Show the position after changes to the game, and let an agent move if it is its turn.
+ * Apply changes to the game and show its position; let an agent move if it is its turn.
  *
- * The game stays as it is where the server refuses the position or does not answer, and where
- * something else is asked for meanwhile.
+ * The game stays as it is if the server refuses the position or does not respond, and if
+ * the user does something else in the meantime.
  */
 async function show(changes = {}) {
   const { game, line, ply } = { ...state, ...changes };
@@ -148,7 +148,7 @@ async function letAgentMove() {
   state.waiting = waiting;
   draw();
   const [kind, amount] = state.thinking.split(":");
-  const asked = {
+  const request = {
     position: { game: state.game, moves: state.line.slice(0, state.ply) },
     agent: state[isFirst(state.ply) ? "first" : "second"],
     seed: (state.seed + state.ply) % 2 ** 32,
@@ -156,7 +156,7 @@ async function letAgentMove() {
   };
   try {
     const began = performance.now();
-    const answer = await post("/move", asked, waiting.signal);
+    const answer = await post("/move", request, waiting.signal);
     const both = state.first !== "person" && state.second !== "person";
     if (both) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
     if (waiting.signal.aborted) return;
@@ -167,7 +167,7 @@ async function letAgentMove() {
     state.waiting = null;
     draw();
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game goes on when it does.`);
+    showError(byId("error"), `${error.message} The game continues as soon as it does.`);
     setTimeout(() => guarded(() => (state.waiting === null && !isOver() ? show() : null)), 2000);
   }
 }

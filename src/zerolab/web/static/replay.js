@@ -1,4 +1,4 @@
-// Stored games: a list with filters, and the chosen game on a board, with its mistakes.
+// Stored games: a filtered list, and the selected game on a board with its mistakes.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, linkTo } from "./lib/archive.js";
@@ -45,7 +45,7 @@ async function begin() {
   addEventListener("hashchange", () => guarded(follow));
 }
 
-/** Show what the address asks for. */
+/** Show what the address specifies. */
 async function follow() {
   const given = hashParams();
   const source = given.source ?? byId("source").value;
@@ -81,11 +81,10 @@ function fill(id, options) {
 }
 
 async function list() {
-  const asked = { source: state.source, ...state.filters, offset: state.offset, limit: PAGE };
-  state.page = await get("/played", asked);
+  state.page = await get("/played", { source: state.source, ...state.filters, offset: state.offset, limit: PAGE });
   const { total, games } = state.page;
   const last = Math.min(state.offset + PAGE, total);
-  byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No game is like that.";
+  byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No game matches.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
   byId("games").replaceChildren(total ? gameTable(games) : "");
@@ -100,7 +99,7 @@ function gameTable(games) {
   ]);
   const isRun = state.facets.kind === "run";
   const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
-  return table(headings, rows, { numbers: [1, 6], caption: "Games that were found" });
+  return table(headings, rows, { numbers: [1, 6], caption: "Games found" });
 }
 
 const placeOf = (game) => `${game.iteration},${game.number},${game.stage}`;
@@ -149,20 +148,20 @@ function draw() {
   lineChart(byId("values"), verdicts.series(sides), picked);
 }
 
-/** Let the solver and the chosen agent judge the game; what was asked before is forgotten. */
+/** Let the solver and the selected agent judge the game; earlier requests are cancelled. */
 function askJudges() {
   if (!state.game) return;
   state.request += 1;
   state.verdicts = new Verdicts();
   state.problem = "";
   const agent = judge.value;
-  const asked = {
+  const request = {
     id: state.request, do: "judge", position: { game: state.game.game, moves: state.game.moves },
     exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
   };
   const searching = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
   byId("judging").textContent = "The moves are being judged …";
-  socket.send({ ...asked, ...searching });
+  socket.send({ ...request, ...searching });
   draw();
 }
 
@@ -176,7 +175,7 @@ function receive(message) {
 
 let isDrawing = false;
 
-/** Draw soon: verdicts come in by the dozen. */
+/** Draw soon, once for many verdicts. */
 function later() {
   if (isDrawing) return;
   isDrawing = true;
@@ -189,7 +188,7 @@ function later() {
 function finished() {
   const { exact, agent, found } = state.verdicts;
   const solved = `${exact.size} of ${state.game.moves.length} positions are solved`;
-  const judged = agent.size ? `, the agent has looked at ${agent.size}` : "";
+  const judged = agent.size ? `, ${agent.size} are judged by the agent` : "";
   const mistakes = found.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
   const counted = `${plural(mistakes, "mistake")}, ${plural(found.length - mistakes, "slip")}`;
   byId("judging").textContent = `${solved}${judged}: ${counted}.${state.problem}`;
@@ -215,14 +214,14 @@ function find(filters) {
 
 const chosen = () => Object.fromEntries(FILTERS.map((key) => [key, byId(key).value.trim()]));
 
-function exportGames(format, asked) {
-  const given = Object.entries({ source: state.source, format, ...asked }).filter(([, value]) => value !== "");
+function exportGames(format, filters) {
+  const given = Object.entries({ source: state.source, format, ...filters }).filter(([, value]) => value !== "");
   location.assign(`/api/v1/played/export?${new URLSearchParams(given)}`);
 }
 
 let turn = Promise.resolve();
 
-/** Do something after whatever was asked for before, so that the last wish is what is seen. */
+/** Do some work after all earlier work, so that the page ends up showing the last request. */
 function guarded(work) {
   turn = turn.then(async () => {
     try {

@@ -1,4 +1,4 @@
-// One run: how it goes, its curves as they grow, its networks and settings; stop and resume.
+// One run: progress, growing curves, networks and settings; stop and resume.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
@@ -10,7 +10,7 @@ const run = hashParams().run ?? "";
 let isAllowed = false;
 let records = -1;
 let details = null;
-let offered = ""; // what the field for iterations holds unless somebody has edited it
+let offered = ""; // the last value put into the field for iterations by this script
 
 async function begin() {
   if (!run) {
@@ -27,7 +27,7 @@ async function begin() {
   if (isAllowed) setInterval(showTraining, 1000 * OUTPUT_SECONDS);
 }
 
-/** A run that was started just now has no folder yet: show what its process says meanwhile. */
+/** Wait for the folder of a run that has just been started, and show its output in the meantime. */
 async function waitForFolder() {
   for (;;) {
     try {
@@ -69,7 +69,7 @@ function showSummary(summary) {
   ];
   byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   byId("links").replaceChildren(
-    linkTo("replay", { source: run }, "Look at its games"),
+    linkTo("replay", { source: run }, "View its games"),
     linkTo("play", { game: summary.game, o: run }, "Play against it"),
     linkTo("analyse", { game: summary.game, agents: run }, "Analyse with it"),
     linkTo("compare", { run: [run] }, "Compare it"),
@@ -85,8 +85,8 @@ function showNetworks() {
     linkTo("replay", { source: run, player: each.agent }, "Games", { "aria-label": `Games of iteration ${each.iteration}` }),
     el("a", { href: fileOf(each.agent), download: true, "aria-label": `File of iteration ${each.iteration}` }, "File"),
   ]);
-  const headings = ["iteration", "training Elo", "play against it", "analyse with it", "its games", "take it away"];
-  byId("networks").replaceChildren(rows.length ? table(headings, rows, { numbers: [1], caption: "Networks that are kept" }) : "None yet.");
+  const headings = ["iteration", "training Elo", "play against it", "analyse with it", "its games", "download"];
+  byId("networks").replaceChildren(rows.length ? table(headings, rows, { numbers: [1], caption: "Saved networks" }) : "None yet.");
 }
 
 function showSettings() {
@@ -94,7 +94,7 @@ function showSettings() {
   const rows = Object.entries(details.settings)
     .map(([key, value]) => [el("code", {}, key), setting(value)])
     .filter(([key, value]) => `${key.textContent} ${value}`.toLowerCase().includes(wanted));
-  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Settings of the run" }) : "No setting is like that.");
+  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Settings of the run" }) : "No setting matches.");
 }
 
 function showBaselines() {
@@ -111,26 +111,26 @@ async function showCurves() {
   drawPanels(byId("curves"), await get("/runs/curves", { run, x }), x);
 }
 
-function receive(news) {
-  if (news.error) {
-    showError(byId("error"), news.error);
+function receive(update) {
+  if (update.error) {
+    showError(byId("error"), update.error);
     return;
   }
-  byId("latest").textContent = news.latest;
-  const hasGrown = records >= 0 && news.records !== records;
-  records = news.records;
-  details.summary = news.run;
-  showSummary(news.run);
+  byId("latest").textContent = update.latest;
+  const hasGrown = records >= 0 && update.records !== records;
+  records = update.records;
+  details.summary = update.run;
+  showSummary(update.run);
   if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
 }
 
-/** Show what may be done; return whether the run is being trained. */
+/** Show the controls and the output of the process; return whether the run is being trained. */
 async function showTraining() {
   let training;
   try {
     training = await get("/training/one", { run });
   } catch {
-    return false; // there is no such run, or the server is away: both are said elsewhere
+    return false; // no such run, or no server: reported elsewhere
   }
   const isFinished = details?.summary.status === "finished";
   byId("controls").hidden = false;

@@ -1,29 +1,16 @@
-// The runs, and a form that starts one.
+// The list of runs, and a form that starts one.
 
 import { get, post } from "./lib/api.js";
-import { elo, goTo, linkTo, lookAgain, statusOf } from "./lib/archive.js";
+import { elo, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
 import { byId, el, showError, table } from "./lib/dom.js";
 
 const LOOK_SECONDS = 4;
 const chosen = new Set();
 const chooser = new GameChooser(byId("game"), () => {});
-let shown = "";
-
-async function look() {
-  try {
-    const runs = await get("/runs");
-    showError(byId("error"), "");
-    byId("nothing").hidden = runs.length > 0;
-    const text = JSON.stringify(runs);
-    if (text !== shown) show(runs);
-    shown = text;
-  } catch (error) {
-    showError(byId("error"), error);
-  }
-}
 
 function show(runs) {
+  byId("nothing").hidden = runs.length > 0;
   const focused = document.activeElement?.id;
   const names = new Set(runs.map((each) => each.run));
   for (const name of chosen) if (!names.has(name)) chosen.delete(name);
@@ -84,6 +71,5 @@ byId("start").addEventListener("submit", async (event) => {
   }
 });
 
-look();
-lookAgain(look, LOOK_SECONDS);
+keepShowing(() => get("/runs"), show, LOOK_SECONDS);
 prepareForm().catch((error) => showError(byId("error"), error));

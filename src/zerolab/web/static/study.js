@@ -1,29 +1,16 @@
-// One study at a scale: how far it has come, its claims, and its report.
+// One study at a scale: progress, claims and report.
 
 import { get } from "./lib/api.js";
-import { count, duration, goTo, lookAgain } from "./lib/archive.js";
-import { byId, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { count, duration, goTo, keepShowing } from "./lib/archive.js";
+import { byId, el, hashParams, setHashParams, table } from "./lib/dom.js";
 
 const LOOK_SECONDS = 6;
 const WORDS = { holds: "good", "does not hold": "bad" };
-let shown = "";
 
-async function look() {
+function load() {
   const { name, scale = "mini" } = hashParams();
-  if (!name) {
-    goTo("studies", {});
-    return;
-  }
   byId("scale").value = scale;
-  try {
-    const found = await get("/studies/one", { name, scale });
-    showError(byId("error"), "");
-    const text = JSON.stringify(found);
-    if (text !== shown) show(found);
-    shown = text;
-  } catch (error) {
-    showError(byId("error"), error);
-  }
+  return get("/studies/one", { name, scale });
 }
 
 function show(found) {
@@ -35,9 +22,9 @@ function show(found) {
   byId("state").textContent = stateOf(found);
   byId("command").replaceChildren(el("code", {}, found.command));
   byId("report").replaceChildren(...reportLinks(found));
-  byId("claims").replaceChildren(found.claims.length ? claimTable(found.claims) : "There is no report with claims yet.");
+  byId("claims").replaceChildren(found.claims.length ? claimTable(found.claims) : "No report with claims has been written yet.");
   byId("parts").replaceChildren(partTable(found));
-  byId("active").textContent = found.active.length ? `At work on: ${found.active.join(", ")}` : "";
+  byId("active").textContent = found.active.length ? `In progress: ${found.active.join(", ")}` : "";
   const failures = Object.entries(found.failures);
   byId("failures").replaceChildren(
     ...failures.flatMap(([task, lines]) => [el("h3", { class: "bad" }, `Failed: ${task}`), el("pre", { tabindex: 0 }, lines.join("\n"))]),
@@ -46,10 +33,10 @@ function show(found) {
 
 function stateOf(found) {
   const { seconds, done_seconds: done } = found.whole;
-  if (!found.begun) return `Not begun; it takes about ${duration(seconds)} of work on one core. This command begins it:`;
+  if (!found.begun) return `Not started; it takes about ${duration(seconds)} of work on one core. Start it with:`;
   const left = seconds - done;
-  if (found.running) return `At work: about ${duration(left)} of work on one core are left.`;
-  return left > 1 ? `Stopped: about ${duration(left)} of work on one core are left. This command goes on with it:` : "Finished by this command:";
+  if (found.running) return `Running: about ${duration(left)} of work on one core are left.`;
+  return left > 1 ? `Stopped: about ${duration(left)} of work on one core are left. Continue it with:` : "Finished, by:";
 }
 
 function reportLinks(found) {
@@ -57,12 +44,12 @@ function reportLinks(found) {
   const folder = found.report.slice(0, found.report.lastIndexOf("/"));
   const others = found.files.filter((name) => /\.(csv|svg)$/.test(name));
   return [
-    el("a", { href: found.report, target: "_blank", rel: "noopener" }, "The whole report"),
+    el("a", { href: found.report, target: "_blank", rel: "noopener" }, "Full report"),
     others.length
       ? el(
           "details",
           {},
-          el("summary", {}, "Its tables and figures"),
+          el("summary", {}, "Tables and figures"),
           el("ul", {}, others.map((name) => el("li", {}, el("a", { href: `${folder}/${name}`, target: "_blank", rel: "noopener" }, name)))),
         )
       : null,
@@ -79,11 +66,11 @@ function claimTable(claims) {
   return table(headings, rows, { caption: "Claims and verdicts" });
 }
 
-/** The numbers in a text with three digits. */
+/** A text with its numbers rounded to three digits. */
 const rounded = (text) => text.replace(/-?\d+\.\d+(e-?\d+)?/g, (number) => String(Number(Number(number).toPrecision(3))));
 
 function partTable(found) {
-  const all = { ...found.whole, part: "everything" };
+  const all = { ...found.whole, part: "total" };
   const rows = [...found.parts, all].map((each) => [
     each.part, of(each.finished_runs, each.runs), of(each.finished_games, each.games),
     of(each.finished_computations, each.computations), duration(Math.max(0, each.seconds - each.done_seconds)),
@@ -94,14 +81,13 @@ function partTable(found) {
 
 const of = (done, every) => (every ? `${count(done)} of ${count(every)}` : "–");
 
-byId("scale").addEventListener("change", () => {
-  setHashParams({ name: hashParams().name, scale: byId("scale").value });
-  shown = "";
-  look();
-});
-addEventListener("hashchange", () => {
-  shown = "";
-  look();
-});
-look();
-lookAgain(look, LOOK_SECONDS);
+if (hashParams().name) {
+  const showAgain = keepShowing(load, show, LOOK_SECONDS);
+  byId("scale").addEventListener("change", () => {
+    setHashParams({ name: hashParams().name, scale: byId("scale").value });
+    showAgain();
+  });
+  addEventListener("hashchange", showAgain);
+} else {
+  goTo("studies", {});
+}

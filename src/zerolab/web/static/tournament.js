@@ -1,24 +1,18 @@
-// One tournament: ratings with error bars, and the cross table, whose cells lead to their games.
+// One tournament: ratings with error bars, and a cross table whose cells link to their games.
 
 import { get } from "./lib/api.js";
-import { count, elo, goTo, interval, linkTo, lookAgain } from "./lib/archive.js";
-import { byId, el, hashParams, percent, showError, svg, table } from "./lib/dom.js";
+import { count, elo, goTo, interval, keepShowing, linkTo } from "./lib/archive.js";
+import { byId, el, hashParams, percent, svg, table } from "./lib/dom.js";
 
 const LOOK_SECONDS = 5;
 const [ROW, MARGIN, WIDEST] = [24, 26, 820];
 let tournament = "";
-let shown = "";
 
-async function look() {
-  try {
-    const found = await get("/tournaments/one", { tournament });
-    showError(byId("error"), "");
-    const text = JSON.stringify(found);
-    if (text !== shown) show(found);
-    shown = text;
-  } catch (error) {
-    showError(byId("error"), error);
-  }
+function load() {
+  tournament = hashParams().tournament;
+  byId("tournament-title").textContent = tournament;
+  document.title = `${tournament} · zerolab`;
+  return get("/tournaments/one", { tournament });
 }
 
 function show(found) {
@@ -27,11 +21,11 @@ function show(found) {
   const facts = [
     ["Game", summary.game], ["Players", summary.players], ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`],
     ["State", summary.running ? "being played" : isWhole ? "finished" : "stopped"],
-    ["Games of a pair", found.games_per_pair], ["Random plies of openings", found.openings],
-    ["Moving first is worth", found.advantage === null ? "–" : `${elo(found.advantage)} Elo`],
+    ["Games per pair", found.games_per_pair], ["Random opening plies", found.openings],
+    ["Advantage of moving first", found.advantage === null ? "–" : `${elo(found.advantage)} Elo`],
   ];
   byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
-  byId("links").replaceChildren(linkTo("replay", { source: tournament }, "Look at its games"));
+  byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games"));
   byId("note").textContent = found.note;
   byId("figure").replaceChildren(ratings.length ? figure(ratings, byId("figure").clientWidth) : "");
   byId("ratings").replaceChildren(ratings.length ? ratingTable(ratings) : "");
@@ -44,17 +38,17 @@ function ratingTable(ratings) {
     count(each.games), count(each.distinct_games), percent(each.score_rate, 1), percent(each.draw_rate, 1),
     linkTo("replay", { source: tournament, player: each.player }, "games", { "aria-label": `Games of ${each.player}` }),
   ]);
-  const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "look"];
+  const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "games"];
   return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Table of ratings" });
 }
 
 /** Ratings as dots with error bars, the strongest at the top. */
 function figure(ratings, room) {
   const width = Math.min(room, WIDEST);
-  const label = Math.min(240, 0.42 * width);
+  const left = Math.min(240, 0.42 * width);
   const low = Math.min(...ratings.map((each) => each.low));
   const high = Math.max(...ratings.map((each) => each.high));
-  const x = (value) => label + ((value - low) / (high - low || 1)) * (width - label - MARGIN);
+  const x = (value) => left + ((value - low) / (high - low || 1)) * (width - left - MARGIN);
   const height = ROW * ratings.length + 34;
   const step = [10, 20, 50, 100, 200, 500, 1000, 2000].find((each) => (high - low) / each <= width / 60) ?? 5000;
   const ticks = [];
@@ -68,7 +62,7 @@ function figure(ratings, room) {
       "g",
       {},
       svg("title", {}, `${each.player}: ${elo(each.elo)} (${elo(each.low)} to ${elo(each.high)})`),
-      svg("text", { x: label - 10, y: y + 4, "text-anchor": "end" }, shortened(each.player, label / 7.4)),
+      svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, shortened(each.player, left / 7.4)),
       svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.high), y1: y, y2: y }),
       svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.low), y1: y - 4, y2: y + 4 }),
       svg("line", { class: "error-bar", x1: x(each.high), x2: x(each.high), y1: y - 4, y2: y + 4 }),
@@ -76,8 +70,8 @@ function figure(ratings, room) {
     );
   });
   const best = ratings[0];
-  const told = `Elo with 95 % intervals: ${best.player} is first of ${ratings.length} with ${elo(best.elo)}; the table has all`;
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": told }, ticks, rows);
+  const label = `Elo with 95 % intervals: ${best.player} leads ${ratings.length} players with ${elo(best.elo)}; the table lists all`;
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ticks, rows);
 }
 
 const shortened = (name, most) => (name.length > most ? `…${name.slice(1 - Math.floor(most))}` : name);
@@ -93,24 +87,11 @@ function crossTable(ratings, cells) {
 
 function cell(player, opponent, meeting) {
   const { points, low, high, games, distinct_games: distinct } = meeting;
-  const told = `${player} against ${opponent}: ${interval(points, low, high)} of ${games} games, ${distinct} distinct`;
-  const link = linkTo("replay", { source: tournament, player, opponent }, percent(points), { "aria-label": told, title: told });
+  const label = `${player} against ${opponent}: ${interval(points, low, high)} in ${games} games, ${distinct} distinct`;
+  const link = linkTo("replay", { source: tournament, player, opponent }, percent(points), { "aria-label": label, title: label });
   link.style.setProperty("--share", (0.05 + 0.4 * points).toFixed(2));
   return link;
 }
 
-function begin() {
-  tournament = hashParams().tournament ?? "";
-  if (!tournament) {
-    goTo("tournaments", {});
-    return;
-  }
-  byId("tournament-title").textContent = tournament;
-  document.title = `${tournament} · zerolab`;
-  shown = "";
-  look();
-}
-
-addEventListener("hashchange", begin);
-begin();
-lookAgain(look, LOOK_SECONDS);
+if (hashParams().tournament) addEventListener("hashchange", keepShowing(load, show, LOOK_SECONDS));
+else goTo("tournaments", {});

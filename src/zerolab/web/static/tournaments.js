@@ -1,26 +1,13 @@
-// The tournaments.
+// The list of tournaments.
 
 import { get } from "./lib/api.js";
-import { count, linkTo, lookAgain } from "./lib/archive.js";
-import { byId, el, showError, table } from "./lib/dom.js";
+import { count, keepShowing, linkTo } from "./lib/archive.js";
+import { byId, el, table } from "./lib/dom.js";
 
 const LOOK_SECONDS = 4;
-let shown = "";
-
-async function look() {
-  try {
-    const found = await get("/tournaments");
-    showError(byId("error"), "");
-    byId("nothing").hidden = found.length > 0;
-    const text = JSON.stringify(found);
-    if (text !== shown) show(found);
-    shown = text;
-  } catch (error) {
-    showError(byId("error"), error);
-  }
-}
 
 function show(found) {
+  byId("nothing").hidden = found.length > 0;
   const focused = document.activeElement?.id;
   const rows = found.map((each, number) => [
     linkTo("tournament", { tournament: each.tournament }, each.tournament, { id: `tournament-${number}` }),
@@ -37,5 +24,4 @@ function state(each) {
   return each.games < each.games_planned ? "stopped" : "finished";
 }
 
-look();
-lookAgain(look, LOOK_SECONDS);
+keepShowing(() => get("/tournaments"), show, LOOK_SECONDS);

@@ -1,8 +1,8 @@
-// The JSON interface of the server: requests, and a websocket that connects again.
+// Requests to the server's JSON interface, and a websocket that reconnects.
 
 const BASE = "/api/v1";
 
-/** Names this page to the server, which gives every page a fair share of its searches. */
+/** Identifies this page to the server, which gives every page a fair share of its searches. */
 const PAGE = Math.random().toString(36).slice(2, 12);
 
 export class ApiError extends Error {
@@ -12,15 +12,15 @@ export class ApiError extends Error {
   }
 }
 
-async function answerOf(response) {
+async function dataOf(response) {
   let data = null;
   try {
     data = await response.json();
   } catch {
-    // not JSON: the status says what there is to say
+    // not JSON: the status has to suffice
   }
   if (!response.ok) {
-    throw new ApiError(data?.error ?? `the server answers ${response.status}`, response.status);
+    throw new ApiError(data?.error ?? `the server responds with status ${response.status}`, response.status);
   }
   return data;
 }
@@ -28,21 +28,21 @@ async function answerOf(response) {
 async function request(path, options) {
   try {
     const headers = { "x-page": PAGE, ...options.headers };
-    return await answerOf(await fetch(BASE + path, { ...options, headers }));
+    return await dataOf(await fetch(BASE + path, { ...options, headers }));
   } catch (error) {
     if (error instanceof ApiError || error.name === "AbortError") throw error;
-    throw new ApiError("the server does not answer: is zerolab serve still running?", 0);
+    throw new ApiError("the server does not respond: is zerolab serve still running?", 0);
   }
 }
 
-/** Ask for something; `params` without a value are left out. */
+/** Send a GET request; `params` without a value are left out. */
 export function get(path, params = {}, signal = undefined) {
   const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
   return request(query ? `${path}?${query}` : path, { signal });
 }
 
-/** Send a JSON body. */
+/** Send a JSON body in a POST request. */
 export function post(path, body = {}, signal = undefined) {
   const headers = { "content-type": "application/json" };
   return request(path, { method: "POST", body: JSON.stringify(body), headers, signal });
@@ -55,10 +55,10 @@ export function postFile(path, file) {
 }
 
 /**
- * A websocket that connects again when it is lost, and says whether it is connected.
+ * A websocket that reconnects after a loss, and shows whether it is connected.
  *
- * `onMessage` gets every message; `onOpen` is called after each connection, so that a page can ask
- * again for what it was looking at.
+ * `onMessage` gets every message; `onOpen` is called after each connection, so that a page can
+ * repeat its requests.
  */
 export class Socket {
   constructor(path, { onMessage, onOpen = () => {} }) {
@@ -93,7 +93,7 @@ export class Socket {
     return this.socket.readyState === WebSocket.OPEN;
   }
 
-  /** Send a message; return whether there was a connection to send it by. */
+  /** Send a message; return whether the socket was open. */
   send(message) {
     if (!this.isOpen) return false;
     this.socket.send(JSON.stringify(message));
@@ -109,5 +109,5 @@ export class Socket {
 function showConnection(isThere) {
   const place = document.getElementById("connection");
   place.hidden = isThere;
-  place.textContent = isThere ? "" : "The server does not answer; this page goes on when it does.";
+  place.textContent = isThere ? "" : "The server does not respond; this page continues as soon as it does.";
 }

@@ -1,7 +1,7 @@
-// What the pages about runs, games, tournaments and studies share: links, numbers, panels of curves.
+// Shared parts of the pages about runs, games, tournaments and studies: links, numbers, curves.
 
 import { lineChart } from "./chart.js";
-import { el, percent } from "./dom.js";
+import { byId, el, percent, showError } from "./dom.js";
 
 const address = (page, params) => {
   const given = Object.entries(params).flatMap(([key, value]) =>
@@ -11,7 +11,7 @@ const address = (page, params) => {
   return `/${page}#${text}`;
 };
 
-/** A link to a page, with parameters in its address; a list stands for a parameter several times. */
+/** A link to a page, with parameters in its address; a list repeats its parameter. */
 export const linkTo = (page, params, text, attributes = {}) =>
   el("a", { href: address(page, params), ...attributes }, text);
 
@@ -22,14 +22,14 @@ export const hashAll = (key) => new URLSearchParams(location.hash.slice(1)).getA
 
 export const count = (number) => number.toLocaleString("en");
 
-/** Elo with its sign; nothing where it is not known. */
+/** Elo with its sign; empty if unknown. */
 export function elo(value) {
   if (value === null || value === undefined) return "";
   const whole = Math.round(value);
   return whole === 0 ? "0" : `${whole < 0 ? "−" : "+"}${Math.abs(whole)}`;
 }
 
-/** How long something takes, in two units at most. */
+/** A duration in at most two units. */
 export function duration(seconds) {
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   const minutes = Math.round(seconds / 60);
@@ -40,7 +40,7 @@ export function duration(seconds) {
 /** A share with its 95 % interval. */
 export const interval = (value, low, high) => `${percent(value)} (${percent(low)} to ${percent(high)})`;
 
-/** The value of a setting as it is written. */
+/** A setting's value as text. */
 export const setting = (value) =>
   value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
@@ -52,7 +52,7 @@ export function statusOf(run) {
 
 const AXES = { iterations: "iteration", games: "games of self-play", hours: "hours of training" };
 
-/** Draw panels, of one run or of several: {name: panels}; panels with the same key are one. */
+/** Draw the panels of one or several runs, {name: panels}; panels with the same key are merged. */
 export function drawPanels(host, byRun, x = "iterations") {
   const names = Object.keys(byRun);
   const panels = new Map();
@@ -75,7 +75,27 @@ export function drawPanels(host, byRun, x = "iterations") {
   host.replaceChildren(...(drawn.length ? drawn : [nothing]));
 }
 
-/** Begin to look again every few seconds while the page is seen; a change is shown alone. */
-export function lookAgain(look, seconds) {
+/**
+ * Show data now, and again whenever they have changed; they are loaded every few seconds while the
+ * page is visible. Returns a function that loads and shows them at once.
+ */
+export function keepShowing(load, show, seconds) {
+  let shown = "";
+  const look = async () => {
+    try {
+      const data = await load();
+      showError(byId("error"), "");
+      const text = JSON.stringify(data);
+      if (text !== shown) show(data);
+      shown = text;
+    } catch (error) {
+      showError(byId("error"), error);
+    }
+  };
+  look();
   setInterval(() => document.visibilityState === "visible" && look(), 1000 * seconds);
+  return () => {
+    shown = "";
+    look();
+  };
 }

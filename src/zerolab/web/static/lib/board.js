@@ -1,4 +1,4 @@
-// A board that is drawn, clicked, walked over by keys, and read aloud.
+// A board that is drawn, clicked, operated by keyboard, and read by screen readers.
 
 import { el, svg, percent, signed } from "./dom.js";
 
@@ -7,7 +7,7 @@ const SIDES = { 1: "X", "-1": "O" };
 const MARGIN = 0.6;
 
 /**
- * A board in an element. `onMove(name)` is called for a legal move that somebody has chosen;
+ * A board in an element. `onMove(name)` is called when the user chooses a legal move;
  * `onCell(cell)` for any cell, while a position is being set up.
  */
 export class Board {
@@ -21,8 +21,8 @@ export class Board {
   }
 
   /**
-   * Show a position as the server describes it. `isActive` says whether moves can be made;
-   * `heat` gives shares in [0, 1] by move, `notes` short texts by move, which are shown on it.
+   * Show a position in the server's format. `isActive` says whether moves can be made;
+   * `heat` maps moves to shares in [0, 1], `notes` maps them to short texts on the board.
    */
   show(position, { isActive = true, heat = {}, notes = {}, showLegal = true } = {}) {
     const hadFocus = this.host.contains(document.activeElement);
@@ -65,7 +65,7 @@ export class Board {
     return Array.from({ length: cells }, (_, cell) => make(cell));
   }
 
-  /** Where a cell is drawn: its row and column on the screen. */
+  /** The row and column in which a cell is drawn. */
   #place(cell) {
     const { rows, columns } = this.position;
     const [row, column] = [Math.floor(cell / columns), cell % columns];
@@ -86,7 +86,7 @@ export class Board {
     return found;
   }
 
-  /** The cell in which a move is shown: its own, or the one that a piece would fall to. */
+  /** The name of the move that is shown in a cell, or null; a piece is shown where it would fall to. */
   #shownMove(cell) {
     const name = this.byCell.get(cell);
     if (name === undefined) return null;
@@ -130,7 +130,7 @@ export class Board {
     const [row, column] = this.#place(cell);
     const [cx, cy] = [column + 0.5, row + 0.5];
     const disc = svg("circle", { class: `piece ${PIECES[piece]}`, cx, cy, r: 0.4 });
-    // a letter too: colours alone do not tell pieces apart for everybody
+    // letters as well: not everybody can tell the colours apart
     const mark = svg("text", { class: `mark of-${PIECES[piece]}`, x: cx, y: cy + 0.02 }, SIDES[piece]);
     return svg("g", {}, disc, mark);
   }
@@ -165,7 +165,7 @@ export class Board {
     return svg("circle", { class: "last", cx: column + 0.5, cy: row + 0.5, r: 0.44 });
   }
 
-  /** What is clicked and focused: one cell is in the order of tabs, arrows move between them. */
+  /** Cells to click and focus: one cell is in the tab order, arrow keys move between cells. */
   #targetRows() {
     const { rows, columns } = this.position;
     const shown = this.#each((cell) => [cell, ...this.#place(cell)]);
@@ -236,7 +236,7 @@ export class Board {
     }
   }
 
-  /** Moves that take place nowhere on the board, such as a pass. */
+  /** Buttons for moves without a cell, such as a pass. */
   #others() {
     const moves = this.position.legal.filter((move) => move.cell === null && move.column === null);
     const buttons = moves.map(({ name }) =>
@@ -250,16 +250,16 @@ export class Board {
   }
 }
 
-/** Whether pieces fall: moves are columns. */
+/** Whether pieces fall, so that moves are columns. */
 const isUpright = (position) => position.game.startsWith("connect_four");
 
-/** Who is to move, or who has won. */
+/** The player to move, or the result. */
 export function status(position) {
   const results = { first: "X has won.", second: "O has won.", draw: "The game is drawn." };
   return results[position.outcome] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
 }
 
-/** Short texts of an analysis for the moves on a board: share of visits, or prior, and value. */
+/** Texts and shares of an analysis for the board: share of visits, or prior, and value. */
 export function notesOf(analysis, solution = null) {
   const heat = {};
   const notes = {};

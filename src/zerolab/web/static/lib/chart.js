@@ -1,4 +1,4 @@
-// Line charts: axes, a legend, gaps for what was not measured, and the same numbers as text.
+// Line charts with axes, a legend, gaps for missing values, and a description in words.
 
 import { el, svg } from "./dom.js";
 
@@ -8,7 +8,7 @@ const COLOURS = 6;
 
 /**
  * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} into an element. `y` may be
- * null. `mark` is an x to point out, `onPick(x)` is called with the nearest x that is clicked.
+ * null. `mark` is an x to highlight; `onPick(x)` is called with the x nearest to a click.
  */
 export function lineChart(host, series, { xLabel, yLabel, range = null, mark = null, onPick = null } = {}) {
   host.classList.add("chart");

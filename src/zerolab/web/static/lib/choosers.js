@@ -1,18 +1,18 @@
-// Forms that choose a game or a player, the same on all pages.
+// Controls that choose a game or a player, shared by all pages.
 
 import { get, post } from "./api.js";
 import { el } from "./dom.js";
 
 const KNOWN = ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"];
 
-/** Choose a game and its size; `onChange(name)` gets names such as othello:6x6. */
+/** A control for a game and its size; `onChange(name)` gets names such as othello:6x6. */
 export class GameChooser {
   constructor(host, onChange) {
     this.host = host;
     this.onChange = onChange;
   }
 
-  /** Show the games of the server, and choose one. */
+  /** Load the server's games, and select one. */
   async load(chosen) {
     this.games = await get("/games");
     const [name] = (chosen ?? "").split(":");
@@ -51,7 +51,7 @@ export class GameChooser {
     this.onChange(this.value);
   }
 
-  /** The name of the chosen game, with default fields left out. */
+  /** The name of the selected game, without fields that have their defaults. */
   get value() {
     const game = this.games.find((each) => each.name === this.name.value);
     const [rows, columns, ...others] = this.fields.map(([, input]) => input.value);
@@ -63,7 +63,7 @@ export class GameChooser {
 
 export const title = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
-/** The agents of a game that the server knows of, by groups; see the page's menus. */
+/** The agents that the server suggests for a game; a fixed list if the request fails. */
 export async function agentsOf(game) {
   try {
     return await get("/agents", { game });
@@ -72,7 +72,7 @@ export async function agentsOf(game) {
   }
 }
 
-/** A menu of agents, with a field for a spec that is not in it. */
+/** A menu of agents, with a text field for any other spec. */
 export class AgentChooser {
   constructor(host, label, { withPerson = false, onChange = () => {} } = {}) {
     this.host = host;
@@ -81,7 +81,7 @@ export class AgentChooser {
     this.onChange = onChange;
   }
 
-  /** Offer agents, and choose one by its spec; without one, a person or the first agent. */
+  /** Offer agents, and select one by its spec, or else a person or the first agent. */
   show(agents, chosen) {
     const groups = Map.groupBy(agents, (each) => each.group);
     const isListed = chosen === "person" || agents.some((each) => each.spec === chosen);
@@ -92,11 +92,11 @@ export class AgentChooser {
       [...groups].map(([group, members]) =>
         el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, named(each)))),
       ),
-      el("option", { value: "" }, "Another, by its name …"),
+      el("option", { value: "" }, "Another, by name …"),
     );
-    const written = isListed || !chosen ? "" : chosen;
+    const typed = isListed || !chosen ? "" : chosen;
     this.text = el("input", {
-      type: "text", value: written, placeholder: "runs/demo@12?simulations=400", "aria-label": `${this.label}, by name`,
+      type: "text", value: typed, placeholder: "runs/demo@12?simulations=400", "aria-label": `${this.label}, by name`,
       spellcheck: "false", autocapitalize: "off", onchange: () => this.onChange(this.value),
     });
     if (chosen !== undefined) this.menu.value = isListed ? chosen : "";
@@ -119,5 +119,5 @@ function named(agent) {
   return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (training Elo ${Math.round(agent.elo)})`;
 }
 
-/** Check an agent; throw what is wrong with it. */
+/** Check the spec of an agent; throw an error if it is invalid. */
 export const checkAgent = (agent, game) => post("/agent", { agent, game });

@@ -1,8 +1,8 @@
-// Making elements, and telling people who do not see the page.
+// Elements, addresses, and announcements to screen readers.
 
 /**
- * Make an element. Attributes that begin with "on" are listeners, `class` and others are set as
- * they are, false and null leave one out. Children are elements or text.
+ * Make an element. Attributes that begin with "on" are listeners; others are set as given, except
+ * that false and null omit one. Children are elements or text.
  */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -10,7 +10,7 @@ export function el(tag, attributes = {}, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** The same for a drawing. */
+/** Make an SVG element, like `el`. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -27,7 +27,7 @@ function fill(element, attributes, children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Replace what is in an element; the focus stays on what has the same name there. */
+/** Replace the children of an element; the focus moves to the new child of the same name. */
 export function replaceContent(host, ...children) {
   const focused = host.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   host.replaceChildren(...children);
@@ -39,8 +39,8 @@ export function replaceContent(host, ...children) {
 const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;
 
 /**
- * A function that draws soon: at most once in `pause` milliseconds, and never while a pointer is
- * down, since a click is lost where the element is gone on which it began.
+ * Return a function that draws soon: at most once in `pause` milliseconds, and never while a pointer
+ * is down, since a click is lost if the element on which it began disappears.
  */
 export function drawsSoon(draw, pause = 150) {
   let [isDown, isWanted, timer] = [false, false, null];
@@ -53,7 +53,7 @@ export function drawsSoon(draw, pause = 150) {
   };
   const release = () => {
     isDown = false;
-    timer ??= setTimeout(drawOnce); // after the click, which comes next
+    timer ??= setTimeout(drawOnce); // after the click, which follows
   };
   addEventListener("pointerdown", () => (isDown = true), true);
   for (const name of ["pointerup", "pointercancel"]) addEventListener(name, release, true);
@@ -63,13 +63,13 @@ export function drawsSoon(draw, pause = 150) {
   };
 }
 
-/** Say something to screen readers; an equal text is said again. */
+/** Announce a text to screen readers, even if it equals the last one. */
 export function announce(text) {
   const place = byId("announcements");
   place.textContent = place.textContent === text ? `${text} ` : text;
 }
 
-/** Show what went wrong in an element, and say it; an empty message takes it away. */
+/** Show and announce an error; an empty message hides it. */
 export function showError(place, error) {
   const message = error instanceof Error ? error.message : error;
   place.textContent = message;
@@ -77,7 +77,7 @@ export function showError(place, error) {
   if (message) announce(message);
 }
 
-/** A table of rows of cells; cells are text, elements, or {text, class}. */
+/** A table of rows of cells; cells are text or elements. */
 export function table(headings, rows, { numbers = [], caption = "" } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
   const head = headings.map((text, column) => el("th", { scope: "col", class: kind(column) }, text));
@@ -97,10 +97,10 @@ export function table(headings, rows, { numbers = [], caption = "" } = {}) {
   );
 }
 
-/** The parameters in the address after #, as an object of text. */
+/** The parameters in the address after #, as an object of strings. */
 export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-/** Put parameters into the address, without an entry in the history; empty ones are left out. */
+/** Put parameters into the address, without a history entry; empty ones are left out. */
 export function setHashParams(params) {
   const given = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
   const text = new URLSearchParams(given).toString();

@@ -1,9 +1,9 @@
-// Setting up pieces on a board by clicks.
+// An editor that sets up pieces on a board by clicks.
 
 const NEXT = { 0: 1, 1: -1, "-1": 0 };
 const LETTERS = { 0: ".", 1: "X", "-1": "O" };
 
-/** Changes the cells of a board that is shown; `onChange()` is called after each change. */
+/** Changes the cells of a board; `onChange()` is called after each change. */
 export class Editor {
   constructor(board, onChange) {
     this.board = board;
@@ -29,7 +29,7 @@ export class Editor {
     this.onChange();
   }
 
-  /** The pieces as the server takes them. */
+  /** The pieces in the form of a request. */
   setUp(firstToMove) {
     const board = this.position.board.map((row) => row.map((piece) => LETTERS[piece]).join(""));
     return { board, first_to_move: firstToMove };

@@ -1,4 +1,4 @@
-// What every page has: the theme.
+// The theme switch of every page.
 
 import { byId } from "./dom.js";
 

@@ -2,7 +2,7 @@
 
 import { el, replaceContent } from "./dom.js";
 
-/** Show the moves; `current` is the ply of the position shown, `onPick(ply)` is called for another. */
+/** Show the moves; `current` is the ply of the position shown, `onPick(ply)` is called with the chosen one. */
 export function moveList(host, moves, current, onPick, marks = {}) {
   const start = button("start", 0, current, onPick);
   const buttons = moves.map((move, index) => button(move, index + 1, current, onPick, marks[index]));
@@ -18,7 +18,7 @@ function button(text, ply, current, onPick, mark = "") {
   );
 }
 
-/** The moves in a text, such as one that was pasted: numbers of moves and results are left out. */
+/** The moves in a pasted text, without move numbers, comments and results. */
 export function movesIn(text) {
   return text
     .replace(/\[[^\]]*\]|\{[^}]*\}/g, " ")

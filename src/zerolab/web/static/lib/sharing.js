@@ -1,4 +1,4 @@
-// Agents that come as files: dropped anywhere on a page, or chosen.
+// Agent files, dropped anywhere on a page or selected.
 
 import { postFile } from "./api.js";
 import { announce, el, showError } from "./dom.js";
@@ -6,14 +6,14 @@ import { announce, el, showError } from "./dom.js";
 const ENDING = ".zerolab";
 
 /**
- * Take in files of agents: those dropped on the page, and those chosen by a button in `host`.
+ * Upload agent files that are dropped on the page or selected with a button in `host`.
  * `onAgent({spec, game})` is called for each.
  */
 export function acceptAgents(host, error, onAgent) {
   const take = async (file) => {
     showError(error, "");
     if (!file.name.endsWith(ENDING)) {
-      showError(error, `${file.name} is no file of an agent: expected one that zerolab export has written`);
+      showError(error, `${file.name} is not an agent file: expected one written by zerolab export`);
       return;
     }
     try {
@@ -25,10 +25,10 @@ export function acceptAgents(host, error, onAgent) {
     }
   };
   const input = el("input", {
-    type: "file", accept: ENDING, class: "unseen", tabindex: -1, "aria-label": "File of an agent",
+    type: "file", accept: ENDING, class: "unseen", tabindex: -1, "aria-label": "Agent file",
     onchange: () => [...input.files].forEach(take),
   });
-  const button = el("button", { type: "button", onclick: () => input.click() }, "Bring an agent's file …");
+  const button = el("button", { type: "button", onclick: () => input.click() }, "Open an agent file …");
   host.append(button, input);
   document.addEventListener("dragover", (event) => {
     if (event.dataTransfer.types.includes("Files")) event.preventDefault();
@@ -40,5 +40,5 @@ export function acceptAgents(host, error, onAgent) {
   });
 }
 
-/** Where a network of a run can be taken away as a file. */
+/** The address from which a network of a run is downloaded. */
 export const fileOf = (network) => `/api/v1/agents/file?${new URLSearchParams({ network })}`;

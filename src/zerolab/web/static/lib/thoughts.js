@@ -1,10 +1,10 @@
-// What agents think of a position, as tables.
+// Tables of an agent's analysis.
 
 import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
 
-/** The moves of an analysis: visits, value and prior; the exact score too where it is known. */
+/** The moves of an analysis with visits, value and prior, and the exact score if it is known. */
 export function thoughtTable(analysis, solution = null, onPick = null) {
   const total = analysis.simulations || 0;
   const rows = analysis.moves.slice(0, SHOWN).map((move) => [
@@ -24,7 +24,7 @@ export function thoughtTable(analysis, solution = null, onPick = null) {
     "div",
     {},
     el("p", {}, el("code", {}, analysis.agent), `: ${value}${line}`),
-    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `What ${analysis.agent} thinks of each move` }),
+    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves as ${analysis.agent} sees them` }),
     hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
   );
 }

@@ -1,10 +1,10 @@
-// A walk through a search tree: nodes open to show the actions there, the most visited first.
+// A search tree whose nodes open to show their actions, the most visited first.
 
 import { el, signed } from "./dom.js";
 
 const SHOWN = 10;
 
-/** A tree in an element; `look(path)` asks for a node, which `show` then gets. */
+/** A tree in an element; `look(path)` requests a node, which is passed to `show` when it arrives. */
 export class Tree {
   constructor(host, look) {
     this.host = host;
@@ -18,12 +18,12 @@ export class Tree {
     this.host.replaceChildren(el("p", { class: "soft" }, "Nothing searched yet."));
   }
 
-  /** Whether somebody has opened the tree; its root is then looked at again as the search grows. */
+  /** Whether the root is shown and no node is open; the root is then refreshed as the search grows. */
   get isOpen() {
     return this.nodes.size > 0 && this.opened.size === 0;
   }
 
-  /** The paths of the root and of all nodes that are open. */
+  /** The paths of the root and of all open nodes. */
   get paths() {
     return [[], ...[...this.opened].map((key) => key.split(" "))];
   }
@@ -41,8 +41,8 @@ export class Tree {
 
   #list(path) {
     const node = this.nodes.get(path.join(" "));
-    if (!node) return el("p", { class: "soft" }, "Looking …");
-    if (!node.children.length) return el("p", { class: "soft" }, "The search has not looked beyond this.");
+    if (!node) return el("p", { class: "soft" }, "Loading …");
+    if (!node.children.length) return el("p", { class: "soft" }, "The search has not gone beyond this.");
     const items = node.children.slice(0, SHOWN).map((child) => this.#item([...path, child.name], child));
     const hidden = node.children.length - items.length;
     if (hidden > 0) items.push(el("li", { class: "soft" }, `and ${hidden} more`));

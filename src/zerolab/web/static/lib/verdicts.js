@@ -1,11 +1,11 @@
-// What is known of the moves of a game: verdicts of the solver and of an agent, as they come in.
+// Verdicts on the moves of a game, by the solver and by an agent, collected as they arrive.
 
 import { el } from "./dom.js";
 import { scoreText } from "./thoughts.js";
 
 const MARKS = { mistake: "??", slip: "?", good: "" };
 
-/** The verdicts on a game's moves; an exact one counts more than an agent's. */
+/** The verdicts on a game's moves; an exact one takes precedence over an agent's. */
 export class Verdicts {
   constructor() {
     this.exact = new Map();
@@ -20,7 +20,7 @@ export class Verdicts {
     return this.exact.get(ply) ?? this.agent.get(ply);
   }
 
-  /** What stands behind each move in the list of moves. */
+  /** The mark behind each move in the list of moves. */
   marks(moves) {
     return moves.map((_, ply) => MARKS[this.of(ply)?.verdict ?? "good"]);
   }
@@ -31,7 +31,7 @@ export class Verdicts {
     return [...plies].filter((ply) => this.of(ply).verdict !== "good").sort((a, b) => a - b);
   }
 
-  /** Curves of the value for X before each ply; `sides` says who was to move, 1 for X and -1. */
+  /** Curves of the value for X before each ply; `sides` has 1 where X was to move, -1 for O. */
   series(sides) {
     const agent = [...this.agent.values()].map((each) => [each.ply, each.value * sides[each.ply]]);
     const exact = [...this.exact.values()].map((each) => [each.ply, Math.sign(each.value) * sides[each.ply]]);
@@ -52,11 +52,11 @@ export function explain(judged) {
     return `${number} ${after}; ${best} ${before}.`;
   }
   const [before, after] = [judged.value.toFixed(2), judged.after.toFixed(2)].map((each) => each.replace("-", "−"));
-  if (judged.verdict === "good") return `${number} is worth ${after} to the agent, in a position of ${before}.`;
-  return `${number} is worth ${after} to the agent, which has ${before} and plays ${best}.`;
+  if (judged.verdict === "good") return `${number} is worth ${after} to the agent, in a position worth ${before}.`;
+  return `${number} is worth ${after} to the agent, which expects ${before} and plays ${best}.`;
 }
 
-/** The list of mistakes, as buttons that lead there. */
+/** The list of mistakes and slips, as buttons that lead to them. */
 export function mistakeList(verdicts, onPick) {
   const items = verdicts.found.map((ply) => {
     const judged = verdicts.of(ply);
