@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from itertools import product
 from random import Random
 
@@ -161,7 +162,7 @@ def test_reading_every_game_walks_over_none_of_them_twice(run):
 
 def test_what_can_be_asked_for(run):
     store = GameStore(run / "games.sqlite", run)
-    assert [tuple(each) for each in stages_of_games(store)] == [
+    assert [astuple(each) for each in stages_of_games(store)] == [
         ("selfplay", 1, 12, 120), ("gate", 1, 12, 120),
     ]  # fmt: skip
     assert players_of_games(store) == sorted([*NAMES, network_name(run, 2)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -152,7 +153,8 @@ class FoundGame(NamedTuple):
     """1, 0 or -1 for the first player."""
 
 
-class StageOfGames(NamedTuple):
+@dataclass(frozen=True)
+class StageOfGames:
     """The games of one stage in all iterations."""
 
     stage: str

@@ -1,9 +1,9 @@
-"""The application: its routes, its pages, its error responses and its guard."""
+"""The application: its routes, its pages and its guard."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from html import escape
@@ -12,21 +12,20 @@ from string import Template
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
+from pydantic import BaseModel
 from starlette.staticfiles import StaticFiles
 
 from zerolab.core import __version__
-from zerolab.web.errors import add_handlers
-from zerolab.web.laboratory import Laboratory
+from zerolab.web.laboratory import Lab, Laboratory
+from zerolab.web.requests import add_error_handlers
 from zerolab.web.routes import (
     agents,
     analysis,
     games,
-    games_played,
     judging,
     live,
-    play,
+    positions,
     runs,
-    share,
     studies,
     tournaments,
     training,
@@ -36,21 +35,28 @@ from zerolab.web.security import LOOPBACK, Guard
 
 API = "/api/v1"
 
+_server = APIRouter(tags=["server"])
+
 _ROUTERS: tuple[APIRouter, ...] = (
-    games.router,
-    play.router,
+    _server,
+    positions.router,
     analysis.router,
     live.router,
     agents.router,
-    share.router,
     runs.router,
     watching.router,
-    games_played.router,
+    games.router,
     judging.router,
     tournaments.router,
     studies.router,
     training.router,
 )
+
+_STATIC = Path(__file__).parent / "static"
+_TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
+_FIRST_PAGE = "play"
+_LINKS = ("play", "analyse", "learn", "replay", "runs", "tournaments", "studies")
+"""Pages linked at the top of every page, in order."""
 
 
 def make_app(
@@ -61,8 +67,8 @@ def make_app(
 ) -> FastAPI:
     """Return the application that serves a laboratory.
 
-    It answers to requests for some names of hosts, and with a `token`, only to who knows it; see
-    `Guard`.
+    It responds only to requests for the host names `hosts`, and with a `token`, only to clients
+    that send it; see `Guard`.
     """
 
     @asynccontextmanager
@@ -76,9 +82,9 @@ def make_app(
     app = FastAPI(
         title="zerolab",
         version=__version__,
-        description="What the pages of `zerolab serve` use, and other programs may.",
+        description="The interface behind the pages of `zerolab serve`, open to other programs.",
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # loads scripts from elsewhere; the page /api takes its place
+        docs_url=None,  # would load scripts from other servers; the page /api takes its place
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -86,33 +92,36 @@ def make_app(
     for router in _ROUTERS:
         app.include_router(router, prefix=API)
     app.include_router(studies.reports)
-    add_pages(app)
-    add_handlers(app)
+    _add_pages(app)
+    add_error_handlers(app)
     app.add_middleware(Guard, hosts=list(hosts), token=token, proxies=list(proxies))
     return app
 
 
-_STATIC = Path(__file__).parent / "static"
-_TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
-_FIRST = "play"
-_LINKS = ("play", "analyse", "learn", "replay", "runs", "tournaments", "studies")
-"""Pages that the frame leads to, in order."""
+class Server(BaseModel):
+    """The version of the server and its permissions."""
+
+    version: str
+    allow_training: bool
+    """Whether pages may start, stop and resume runs."""
 
 
-def add_pages(app: FastAPI) -> None:
-    """Serve every page at its name, and at / the first one."""
-    for name in _names():
-        app.add_api_route(f"/{name}", _Page(name), include_in_schema=False)
-    app.add_api_route("/", _Page(_FIRST), include_in_schema=False)
+@_server.get("/server")
+def server(lab: Lab) -> Server:
+    """Describe the server."""
+    return Server(version=__version__, allow_training=lab.allow_training)
+
+
+def _add_pages(app: FastAPI) -> None:
+    """Serve every file in static/pages at its name, and the first page at /."""
+    for path in sorted((_STATIC / "pages").glob("*.html")):
+        app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
+    app.add_api_route("/", _PageRoute(_FIRST_PAGE), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
 
-def _names() -> Iterator[str]:
-    return (path.stem for path in sorted((_STATIC / "pages").glob("*.html")))
-
-
-class _Page:
-    """A route that answers with one page."""
+class _PageRoute:
+    """A route that returns one page."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -123,7 +132,7 @@ class _Page:
 
 @lru_cache
 def _page(name: str) -> str:
-    """Return a page within its frame; its first line is a comment with its title."""
+    """Return a page within the frame; its first line is a comment with its title."""
     fragment = (_STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
     found = _TITLE.match(fragment)
     assert found is not None, f"{name}.html has no title"

@@ -1,4 +1,8 @@
-"""One search that grows while a page watches it, and the agents that pages may name."""
+"""One search of a page, and the agents that pages may name.
+
+Pages may not name agents that run programs, that lie outside the folders served, or whose searches
+are too long or too large.
+"""
 
 from __future__ import annotations
 
@@ -34,89 +38,103 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.web.folders import Folders
 from zerolab.web.solving import oracle_within
 
-MOST_SIMULATIONS = 100_000
-"""Per move or analysis; a simulation of a large game takes some kilobytes."""
-_MOST_BYTES_OF_SEARCH = 512 << 20
-"""Of one search."""
-_MOST_CACHE = 1 << 20
-_MOST_LEAVES = 256
-_MOST_PLAYOUTS_OF_LEAF = 1000
-_MOST_PLAYOUTS = 20_000
-"""Of one step, which takes a second then in a large game; others wait for it."""
-_MOST_NETWORKS = 8
+MAX_SIMULATIONS = 100_000
+"""Per move or analysis; a simulation of a large game takes a few kilobytes."""
+_MAX_SEARCH_BYTES = 512 << 20
+_MAX_CACHE = 1 << 20
+_MAX_LEAVES = 256
+_MAX_PLAYOUTS_PER_LEAF = 1000
+_MAX_PLAYOUTS = 20_000
+"""Per step; in a large game such a step takes a second, and other searches wait for it."""
+_MAX_NETWORKS = 8
 
 
-class Players:
-    """Finds players; the networks of those found last stay loaded between two requests.
+class SearchRequest(NamedTuple):
+    """A search of one position by an agent."""
 
-    Agents share an evaluator as long as somebody holds it, and load it again otherwise.
+    agent: str
+    """A spec."""
+    position: Position
+    folders: Folders
+    simulations: int | None = None
+    """Overrides the simulations of the spec, if the agent searches."""
+    seconds: float | None = None
+    """A time limit, which overrides the settings."""
+    seed: int = 0
+    shows_progress: bool = False
+    """Whether analyses are wanted before the search has ended."""
+
+
+class AgentCache:
+    """The agents that pages name; the networks used last stay loaded between requests.
+
+    Agents share an evaluator while anything references it, and load it again otherwise.
     """
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, Evaluator] = OrderedDict()
+        self._evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
-    def find(
-        self, spec: str, game: Game, folders: Folders, simulations: int | None = None
-    ) -> Agent:
-        """Return the agent that a page names, with its network loaded; see `find_player`."""
-        agent = find_player(spec, game, folders, simulations)
+    def find(self, request: SearchRequest) -> Agent:
+        """Return the agent of a request, with its network loaded; errors as of `find_agent`."""
+        game = request.position.game
+        agent = find_agent(request.agent, game, request.folders, request.simulations)
         if agent.evaluator is not None:
-            self._held[agent.identity] = agent.evaluator()
-            self._held.move_to_end(agent.identity)
-            if len(self._held) > _MOST_NETWORKS:
-                self._held.popitem(last=False)
+            self._evaluators[agent.identity] = agent.evaluator()
+            self._evaluators.move_to_end(agent.identity)
+            if len(self._evaluators) > _MAX_NETWORKS:
+                self._evaluators.popitem(last=False)
         return agent
 
 
-def find_player(spec: str, game: Game, folders: Folders, simulations: int | None = None) -> Agent:
-    """Return the agent that a page names, of a game.
+def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None = None) -> Agent:
+    """Return the agent of a game that a page names.
 
-    With `simulations`, an agent that searches gets so many. Raises UserError for what is no agent
-    of the game or one that pages may not name, and for settings that pages may not ask for, whether
-    the spec, a run or a file says them.
+    `simulations` overrides the number of a spec that searches. Raises UserError for anything that
+    is not an agent of the game or that pages may not name, and for settings beyond the limits of
+    pages, whether they come from the spec, a run or a file.
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
         folders.confined_network(path)
     agent = parse_agent(spec, game)
     if simulations is not None and agent.bytes_per_game:
-        agent = parse_agent(with_simulations(spec, simulations), game)
+        agent = parse_agent(_with_simulations(spec, simulations), game)
     _require_modest(agent)
-    if bytes_of(agent) > _MOST_BYTES_OF_SEARCH:
+    if search_bytes(agent) > _MAX_SEARCH_BYTES:
         raise UserError(
-            f"{agent.name} needs {bytes_of(agent) >> 20:,} MiB to search: expected fewer"
-            f" simulations or a smaller cache, so that {_MOST_BYTES_OF_SEARCH >> 20} suffice"
+            f"{agent.name} needs {search_bytes(agent) >> 20:,} MiB to search: expected fewer"
+            f" simulations or a smaller cache, so that {_MAX_SEARCH_BYTES >> 20} suffice"
         )
     return agent
 
 
-def bytes_of(agent: Agent) -> int:
-    """Return about how much memory a search of one position by an agent takes."""
+def search_bytes(agent: Agent) -> int:
+    """Return the approximate memory of an agent's search of one position."""
     return agent.bytes_per_game + agent.kept_bytes
 
 
 def _require_modest(agent: Agent) -> None:
-    """Raise UserError for settings that make a search, or one step of it, long or large."""
+    """Raise UserError for settings that make a search, or a step of it, too long or too large."""
     settings = agent.settings
     if isinstance(settings, RheaSettings):
-        _require_most(agent, "playouts", settings.playouts, _MOST_PLAYOUTS)
+        _require_at_most(agent, "playouts", settings.playouts, _MAX_PLAYOUTS)
     if not isinstance(settings, SearchSettings):
         return
-    each = playouts(settings.leaf_evaluator.build())
-    _require_most(agent, "simulations", settings.simulations, MOST_SIMULATIONS)
-    _require_most(agent, "cache", settings.cache, _MOST_CACHE)
-    _require_most(agent, "leaf_evaluator.playouts", each, _MOST_PLAYOUTS_OF_LEAF)
-    most = min(_MOST_LEAVES, _MOST_PLAYOUTS // max(1, each))
-    _require_most(agent, "leaves_per_step", settings.leaves_per_step, most)
+    per_leaf = playouts(settings.leaf_evaluator.build())
+    _require_at_most(agent, "simulations", settings.simulations, MAX_SIMULATIONS)
+    _require_at_most(agent, "cache", settings.cache, _MAX_CACHE)
+    _require_at_most(agent, "leaf_evaluator.playouts", per_leaf, _MAX_PLAYOUTS_PER_LEAF)
+    leaves = min(_MAX_LEAVES, _MAX_PLAYOUTS // max(1, per_leaf))
+    _require_at_most(agent, "leaves_per_step", settings.leaves_per_step, leaves)
 
 
-def _require_most(agent: Agent, key: str, value: int, most: int) -> None:
+def _require_at_most(agent: Agent, key: str, value: int, most: int) -> None:
     if value > most:
         raise UserError(f"{agent.name}: {key} = {value}: expected at most {most:,} on a page")
 
 
 def _is_misspelt(path: str) -> bool:
-    """Return whether a text is no path but meant to be the name of an agent, such as mtcs:100."""
+    """Return whether a text is not a path but probably a misspelt agent, such as mtcs:100."""
     if "/" in path:
         return False
     try:
@@ -125,11 +143,11 @@ def _is_misspelt(path: str) -> bool:
         return True
 
 
-def with_simulations(spec: str, simulations: int) -> str:
-    """Return a spec with another number of simulations; raise UserError for too many of them."""
-    if not 1 <= simulations <= MOST_SIMULATIONS:
+def _with_simulations(spec: str, simulations: int) -> str:
+    """Return a spec with another number of simulations; raise UserError if it is out of range."""
+    if not 1 <= simulations <= MAX_SIMULATIONS:
         raise UserError(
-            f"simulations = {quoted(simulations)}: expected from 1 to {MOST_SIMULATIONS:,}"
+            f"simulations = {quoted(simulations)}: expected from 1 to {MAX_SIMULATIONS:,}"
         )
     head, options = split_options(spec)
     given = options.split("&") if options else []
@@ -137,101 +155,86 @@ def with_simulations(spec: str, simulations: int) -> str:
     return f"{head}?{'&'.join([*kept, f'simulations={simulations}'])}"
 
 
-_SLOT = np.zeros(1, np.int64)
-_STEP_SECONDS = 0.03
-"""Of a turn in the queue, so that others wait for a few of them at most."""
+_ROW = np.zeros(1, np.int64)  # the only game of a player
+_TURN_SECONDS = 0.03
+"""Length of a turn in the queue, short enough for others to wait for a few turns."""
 _PERFECT_SECONDS = 3.0
-"""Of a move of the agent `perfect`, which is one turn."""
+"""Time limit for a move of the agent `perfect`, which takes a single turn."""
 
 
-class SearchRequest(NamedTuple):
-    """A search that a page asks for."""
-
-    agent: str
-    """A spec."""
-    position: Position
-    folders: Folders
-    simulations: int | None = None
-    """Instead of those that the spec says, where the agent searches."""
-    seconds: float | None = None
-    """After which the search ends, whatever the settings say."""
-    seed: int = 0
-
-
-class Node(NamedTuple):
-    """A node of a tree, if the search has been there, and its position."""
+class TreeNode(NamedTuple):
+    """A position in a search tree, and its node if the search has reached it."""
 
     position: Position
-    view: NodeView | None
+    node: NodeView | None
 
 
 class LiveSearch:
-    """What an agent makes of an ongoing position, better and better.
+    """A growing analysis of an ongoing position.
 
-    Agents that search do so until they have had the simulations of their settings; what the others
-    think is there at once.
+    Agents that search do so up to the simulations of their settings; others are done at once.
     """
 
-    def __init__(self, wanted: SearchRequest) -> None:
-        """Nothing happens before `grow` is iterated."""
-        self._wanted = wanted
+    def __init__(self, request: SearchRequest) -> None:
+        self._request = request
         self._player: SearchPlayer | None = None
         self.bytes = 0
-        """At most so many it takes; 0 before it has begun."""
+        """Upper bound of its memory; 0 before it has begun."""
 
-    def grow(self, players: Players, require_memory: Callable[[int], None]) -> Iterator[Analysis]:
-        """Search, and yield what has been found by the end of each step.
+    def steps(
+        self, agents: AgentCache, require_memory: Callable[[int], None]
+    ) -> Iterator[Analysis | None]:
+        """Search; yield an analysis with every step that has one, and with the last step.
 
-        `require_memory` raises an error where there are not so many bytes for another search.
-        Raises UserError for a finished game, or an agent that there is not or pages may not name.
+        `require_memory` raises an error if there is too little memory for another search. Raises
+        UserError for a finished game, and for an agent that does not exist or may not be named.
         """
-        wanted = self._wanted
-        if wanted.position.outcome is not None:
+        if self._request.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
-        agent = players.find(wanted.agent, wanted.position.game, wanted.folders, wanted.simulations)
-        require_memory(bytes_of(agent))
-        self.bytes = bytes_of(agent)
-        yield from self._grow(agent)
+        agent = agents.find(self._request)
+        require_memory(search_bytes(agent))
+        self.bytes = search_bytes(agent)
+        yield from self._steps(agent)
 
-    def _grow(self, agent: Agent) -> Iterator[Analysis]:
-        at = self._wanted.position
-        player, keys = _new_player(agent), move_keys(at, self._wanted.seed)
+    def _steps(self, agent: Agent) -> Iterator[Analysis | None]:
+        at = self._request.position
+        player, keys = _new_player(agent), move_keys(at, self._request.seed)
         replay_moves(player, at)
         if not isinstance(player, SearchPlayer):
             yield analyse_as_player(player, at, keys)
             return
-        player.submit(_SLOT, at.state[None], keys)
+        player.submit(_ROW, at.state[None], keys)
         self._player = player
         began = time.perf_counter()
         while player.search.active and not self._is_late(player, began):
             _search_for_a_turn(player)
-            yield analyse_unfinished(player, at)
-        action = int(player.decide(_SLOT)[0])
+            yield analyse_unfinished(player, at) if self._request.shows_progress else None
+        action = int(player.decide(_ROW)[0])
         found = analyse_unfinished(player, at)
         yield found._replace(best=next(each for each in found.moves if each.action == action))
 
     def _is_late(self, player: SearchPlayer, began: float) -> bool:
-        """Return whether the time is over; some action is visited in any case."""
-        seconds = self._wanted.seconds
+        """Return whether the time is up and at least one action has been visited."""
+        seconds = self._request.seconds
         is_over = seconds is not None and time.perf_counter() - began >= seconds
-        return is_over and bool(player.search.visits(_SLOT).any())
+        return is_over and bool(player.search.visits(_ROW).any())
 
-    def node(self, path: Sequence[str]) -> Node:
-        """Return the position to which moves lead, and its node.
+    def node(self, path: Sequence[str]) -> TreeNode:
+        """Return the tree node at the end of a sequence of moves.
 
-        Raises UserError for moves that are not legal, and for an agent that does not search.
+        Raises UserError for illegal moves, and for an agent that does not search.
         """
-        at = self._wanted.position
+        at = self._request.position
         for move in path:
             at = at.play(move)
         if self._player is None:
-            raise UserError(f"{self._wanted.agent} has no tree: expected an agent that searches")
-        actions = at.history[len(self._wanted.position.history) :]
-        return Node(at, self._player.search.node(0, actions))
+            raise UserError(f"{self._request.agent} has no tree: expected an agent that searches")
+        actions = at.history[len(self._request.position.history) :]
+        return TreeNode(at, self._player.search.node(0, actions))
 
 
 def _new_player(agent: Agent) -> Player:
-    """Return a player whose moves do not take others' time: the solver has a limit of its own."""
+    """Return a player for one game; the exact solver gets a time limit, as others wait for it."""
     player = for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
         oracle = oracle_within(game_name(agent.game), _PERFECT_SECONDS)
@@ -240,6 +243,6 @@ def _new_player(agent: Agent) -> Player:
 
 
 def _search_for_a_turn(player: SearchPlayer) -> None:
-    until = time.perf_counter() + _STEP_SECONDS
+    until = time.perf_counter() + _TURN_SECONDS
     while player.search.active and time.perf_counter() < until:
         player.poll()

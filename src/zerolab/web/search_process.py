@@ -1,15 +1,15 @@
 """A search process, and the queue that shares its time between clients.
 
-Work is a generator, each step of which takes some hundredths of a second. What has had little time
-so far goes first, as in a multi-level feedback queue [Corbato1962]: so a move that takes a tenth of
-a second does not wait for analyses that go on for minutes. Work that can wait, such as analyses
-that are shown while they grow, begins some levels further back. Among pieces of work on a level,
-that goes first whose address has taken the least time, and of one address, that of the page that
-has; who comes later begins where the others are, not with all the time that it has not used. Every
-fourth turn goes by them alone, so that nobody waits for ever for short work of others.
+Threads would share the interpreter lock with the one that serves pages and hold it most of the
+time, so searches run in separate processes.
 
-Threads would share the interpreter lock with the one that serves pages, which would then be
-without it most of the time.
+A task is a generator whose steps take a few hundredths of a second each. Tasks that have had little
+time so far go first, as in a multi-level feedback queue [Corbato1962], so a move that takes a tenth
+of a second does not wait for analyses that take minutes. Patient tasks, such as analyses that pages
+watch, begin a few levels further back. Within a level, the address that has used the least time
+goes first, and within an address the page that has; newcomers begin level with the others, without
+credit for time they have not used. Every fourth turn ignores the levels, so that short tasks cannot
+starve long ones.
 """
 
 from __future__ import annotations
@@ -24,138 +24,153 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.web.clients import Client
-from zerolab.web.errors import BusyError
-from zerolab.web.live_search import LiveSearch, Players, SearchRequest
+from zerolab.web.live_search import AgentCache, LiveSearch, SearchRequest
+from zerolab.web.requests import BusyError, Client
 
 _MOMENT = 0.25
-"""Seconds of the processor that work may take before all that has come later goes first."""
+"""Processor seconds of the first level; each further level doubles them."""
 _PATIENCE = 3
-"""Levels that work which can wait begins further back: behind what has had less than a second."""
+"""Levels that a patient task begins further back, behind tasks with less than a second."""
 _TURNS = 4
-"""Of which one goes by what clients have had, whatever is short."""
+"""One turn of so many ignores the levels."""
 _PAUSE = 0.02
-"""Seconds between two results in all: where many search, each tells of its results less often."""
+"""Seconds between two results of the whole process, so with many tasks each reports less often."""
 
 
 class Update(NamedTuple):
-    """What there is to tell of a piece of work."""
+    """Progress of a task."""
 
     number: int
     result: Any = None
-    """What a step has yielded; later results take the place of earlier ones."""
+    """The result of the latest step that has one; it replaces earlier results."""
     error: Exception | None = None
     is_done: bool = False
 
 
 @dataclass
-class _Work:
+class _Task:
     number: int
     client: Client
     steps: Iterator[Any]
-    can_wait: bool
+    is_patient: bool
     seconds: float = 0.0
-    told: float = 0.0
-    """When its latest result was told."""
-    untold: Any = None
+    reported: float = 0.0
+    """The time of its latest update."""
+    result: Any = None
+    """The latest result that has not been reported."""
 
     @property
     def level(self) -> int:
-        """How long it has taken so far: 0 for a moment, one more for every doubling."""
+        """Its level by the time taken so far: 0 for a moment, one more for every doubling."""
         doublings = math.ceil(math.log2(max(self.seconds, _MOMENT) / _MOMENT))
-        return doublings + (_PATIENCE if self.can_wait else 0)
+        return doublings + (_PATIENCE if self.is_patient else 0)
 
 
-class StepQueue:
-    """Pieces of work by their numbers, one step of one of them at a time."""
+class TaskQueue:
+    """Tasks by number, of which one at a time does one step."""
 
     def __init__(self) -> None:
-        self._work: dict[int, _Work] = {}
+        self._tasks: dict[int, _Task] = {}
         self._turn = 0
-        self._spent: dict[Client, float] = {}
-        """Of the processor, in seconds, by page, as long as there is some work of it."""
-        self._spent_of: dict[str, float] = {}
-        """The same by address."""
+        self._page_seconds: dict[Client, float] = {}
+        """Processor seconds of each page that has tasks."""
+        self._address_seconds: dict[str, float] = {}
+        """Processor seconds of each address that has tasks."""
 
     def __len__(self) -> int:
-        return len(self._work)
+        return len(self._tasks)
 
     def __contains__(self, number: int) -> bool:
-        return number in self._work
+        return number in self._tasks
 
     def add(
-        self, number: int, client: Client, steps: Iterator[Any], *, can_wait: bool = False
+        self, number: int, client: Client, steps: Iterator[Any], *, is_patient: bool = False
     ) -> None:
-        """Take on a piece of work of a client."""
-        pages = (spent for each, spent in self._spent.items() if each.address == client.address)
-        self._spent.setdefault(client, min(pages, default=0.0))
-        self._spent_of.setdefault(client.address, min(self._spent_of.values(), default=0.0))
-        self._work[number] = _Work(number, client, steps, can_wait)
+        """Add a task of a client."""
+        pages = (
+            spent for each, spent in self._page_seconds.items() if each.address == client.address
+        )
+        self._page_seconds.setdefault(client, min(pages, default=0.0))
+        least = min(self._address_seconds.values(), default=0.0)
+        self._address_seconds.setdefault(client.address, least)
+        self._tasks[number] = _Task(number, client, steps, is_patient)
 
     def remove(self, number: int) -> None:
-        """Drop a piece of work, if it is still there."""
-        work = self._work.pop(number, None)
-        if work is None:
+        """Drop a task if it is still in the queue."""
+        task = self._tasks.pop(number, None)
+        if task is None:
             return
-        others = {each.client for each in self._work.values()}
-        if work.client not in others:
-            del self._spent[work.client]
-        if all(each.address != work.client.address for each in others):
-            del self._spent_of[work.client.address]
+        others = {each.client for each in self._tasks.values()}
+        if task.client not in others:
+            del self._page_seconds[task.client]
+        if all(each.address != task.client.address for each in others):
+            del self._address_seconds[task.client.address]
 
     def step(self) -> Update | None:
-        """Run one step of the work whose turn it is; return what there is to tell, if anything."""
-        self._turn += 1
-        by_level = self._turn % _TURNS > 0
-        work = min(
-            self._work.values(),
-            key=lambda each: (by_level and each.level, *self._had(each.client), each.level),
-        )
+        """Run one step of the task that is next; return an update if one is due."""
+        task = self._next()
         began = time.thread_time()
         try:
-            work.untold = next(work.steps)
+            result = next(task.steps)
         except StopIteration:
-            self.remove(work.number)
-            return Update(work.number, work.untold, is_done=True)
-        except Exception as error:  # whatever it is: whoever waits is to know
-            self.remove(work.number)
-            return Update(work.number, error=error, is_done=True)
+            self.remove(task.number)
+            return Update(task.number, task.result, is_done=True)
+        except Exception as error:  # any error is reported to the client
+            self.remove(task.number)
+            return Update(task.number, error=error, is_done=True)
         taken = time.thread_time() - began
-        work.seconds += taken
-        self._spent[work.client] += taken
-        self._spent_of[work.client.address] += taken
-        now = time.perf_counter()
-        if now - work.told < _PAUSE * len(self._work):
-            return None
-        told, work.told, work.untold = Update(work.number, work.untold), now, None
-        return told
+        task.seconds += taken
+        self._page_seconds[task.client] += taken
+        self._address_seconds[task.client.address] += taken
+        if result is not None:
+            task.result = result
+        return self._update(task)
 
-    def _had(self, client: Client) -> tuple[float, float]:
-        """Return what an address has had, and its page."""
-        return self._spent_of[client.address], self._spent[client]
+    def _next(self) -> _Task:
+        """Return the task whose turn it is."""
+        self._turn += 1
+        by_level = self._turn % _TURNS > 0
+        return min(
+            self._tasks.values(),
+            key=lambda each: (
+                by_level and each.level,
+                self._address_seconds[each.client.address],
+                self._page_seconds[each.client],
+                each.level,
+            ),
+        )
+
+    def _update(self, task: _Task) -> Update | None:
+        """Return the unreported result of a task, if there is one and its last is old enough."""
+        now = time.perf_counter()
+        if task.result is None or now - task.reported < _PAUSE * len(self._tasks):
+            return None
+        update = Update(task.number, task.result)
+        task.reported, task.result = now, None
+        return update
 
 
 SIGN_OF_LIFE = 0
-"""The number under which nothing is told but that the process goes on."""
+"""The number of updates that only show that the process is alive."""
 _SIGN_SECONDS = 1.0
-_MOST_KEPT = 64
-"""Searches that are over and whose trees can still be looked at."""
-_MOST_BYTES_OF_PROCESS = 2 << 30
-"""Of all searches of a process: their trees, and the evaluations that they keep."""
+_MAX_FINISHED = 64
+"""Finished searches whose trees are kept."""
+_MAX_PROCESS_BYTES = 2 << 30
+"""Memory of all trees and cached evaluations of a process."""
 
 
 class Begin(NamedTuple):
-    """Search for a client."""
+    """A command to search for a client."""
 
     number: int
     client: Client
-    wanted: SearchRequest
-    can_wait: bool
-    """Whether others go first; see `StepQueue.add`."""
+    request: SearchRequest
+    is_patient: bool
+    """Whether other searches go first."""
 
 
 class Look(NamedTuple):
-    """Tell of a node in the tree of a search, under another number."""
+    """A command to return a tree node of another search, by its number."""
 
     number: int
     search: int
@@ -163,13 +178,16 @@ class Look(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Forget a search."""
+    """A command to forget a search."""
 
     number: int
 
 
+Command = Begin | Look | Drop
+
+
 def serve_searches(connection: Connection) -> None:
-    """Do what messages ask for until the connection ends."""
+    """Execute the commands of a connection until it ends."""
     import torch
 
     torch.set_num_threads(1)  # the other cores are for the other processes (docs/decisions/0005)
@@ -177,76 +195,75 @@ def serve_searches(connection: Connection) -> None:
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             while connection.poll(0 if searcher.is_busy else None):
-                searcher.take(connection.recv())
+                searcher.execute(connection.recv())
             searcher.step()
 
 
 class _Searcher:
-    def __init__(self, tell: Callable[[Update], None]) -> None:
-        self._tell = tell
-        self._queue = StepQueue()
-        self._players = Players()
-        self._spoke = time.monotonic()
+    """The searches of a process."""
+
+    def __init__(self, send: Callable[[Update], None]) -> None:
+        self._send = send
+        self._queue = TaskQueue()
+        self._agents = AgentCache()
+        self._sent = time.monotonic()
         self._searches: OrderedDict[int, LiveSearch] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is a step to do."""
+        """Whether a search is in progress."""
         return len(self._queue) > 0
 
-    def take(self, message: Begin | Look | Drop) -> None:
-        """Do what a message asks for, or begin to."""
-        if isinstance(message, Begin):
-            search = LiveSearch(message.wanted)
-            self._searches[message.number] = search
-            steps = search.grow(self._players, self._require_memory)
-            self._queue.add(message.number, message.client, steps, can_wait=message.can_wait)
-            if len(self._searches) > _MOST_KEPT + len(self._queue):
+    def execute(self, command: Command) -> None:
+        """Execute a command, or queue its search."""
+        if isinstance(command, Begin):
+            search = LiveSearch(command.request)
+            self._searches[command.number] = search
+            steps = search.steps(self._agents, self._require_memory)
+            self._queue.add(command.number, command.client, steps, is_patient=command.is_patient)
+            if len(self._searches) > _MAX_FINISHED + len(self._queue):
                 self._forget_oldest()
-        elif isinstance(message, Look):
-            self._look(message)
+        elif isinstance(command, Look):
+            self._look(command)
         else:
-            self._queue.remove(message.number)
-            self._searches.pop(message.number, None)
+            self._queue.remove(command.number)
+            self._searches.pop(command.number, None)
 
     def _forget_oldest(self) -> bool:
-        """Forget the tree of the oldest search that is over; return whether there was one."""
+        """Forget the oldest finished search; return whether there was one."""
         number = next((each for each in self._searches if each not in self._queue), None)
         return number is not None and self._searches.pop(number) is not None
 
     def _require_memory(self, more: int) -> None:
-        """Make room for a search; raise BusyError where searches under way need all there is."""
-        while self._bytes() + more > _MOST_BYTES_OF_PROCESS:
+        """Forget finished searches to make room; raise BusyError if those in progress need it."""
+        while sum(each.bytes for each in self._searches.values()) + more > _MAX_PROCESS_BYTES:
             if not self._forget_oldest():
-                raise BusyError("searches under way need all memory: try again in a moment")
+                raise BusyError("searches in progress need all memory: try again in a moment")
 
-    def _bytes(self) -> int:
-        return sum(each.bytes for each in self._searches.values())
-
-    def _look(self, message: Look) -> None:
-        search = self._searches.get(message.search)
+    def _look(self, command: Look) -> None:
+        search = self._searches.get(command.search)
         try:
             if search is None:
-                raise UserError("this search is not kept any more: analyse the position again")
-            self._tell(Update(message.number, search.node(message.path), is_done=True))
+                raise UserError("this search is no longer kept: analyse the position again")
+            self._send(Update(command.number, search.node(command.path), is_done=True))
         except UserError as error:
-            self._tell(Update(message.number, error=error, is_done=True))
+            self._send(Update(command.number, error=error, is_done=True))
 
     def step(self) -> None:
-        """Do a step, if there is one to do, and tell what has come of it."""
+        """Do one step of a search, if any is in progress, and send an update if one is due."""
         if not self.is_busy:
             return
-        told = self._queue.step()
+        update = self._queue.step()
         now = time.monotonic()
-        if told is None and now - self._spoke >= _SIGN_SECONDS:
-            told = Update(SIGN_OF_LIFE)
-        if told is not None:
-            self._spoke = now
-        if told is not None:
-            self._tell(told if told.error is None else told._replace(error=_plain(told.error)))
+        if update is None and now - self._sent >= _SIGN_SECONDS:
+            update = Update(SIGN_OF_LIFE)
+        if update is not None:
+            self._sent = now
+            self._send(update._replace(error=_picklable(update.error)))
 
 
-def _plain(error: Exception) -> Exception:
-    """Return an error that another process can read: its kind and its message."""
-    kind: Any = type(error) if isinstance(error, UserError) else RuntimeError
-    return kind(str(error)) if kind is not RuntimeError else RuntimeError(repr(error))
+def _picklable(error: Exception | None) -> Exception | None:
+    """Return an error that another process can read, with its kind if it is a UserError."""
+    if error is None:
+        return None
+    return type(error)(str(error)) if isinstance(error, UserError) else RuntimeError(repr(error))

@@ -8,27 +8,26 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 
 from zerolab.agents.analysis import Analysis
-from zerolab.web.clients import Client, UnderWay
-from zerolab.web.errors import BusyError
-from zerolab.web.live_search import Node, SearchRequest
+from zerolab.web.live_search import SearchRequest, TreeNode
+from zerolab.web.requests import BusyError, Client, Quota
 from zerolab.web.search_process import Begin, Look
-from zerolab.web.search_worker import Worker
+from zerolab.web.search_worker import SearchWorker
 
-MOST_OF_PAGE = 16
-MOST_OF_ADDRESS = 100
-MOST = 400
-"""Searches, and looks at their trees, that are under way at once."""
-_LOOK_SECONDS = 5.0
+MAX_PER_PAGE = 16
+MAX_PER_ADDRESS = 100
+MAX_SEARCHES = 400
+"""Simultaneous searches and looks at their trees, in total."""
+_WATCH_SECONDS = 5.0
 
 
 class Searches:
-    """Processes that search for clients, and what they tell."""
+    """Search processes, and the searches in progress in them."""
 
     def __init__(self, workers: int) -> None:
-        """Use `workers` processes, which `start` starts."""
-        self._workers: list[Worker | None] = [None] * workers
+        """Use `workers` processes, started by `start` or with the first search."""
+        self._workers: list[SearchWorker | None] = [None] * workers
         self._numbers = itertools.count(1)
-        self._under_way = UnderWay("searches", MOST, MOST_OF_ADDRESS, MOST_OF_PAGE)
+        self._quota = Quota("searches", MAX_SEARCHES, MAX_PER_ADDRESS, MAX_PER_PAGE)
         self._closing = threading.Event()
 
     def start(self) -> None:
@@ -36,15 +35,17 @@ class Searches:
         self._running()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def _running(self) -> list[Worker]:
-        """Return the processes; new ones have taken the place of those that have ended."""
-        running = [Worker() if each is None or each.is_over else each for each in self._workers]
+    def _running(self) -> list[SearchWorker]:
+        """Return the workers, after replacing those that have ended."""
+        running = [
+            SearchWorker() if each is None or each.is_over else each for each in self._workers
+        ]
         self._workers = [*running]
         return running
 
     def _watch(self) -> None:
-        """End processes that have been at one step for too long."""
-        while not self._closing.wait(_LOOK_SECONDS):
+        """End processes that have been silent for too long."""
+        while not self._closing.wait(_WATCH_SECONDS):
             for worker in self._workers:
                 if worker is not None:
                     worker.end_if_silent()
@@ -59,61 +60,61 @@ class Searches:
             worker.join()
 
     @property
-    def under_way(self) -> int:
-        """How many searches there are of all clients."""
-        return self._under_way.total
+    def in_progress(self) -> int:
+        """Number of searches of all clients."""
+        return self._quota.in_use
 
-    def begin(self, client: Client, wanted: SearchRequest, *, can_wait: bool = False) -> Search:
-        """Begin a search for a client; raise BusyError where there are too many under way.
+    def begin(self, client: Client, request: SearchRequest, *, is_patient: bool = False) -> Search:
+        """Begin a search for a client; raise BusyError if there are too many already.
 
-        One that can wait lets others go first.
+        Patient searches let others go first.
         """
         free = [each for each in self._running() if each.has_room]
         if not free:
-            raise BusyError("all processes that search are busy: try again in a moment")
+            raise BusyError("all search processes are busy: try again in a moment")
         worker = min(free, key=lambda each: each.load)
-        return self._begin_in(worker, client, wanted, can_wait)
+        return self._begin_in(worker, client, request, is_patient)
 
     def _begin_in(
-        self, worker: Worker, client: Client, wanted: SearchRequest, can_wait: bool
+        self, worker: SearchWorker, client: Client, request: SearchRequest, is_patient: bool
     ) -> Search:
-        begin = Begin(next(self._numbers), client, wanted, can_wait)
-        return Search(worker, begin, self._numbers, self._under_way)
+        begin = Begin(next(self._numbers), client, request, is_patient)
+        return Search(worker, begin, self._numbers, self._quota)
 
-    async def warm_up(self, wanted: SearchRequest) -> None:
-        """Search once in every process, so that the next search finds all loaded and compiled.
+    async def warm_up(self, request: SearchRequest) -> None:
+        """Search once in every process, so that later searches find everything compiled.
 
-        Raises what the search raises.
+        Raises the errors of the search.
         """
         begun = [
-            self._begin_in(each, Client("", str(number)), wanted, can_wait=True)
+            self._begin_in(each, Client("", str(number)), request, is_patient=True)
             for number, each in enumerate(self._running())
         ]
-        await asyncio.gather(*(_last(each) for each in begun))
+        await asyncio.gather(*(_finish(each) for each in begun))
 
-    async def last(
-        self, client: Client, wanted: SearchRequest, *, can_wait: bool = False
+    async def analyse(
+        self, client: Client, request: SearchRequest, *, is_patient: bool = False
     ) -> Analysis:
-        """Search to the end, and return what was found; see `begin`."""
-        return await _last(self.begin(client, wanted, can_wait=can_wait))
+        """Return the analysis at the end of a search; raise BusyError as `begin`."""
+        return await _finish(self.begin(client, request, is_patient=is_patient))
 
 
 class Search:
-    """One search under way; it is dropped when it is left as a context, or by `drop`."""
+    """A search in progress; it ends with its context, or by `drop`."""
 
     def __init__(
-        self, worker: Worker, begin: Begin, numbers: itertools.count[int], under_way: UnderWay
+        self, worker: SearchWorker, begin: Begin, numbers: itertools.count[int], quota: Quota
     ) -> None:
         self._client, self._number = begin.client, begin.number
         self._worker = worker
         self._numbers = numbers
-        self._under_way = under_way
-        under_way.begin(self._client)
+        self._quota = quota
+        quota.acquire(self._client)
         self._is_running = True
         try:
-            self._told = worker.ask(begin)
+            self._updates = worker.send(begin)
         except BusyError:
-            self._ended()
+            self._end()
             raise
 
     async def __aenter__(self) -> Search:
@@ -123,45 +124,45 @@ class Search:
         self.drop()
 
     async def results(self) -> AsyncIterator[Analysis]:
-        """Yield what has been found so far, again and again; who is slow sees the latest alone."""
+        """Yield analyses as they improve; a slow reader skips to the latest."""
         while True:
-            told = await self._told.next()
-            if told.is_done:
-                self._ended()
-            if told.error is not None:
-                raise told.error
-            if told.result is not None:
-                yield told.result
-            if told.is_done:
+            update = await self._updates.next()
+            if update.is_done:
+                self._end()
+            if update.error is not None:
+                raise update.error
+            if update.result is not None:
+                yield update.result
+            if update.is_done:
                 return
 
-    async def look(self, path: Sequence[str]) -> Node:
-        """Return a node of its tree; see `LiveSearch.node` and `Searches.begin`."""
+    async def look(self, path: Sequence[str]) -> TreeNode:
+        """Return a node of its tree; raise the errors of `LiveSearch.node`, and BusyError."""
         number = next(self._numbers)
-        with self._under_way.one(self._client):
+        with self._quota.held(self._client):
             try:
-                told = self._worker.ask(Look(number, self._number, tuple(path)))
-                answer = await told.next()
+                pending = self._worker.send(Look(number, self._number, tuple(path)))
+                update = await pending.next()
             finally:
                 self._worker.leave(number)
-        if answer.error is not None:
-            raise answer.error
-        node: Node = answer.result
+        if update.error is not None:
+            raise update.error
+        node: TreeNode = update.result
         return node
 
     def drop(self) -> None:
-        """End it, and forget its tree."""
-        self._ended()
+        """End the search and forget its tree."""
+        self._end()
         self._worker.drop(self._number)
 
-    def _ended(self) -> None:
+    def _end(self) -> None:
         if self._is_running:
             self._is_running = False
-            self._under_way.end(self._client)
+            self._quota.release(self._client)
 
 
-async def _last(search: Search) -> Analysis:
-    """Return what was found by the end of a search, and leave it."""
+async def _finish(search: Search) -> Analysis:
+    """Return the last analysis of a search, and drop it."""
     async with search:
         async for found in search.results():
             latest = found

@@ -1,7 +1,7 @@
-"""What keeps strangers out: hosts, origins, the token, sizes and rates; as plain ASGI middleware.
+"""ASGI middleware that keeps strangers out: host names, origins, the token, sizes and rates.
 
-Pages of other sites can make a browser send requests to a server on the loopback address. Their
-requests carry their own origin, or the name that they made lead here, and are refused by either.
+Pages of other sites can make a browser send requests to a server on the loopback address. Such
+requests carry the origin of that site, or a host name that it has pointed here; either is refused.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zerolab.web.clients import address_of
+from zerolab.web.requests import address_of, error_response
 
 _HEADERS = {
     "content-security-policy": (
@@ -37,7 +37,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
 _SAFE = ("GET", "HEAD")
-_OF_PROXIES = (
+_PROXY_HEADERS = (
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-proto",
@@ -45,24 +45,24 @@ _OF_PROXIES = (
     "via",
     "x-real-ip",
 )
-"""Headers by which a proxy shows itself: who asks through it is elsewhere, whatever the host."""
+"""Headers that reveal a proxy: the client behind it may be anywhere, whatever the host name."""
 
-MOST_BODY = 1 << 18
-"""Bytes of a request, but for files."""
-MOST_FILE = 64 << 20
-"""Bytes of a file that a page brings."""
-_FILES = ("/api/v1/agents",)
-_RATE = 400.0  # requests, and messages of websockets, per second that a client may go on with
+MAX_BODY = 1 << 18
+"""Bytes of a request body, except for files."""
+MAX_FILE = 64 << 20
+"""Bytes of an uploaded file."""
+_UPLOADS = ("/api/v1/agents",)
+_RATE = 400.0  # sustained requests and websocket messages per second of a client
 _BURST = 2000.0
-_MOST_CLIENTS = 1000
-_PAUSE_SECONDS = 0.1  # for who sends too many messages
+_MAX_CLIENTS = 1000
+_PAUSE_SECONDS = 0.1  # between attempts of a client that sends messages too fast
 _BODY_SECONDS = 60.0
-_MOST_SOCKETS = 256
-"""Websockets that a client may have open; a page has one."""
+_MAX_SOCKETS = 256
+"""Open websockets of a client; a page has one."""
 
 
 class Guard:
-    """Refuses what does not come from the server's own pages, or is too large or too often."""
+    """Refuses requests from other sites, and requests that are too large or too frequent."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class Guard:
         token: str | None = None,
         proxies: Iterable[str] = (),
     ) -> None:
-        """Answer to these names of hosts, and with a `token`, only to who knows it.
+        """Serve requests for these host names, and with a `token`, only clients that send it.
 
-        Without a token, what has come through a proxy is refused: anybody may stand behind it.
-        ANY_ADDRESS among the hosts stands for all addresses: that another site has made lead here
-        are names alone. `proxies` are names of servers in front of this one, whose pages are own.
-        They run on this machine, and say for whom they speak; see `clients.address_of`.
+        Without a token, requests through a proxy are refused: anybody may be behind it. ANY_ADDRESS
+        among the hosts stands for all IP addresses, since other sites can point only names here.
+        `proxies` are host names of proxies in front of this server, whose pages count as its own.
+        They run on this machine and name the client in X-Forwarded-For; see `address_of`.
         """
         self._app = app
         self._proxies = {each.lower() for each in proxies}
@@ -87,7 +87,7 @@ class Guard:
         """Open websockets, by client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward a request, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -103,7 +103,7 @@ class Guard:
         if scope["type"] == "websocket":
             await self._serve_socket(scope, receive, send)
             return
-        most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
+        most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
         await self._app(scope, _bounded(receive, most), _with_headers(send))
 
     async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +117,7 @@ class Guard:
                 del self._sockets[client]
 
     def _paced(self, receive: Receive, client: str) -> Receive:
-        """Return `receive` for which messages count as requests: who sends too many waits."""
+        """Return `receive` with messages counted as requests; clients that send too many wait."""
 
         async def paced() -> Message:
             message = await receive()
@@ -128,33 +128,37 @@ class Guard:
         return paced
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
-        """Return the answer to a request that is not served; None for one that is."""
+        """Return the response to a refused request; None for one that is served."""
         host = headers.get("host", "")
-        if not self._is_own(_name_of(host)):
-            return _error(421, "the server does not answer to this name of a host")
-        if self._token is None and any(name in headers for name in _OF_PROXIES):
-            return _error(403, "a proxy in front of the server needs `zerolab serve --names NAME`")
-        if self._is_of_another_site(scope, headers, host):
-            return _error(403, "requests of other sites are refused")
-        most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
+        if not self._is_own_host(_name_of(host)):
+            return error_response(421, "the server is not known by this host name")
+        if self._token is None and any(name in headers for name in _PROXY_HEADERS):
+            return error_response(
+                403, "a proxy in front of the server needs `zerolab serve --names NAME`"
+            )
+        if self._is_from_another_site(scope, headers, host):
+            return error_response(403, "requests from other sites are refused")
+        most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > most:
-            return _error(413, f"a request of {length[:12]} bytes: expected at most {most:,}")
+            return error_response(
+                413, f"a request of {length[:12]} bytes: expected at most {most:,}"
+            )
         if too_many := self._too_many(scope):
-            return _error(429, too_many)
+            return error_response(429, too_many)
         return None if self._token is None else self._token_refusal(scope, headers, self._token)
 
     def _too_many(self, scope: Scope) -> str | None:
-        """Say of what a client has too many, if of anything."""
+        """Return the limit that a client has exceeded, in words; None if there is none."""
         client = _client(scope)
         if not self._rates.allow(client):
             return "too many requests: try again in a second"
-        if scope["type"] == "websocket" and self._sockets[client] >= _MOST_SOCKETS:
+        if scope["type"] == "websocket" and self._sockets[client] >= _MAX_SOCKETS:
             return "too many websockets: close some pages"
         return None
 
-    def _is_of_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
-        """Return whether a page of another site asks for what only the own ones may."""
+    def _is_from_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
+        """Return whether a page of another site sends a request that only own pages may send."""
         is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
         origin = headers.get("origin")
         if is_change and origin is not None and not self._is_own_site(origin, host):
@@ -162,13 +166,13 @@ class Guard:
         is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site"
         return is_from_elsewhere and scope["path"].startswith("/api")
 
-    def _is_own(self, name: str) -> bool:
+    def _is_own_host(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
             ANY_ADDRESS in self._hosts and _is_address(name)
         )
 
     def _is_own_site(self, origin: str, host: str) -> bool:
-        """Return whether a page's origin is this server, or a proxy in front of it by its name."""
+        """Return whether a page's origin is this server or a named proxy in front of it."""
         site = _site_of(origin)
         return site == host.lower() or _name_of(site) in self._proxies
 
@@ -180,20 +184,20 @@ class Guard:
         is_page = scope["type"] == "http" and scope["method"] in _SAFE
         if is_page and hmac.compare_digest(given.encode(), token.encode()):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            path = "/" + scope["path"].lstrip("/\\")  # two of them would lead to another host
-            answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-            # Not strict: links to this address on other sites, such as in web mail, are to work.
-            answer.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
-            return answer
+            path = "/" + scope["path"].lstrip("/\\")  # two slashes would lead to another host
+            response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
+            # Not strict: links to this URL from other sites, such as web mail, should work.
+            response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
+            return response
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         for known in (bearer, _cookie(headers), given):
             if hmac.compare_digest(known.encode("latin-1", "replace"), token.encode()):
                 return None
-        return _error(401, "the address that `zerolab serve` has printed is needed, with its token")
+        return error_response(401, "open the address that `zerolab serve` prints, with its token")
 
 
 class _Rates:
-    """How often each client may ask: a bucket of tokens, refilled at a constant rate."""
+    """A token bucket of requests per client, refilled at a constant rate."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -204,19 +208,19 @@ class _Rates:
         left, then = self._left.pop(client, (_BURST, now))
         left = min(_BURST, left + _RATE * (now - then))
         self._left[client] = (max(0.0, left - 1), now)
-        if len(self._left) > _MOST_CLIENTS:
+        if len(self._left) > _MAX_CLIENTS:
             self._left.popitem(last=False)
         return left >= 1
 
 
 def _client(scope: Scope) -> str:
-    """Return who asks, as limits count it; see `clients.address_of`."""
+    """Return the client's address, by which limits are counted."""
     address: str = scope["client"][0]
     return address
 
 
 def _name_of(host: str) -> str:
-    """Return the name in ``name:port``, in small letters; an IPv6 address without its brackets."""
+    """Return the name in ``name:port``, in lower case; an IPv6 address without its brackets."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
@@ -232,7 +236,7 @@ def _is_address(name: str) -> bool:
 
 
 def _site_of(origin: str) -> str:
-    """Return the host and port of an origin, in small letters; nothing of what is none."""
+    """Return the host and port of an origin, in lower case; "" if it is invalid."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -247,20 +251,16 @@ def _cookie(headers: Mapping[str, str]) -> str:
     return cookies[_COOKIE].value if _COOKIE in cookies else ""
 
 
-def _error(status: int, message: str) -> Response:
-    return JSONResponse({"error": message}, status_code=status)
-
-
-async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()  # the request to connect
         await send({"type": "websocket.close", "code": 1008})
     else:
-        await answer(scope, receive, _with_headers(send))
+        await refusal(scope, receive, _with_headers(send))
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """Return `receive` for a body of `most` bytes that has to arrive within a time."""
+    """Return `receive` for a body of at most `most` bytes that must arrive within a time limit."""
     taken, is_complete = 0, False
     until = asyncio.get_running_loop().time() + _BODY_SECONDS
 
@@ -279,7 +279,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return `send` with the headers that forbid pages whatever they do not need."""
+    """Return `send` with headers that deny pages everything they do not need."""
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

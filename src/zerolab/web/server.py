@@ -23,11 +23,14 @@ from zerolab.web.laboratory import Laboratory
 from zerolab.web.security import ANY_ADDRESS, LOOPBACK
 
 HEAD_SECONDS = 10.0
-"""For the head of a request to arrive."""
+"""Time for the head of a request to arrive."""
 
 
-class ImpatientProtocol(H11Protocol):
-    """HTTP as uvicorn speaks it, which closes connections whose requests do not arrive in time."""
+class _ImpatientProtocol(H11Protocol):
+    """Uvicorn's HTTP, closing connections whose requests do not arrive in time.
+
+    Otherwise silent connections could use up the limit on simultaneous connections.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -37,7 +40,7 @@ class ImpatientProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take in part of a request; wait for the rest of its head, or no more."""
+        """Receive part of a request; wait on if its head is incomplete."""
         super().data_received(data)
         if self._is_between_requests:
             self._wait()
@@ -45,13 +48,13 @@ class ImpatientProtocol(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     @property
     def _is_between_requests(self) -> bool:
-        is_own = self.transport.get_protocol() is self  # a websocket has one of its own
+        is_own = self.transport.get_protocol() is self  # a websocket has its own protocol
         return is_own and (self.cycle is None or self.cycle.response_complete)
 
     def _wait(self) -> None:
@@ -69,13 +72,13 @@ class ImpatientProtocol(H11Protocol):
             self.transport.close()
 
 
-_MOST_CONNECTIONS = 1000
-_MOST_WEBSOCKET_MESSAGE = 1 << 17
+_MAX_CONNECTIONS = 1000
+_MAX_WEBSOCKET_MESSAGE = 1 << 17
 _KEEP_ALIVE_SECONDS = 20
 _STOP_SECONDS = 3
 _TOKEN_BYTES = 24
-_LONGEST_TOKEN = 200
-_DOCUMENTATION = "192.0.2.1"  # an address that nobody has
+_MAX_TOKEN_BYTES = 200
+_UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation
 
 
 def serve(
@@ -85,11 +88,11 @@ def serve(
     names: Collection[str],
     announce: Callable[[str, str | None], None],
 ) -> None:
-    """Serve until the process is told to stop; `port` 0 takes a free one.
+    """Serve until the process is interrupted or terminated; `port` 0 takes a free one.
 
-    The server also answers to `names`, such as that of a proxy in front of it. `announce` is called
-    with the address, and with the token where others than this machine can reach the server,
-    through a proxy, too. Raises UserError where the address cannot be used.
+    The server also accepts requests for the host `names`, such as that of a proxy in front of it.
+    `announce` is called with the address and, if other machines can reach the server, directly or
+    through a proxy, with the token. Raises UserError if the address cannot be used.
     """
     listening = _listening(host, port)
     is_open = bool(names) or not _is_loopback(host)
@@ -101,41 +104,41 @@ def serve(
         log_level="error",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # anybody may write them: see `clients.address_of`
-        http=ImpatientProtocol,
-        limit_concurrency=_MOST_CONNECTIONS,
+        proxy_headers=False,  # clients can forge them; see `requests.address_of`
+        http=_ImpatientProtocol,
+        limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS,
         ws="websockets-sansio",
-        ws_max_size=_MOST_WEBSOCKET_MESSAGE,
+        ws_max_size=_MAX_WEBSOCKET_MESSAGE,
     )
-    logging.getLogger("uvicorn.error").addFilter(_without_traces_of_clients)
+    logging.getLogger("uvicorn.error").addFilter(_without_traceback_of_clients)
     server = _Server(config, lambda: announce(_address(_reachable(host), number, token), token))
     server.run(sockets=[listening])
 
 
-def _without_traces_of_clients(record: logging.LogRecord) -> bool:
-    """Log in one line, without a traceback, that a client has sent text that is not UTF-8."""
+def _without_traceback_of_clients(record: logging.LogRecord) -> bool:
+    """Shorten the log entry about text of a client that is not UTF-8 to one line."""
     if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
         record.exc_info = None
     return True
 
 
 class _Server(uvicorn.Server):
-    """Says when it answers."""
+    """A server that calls `started` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
         self._started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server.startup`."""
         await super().startup(sockets)
         if self.started:
             self._started()
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address; raise UserError if that fails."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(found[0], socket.SOCK_STREAM)
@@ -162,33 +165,35 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_unspecified(host: str) -> bool:
-    """Return whether a server at this host listens to all networks of the machine."""
+    """Return whether a server at this host listens on all networks of the machine."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_unspecified
     return False
 
 
 def _own_names(host: str) -> set[str]:
-    """Return the hosts by which the server may be reached."""
+    """Return the host names by which the server may be reached."""
     if not _is_unspecified(host):
         return {host.lower()}
     return {socket.gethostname().lower(), ANY_ADDRESS}
 
 
 def _reachable(host: str) -> str:
-    """Return the host for the address that is printed: one of this machine, if it has several."""
+    """Return a host for the printed address: one of this machine's, if it has several."""
     if not _is_unspecified(host):
         return host.lower()
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((_DOCUMENTATION, 9))  # sends nothing, and chooses the network to send by
+        probe.connect(
+            (_UNUSED_ADDRESS, 9)
+        )  # sends nothing, but selects the network that would be used
         return str(probe.getsockname()[0])
     return socket.gethostname().lower()
 
 
 def _kept_token(path: Path) -> str:
-    """Return the token of former servers, so that open pages go on; make one if there is none.
+    """Return the token of earlier servers, so that open pages keep working, or create one.
 
-    Raises UserError where it can neither be read nor written.
+    Raises UserError if it can neither be read nor written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +203,7 @@ def _kept_token(path: Path) -> str:
                 file.write(secrets.token_urlsafe(_TOKEN_BYTES))
     except OSError as error:
         raise UserError(f"cannot keep the token at {quoted(path)}: {error.strerror}") from error
-    token = read_text(path, _LONGEST_TOKEN).strip()
+    token = read_text(path, _MAX_TOKEN_BYTES).strip()
     if len(token) < _TOKEN_BYTES:
         raise UserError(f"{quoted(path)} is too short for a token: remove it")
     return token

@@ -1,4 +1,4 @@
-"""Websockets that speak JSON: bounded messages, readers that do not read, mistakes in one line."""
+"""Websockets with JSON messages: bounded messages, a pace limit, and readers that do not read."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from zerolab.core.errors import one_line
-from zerolab.web.positions import RequestModel
+from zerolab.web.requests import RequestModel
 
-_MOST_MESSAGE = 1 << 16
+_MAX_MESSAGE = 1 << 16  # characters
 _SEND_SECONDS = 10.0
-"""A reader that has not taken a message after that time is left."""
-_MOST_AT_ONCE = 100
-_MOST_PER_SECOND = 20.0
-_TRY_AGAIN = 1013
+"""Time after which a connection is closed whose client has not read a message."""
+_BURST = 100
+_MESSAGES_PER_SECOND = 20.0
+_TRY_AGAIN = 1013  # status codes of closed websockets
 _TOO_BIG = 1009
 
 
 class SocketRequest(RequestModel):
-    """What a page sends; the answers bear its number."""
+    """Base of messages from a page; responses carry the same `id`."""
 
     id: int = Field(ge=0, lt=1 << 53)
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Return one line on the first mistake of a message."""
+    """Return one line with the first mistake in a message."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:]) or "the message"
     return f"{place}: {one_line(first['msg'])}"
 
 
 class _Allowance:
-    """How many messages may come: so many at once, and so many per second."""
+    """A token bucket of messages: a burst, refilled at a constant rate."""
 
     def __init__(self) -> None:
-        self._left = float(_MOST_AT_ONCE)
+        self._left = float(_BURST)
         self._then = time.monotonic()
 
-    def wait(self) -> float:
-        """Use up one message; return for how many seconds there are no more."""
+    def take(self) -> float:
+        """Take the token of one message; return the seconds to wait for it."""
         now = time.monotonic()
-        self._left = min(_MOST_AT_ONCE, self._left + _MOST_PER_SECOND * (now - self._then)) - 1
+        self._left = min(_BURST, self._left + _MESSAGES_PER_SECOND * (now - self._then)) - 1
         self._then = now
-        return max(0.0, -self._left / _MOST_PER_SECOND)
+        return max(0.0, -self._left / _MESSAGES_PER_SECOND)
 
 
 class Socket:
-    """One connection; several tasks may send."""
+    """One websocket, on which several tasks may send."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
@@ -64,7 +64,7 @@ class Socket:
         await self._websocket.accept()
 
     async def send(self, message: dict[str, Any] | BaseModel) -> None:
-        """Send a message; close the connection where it is not read in time."""
+        """Send a message; close the connection if it is not read in time."""
         data = message.model_dump(mode="json") if isinstance(message, BaseModel) else message
         text = json.dumps(data, allow_nan=False)
         async with self._sending:
@@ -79,18 +79,18 @@ class Socket:
                 await self._close(_TRY_AGAIN)
 
     async def messages(self) -> AsyncIterator[Any]:
-        """Yield the JSON values that arrive until the connection ends; None for what is none.
+        """Yield the JSON values that arrive until the connection ends; None for invalid JSON.
 
-        Who sends too many has to wait, and everybody else has a turn between two of them.
+        A client that sends too fast is slowed down, and other tasks run between two messages.
         """
         allowance = _Allowance()
         while True:
-            await asyncio.sleep(allowance.wait())
+            await asyncio.sleep(allowance.take())
             try:
                 text = await self._websocket.receive_text()
             except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes instead of text
                 return
-            if len(text) > _MOST_MESSAGE:
+            if len(text) > _MAX_MESSAGE:
                 await self._close(_TOO_BIG)
                 return
             try:

@@ -1,7 +1,7 @@
 """Exact values of moves, within a time limit.
 
-A process of its own solves: some oracles hold the interpreter lock, and a position that nobody
-waits for any more is given up by ending the process.
+The solver has a process to itself: some oracles hold the interpreter lock, and a position that
+nobody waits for any more is abandoned by ending the process.
 """
 
 from __future__ import annotations
@@ -22,49 +22,48 @@ from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
 from zerolab.rules import python
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
-from zerolab.web.clients import Client, UnderWay
-from zerolab.web.errors import BusyError
+from zerolab.web.requests import BusyError, Client, Quota
 
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 _MEMORY = 64  # MiB of each solver's table
-_MOST_KNOWN = 5000  # positions whose values are remembered
-_MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE = 40, 16, 8
-_GRACE = 30.0  # seconds for a solver to be compiled, and to notice that its time is over
+_MAX_SOLVED = 5000  # positions whose values are cached
+_MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
+_GRACE = 30.0  # seconds for compiling a solver, and for noticing that its time is up
 
 Values = dict[str, int]
-"""Exact scores of legal moves by name, for the player to move; see `oracles.oracle.Oracle`."""
+"""Exact scores of legal moves by name, for the player to move, on the scale of the oracle."""
 
 
 class Solvers:
-    """Solves positions, one at a time, and remembers the latest of them."""
+    """A solver of one position at a time, with a cache of the latest values."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
+        self._solved: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
-        self._waiting = UnderWay("solutions", _MOST_WAITING, _MOST_OF_ADDRESS, _MOST_OF_PAGE)
+        self._quota = Quota("solutions", _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE)
 
     async def solve(self, client: Client, position: Position, seconds: float) -> Values:
         """Return the value of every legal move, for a client.
 
-        Raises NotSolvedError where the time does not suffice, UserError for a finished game, and
-        BusyError where too many are waiting.
+        Raises NotSolvedError if the time does not suffice, UserError for a finished game, and
+        BusyError if too many positions wait.
         """
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
         key = game_name(position.game), position.state.tobytes()
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key]
-        with self._waiting.one(client):
-            values = await self._solve(position, min(seconds, MOST_SECONDS))
-        self._known[key] = values
-        if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+        if key in self._solved:
+            self._solved.move_to_end(key)
+            return self._solved[key]
+        with self._quota.held(client):
+            values = await self._solve(position, min(seconds, MAX_SECONDS))
+        self._solved[key] = values
+        if len(self._solved) > _MAX_SOLVED:
+            self._solved.popitem(last=False)
         return values
 
     def close(self) -> None:
-        """End the process that solves."""
+        """End the solver's process."""
         with self._lock:
             if self._pool is not None:
                 self._pool.stop()  # type: ignore[no-untyped-call]
@@ -88,24 +87,24 @@ class Solvers:
         }
 
     def _running(self) -> ProcessPool:
-        """Return the pool, started, which takes a while."""
+        """Return the pool after starting it, which takes a while."""
         with self._lock:
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPool(max_workers=1, context=context)
-            bool(self._pool.active)  # asking starts it
+            bool(self._pool.active)  # reading it starts the pool
             return self._pool
 
 
 def _values(game: str, state: bytes, seconds: float) -> list[int]:
-    """Return the values of all actions; called in the process that solves."""
+    """Return the values of all actions; called in the solver's process."""
     oracle = oracle_within(game, seconds)
     values: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
     return values
 
 
 def oracle_within(game: str, seconds: float) -> Oracle:
-    """Return the oracle of a game, with a limit for each position from now on."""
+    """Return the oracle of a game, with a time limit for each position from now on."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)

@@ -1,11 +1,11 @@
-"""Verdicts on the moves of a game, over a websocket.
+"""Verdicts on the moves of a game, by exact values and by an agent, over a websocket.
 
-Exact values come first to the end of the game, where positions are solved soonest; an agent's
-values cover the rest.
+The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and receives
+messages with the same ``id``, each with the verdict on a move, until one is ``done``. A new request
+replaces the former one, which is cancelled; so it is when the page leaves.
 
-The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and gets
-messages with the same ``id``, each with the verdict on a move, until one of them is ``done``. A new
-request takes the place of the former one, which is cancelled; so it is when the page leaves.
+Moves are judged from the end of the game backwards, since late positions are solved fastest; an
+agent's values cover the rest.
 """
 
 from __future__ import annotations
@@ -20,40 +20,62 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from zerolab.core.errors import UserError
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.position import Position
-from zerolab.web.clients import Client, client_of
-from zerolab.web.errors import error_message
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.live_search import MOST_SIMULATIONS, SearchRequest
-from zerolab.web.positions import PositionRequest
+from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
+from zerolab.web.requests import Client, client_of, error_message
+from zerolab.web.routes.positions import PositionRequest
 from zerolab.web.searches import Searches
 from zerolab.web.sockets import Socket, SocketRequest, first_mistake
-from zerolab.web.solving import MOST_SECONDS, Solvers
+from zerolab.web.solving import MAX_SECONDS, Solvers
+
+router = APIRouter()
 
 Verdict = Literal["good", "slip", "mistake"]
-"""Of a move: a mistake turns a win into a draw or a loss, or a draw into a loss; a slip keeps the
-result and gives away some of the exact score, which is discs, or time in most games. By an agent's
-values, a mistake gives away `MISTAKE` of expected outcome, a slip `SLIP`."""
+"""By exact values, a mistake turns a win into a draw or a loss, or a draw into a loss; a slip keeps
+the result but loses some of the score, which is discs, or time in most games. By an agent's values,
+a mistake loses at least `MISTAKE` of expected outcome, a slip at least `SLIP`."""
 
 MISTAKE = 0.5
 SLIP = 0.25
-_MOST_UNSOLVED = 2
-"""Positions in a row that are not solved in time before earlier ones are left alone."""
+_MAX_UNSOLVED = 2
+"""Consecutive positions not solved in time, after which earlier ones are skipped."""
+
+
+class JudgeRequest(SocketRequest):
+    """Judge the moves that led to a position."""
+
+    do: Literal["judge"]
+    position: PositionRequest
+    exactly: bool = True
+    """Whether the solver judges."""
+    seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
+    """Time limit for solving each position."""
+    agent: str = Field(default="", max_length=400)
+    """An agent that judges as well; none if empty."""
+    simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)
+    """Overrides the simulations of the agent's spec, for each position."""
+
+
+class StopRequest(SocketRequest):
+    """Cancel the request in progress."""
+
+    do: Literal["stop"]
 
 
 class JudgedMove(BaseModel):
-    """A move of a game, and what it was worth."""
+    """A move of a game and its verdict."""
 
     ply: int
-    """Which move: 0 is the first one."""
+    """The number of the move, from 0."""
     move: str
     judge: Literal["exact", "agent"]
     value: float
-    """Of the position before it, for the player to move: an exact score, or what an agent expects,
-    in [-1, 1]."""
+    """Of the position before the move, for the player to move: an exact score, or an agent's
+    expectation in [-1, 1]."""
     after: float
     """Of the move, on the same scale and for the same player."""
     best: list[str]
-    """The best moves, or what the agent would have played."""
+    """The best moves, or the move that the agent would have played."""
     verdict: Verdict
 
 
@@ -62,111 +84,6 @@ class Unsolved(BaseModel):
 
     ply: int
     reason: str
-
-
-async def judge_exactly(
-    solvers: Solvers, client: Client, end: Position, seconds: float
-) -> AsyncIterator[JudgedMove | Unsolved]:
-    """Yield exact verdicts on the moves that led to a position, the last move first.
-
-    Each position is given a number of seconds. Once some in a row are not solved within it, those
-    before them, which take longer, are left out.
-    """
-    unsolved = 0
-    for ply, at, move in _moves_backwards(end):
-        try:
-            scores = await solvers.solve(client, at, seconds)
-        except NotSolvedError as error:
-            yield Unsolved(ply=ply, reason=str(error))
-            unsolved += 1
-            if unsolved == _MOST_UNSOLVED:
-                return
-            continue
-        unsolved = 0
-        most, after = max(scores.values()), scores[move]
-        best = [name for name, score in scores.items() if score == most]
-        yield JudgedMove(
-            ply=ply, move=move, judge="exact", value=most, after=after, best=best,
-            verdict=exact_verdict(most, after),
-        )  # fmt: skip
-
-
-def exact_verdict(best: int, played: int) -> Verdict:
-    """Return what to think of a move by the exact scores of the best one and of itself."""
-    if _sign(played) < _sign(best):
-        return "mistake"
-    return "slip" if played < best else "good"
-
-
-async def judge_by_agent(
-    searches: Searches, client: Client, wanted: SearchRequest
-) -> AsyncIterator[JudgedMove]:
-    """Yield an agent's verdicts on the moves that led to the position wanted, the last move first.
-
-    What a move was worth is what the agent expects after it. Raises UserError where it does not
-    expect anything.
-    """
-    end = wanted.position
-    result = end.outcome
-    after = None if result is None else float(result)
-    if after is None:
-        after = (await _expected(searches, client, wanted))[0]
-    for ply, at, move in _moves_backwards(end):
-        value, choice = await _expected(searches, client, wanted._replace(position=at))
-        played = -after  # the other player's, who was to move then
-        yield JudgedMove(
-            ply=ply, move=move, judge="agent", value=value, after=played, best=[choice],
-            verdict="good" if choice == move else _expected_verdict(value - played),
-        )  # fmt: skip
-        after = value
-
-
-async def _expected(searches: Searches, client: Client, wanted: SearchRequest) -> tuple[float, str]:
-    found = await searches.last(client, wanted, can_wait=True)
-    if found.value is None or not -1.0 <= found.value <= 1.0:
-        raise UserError(
-            f"{found.agent} does not say what it expects: expected a run, or MCTS such as mcts:1000"
-        )
-    return found.value, found.best.name
-
-
-def _expected_verdict(loss: float) -> Verdict:
-    return "mistake" if loss >= MISTAKE else "slip" if loss >= SLIP else "good"
-
-
-def _moves_backwards(end: Position) -> Iterator[tuple[int, Position, str]]:
-    """Yield each ply with the position before it and the name of its move, the last one first."""
-    line = end.line()
-    for ply in reversed(range(len(end.history))):
-        yield ply, line[ply], line[ply].name(end.history[ply])
-
-
-def _sign(score: int) -> int:
-    return (score > 0) - (score < 0)
-
-
-router = APIRouter()
-
-
-class JudgeRequest(SocketRequest):
-    """Find the mistakes among the moves of a position."""
-
-    do: Literal["judge"]
-    position: PositionRequest
-    exactly: bool = True
-    """Whether the solver is asked."""
-    seconds: float = Field(default=3.0, gt=0, le=MOST_SECONDS)
-    """How long each position may take to solve."""
-    agent: str = Field(default="", max_length=400)
-    """Who is asked, too; nobody if empty."""
-    simulations: int | None = Field(default=None, ge=1, le=MOST_SIMULATIONS)
-    """Of the agent, for each position, instead of those of its spec."""
-
-
-class StopRequest(SocketRequest):
-    """Cancel what is under way."""
-
-    do: Literal["stop"]
 
 
 _REQUEST: TypeAdapter[JudgeRequest | StopRequest] = TypeAdapter(
@@ -183,21 +100,21 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
     try:
         async for message in socket.messages():
             try:
-                asked = _REQUEST.validate_python(message)
+                request = _REQUEST.validate_python(message)
             except ValidationError as error:
                 await socket.send({"error": first_mistake(error), "done": True})
                 continue
             if task is not None:
                 task.cancel()
-            work = _Work(socket, lab, client_of(websocket), asked.id)
-            task = asyncio.create_task(work.do(asked))
+            work = _Judging(socket, lab, client_of(websocket), request.id)
+            task = asyncio.create_task(work.run(request))
     finally:
         if task is not None:
             task.cancel()
 
 
-class _Work:
-    """The answer to one request."""
+class _Judging:
+    """The work on one request."""
 
     def __init__(self, socket: Socket, lab: Laboratory, client: Client, number: int) -> None:
         self._socket = socket
@@ -205,36 +122,119 @@ class _Work:
         self._client = client
         self._about: dict[str, Any] = {"id": number, "done": False}
 
-    async def do(self, asked: JudgeRequest | StopRequest) -> None:
-        """Answer, and say when it is done or what is wrong."""
+    async def run(self, request: JudgeRequest | StopRequest) -> None:
+        """Judge, report errors, and send that the request is done."""
         try:
-            if isinstance(asked, JudgeRequest):
-                await self._judge(asked)
-        except Exception as error:  # whatever it is: the page is to know
+            if isinstance(request, JudgeRequest):
+                await self._judge(request)
+        except Exception as error:  # any error is reported to the page
             await self._socket.send({**self._about, "error": error_message(error)})
         await self._socket.send({**self._about, "done": True})
 
-    async def _judge(self, asked: JudgeRequest) -> None:
-        end = await asyncio.to_thread(asked.position.position)
+    async def _judge(self, request: JudgeRequest) -> None:
+        end = await asyncio.to_thread(request.position.position)
         if not end.history:
-            raise UserError("there is no move yet: expected a game to judge")
+            raise UserError("the game has no moves yet: expected a game to judge")
         async with asyncio.TaskGroup() as group:
-            if asked.exactly:
-                found = judge_exactly(self._lab.solvers, self._client, end, asked.seconds)
-                group.create_task(self._tell("exact", found))
-            if asked.agent:
-                group.create_task(self._tell("agent", self._by_agent(asked, end)))
+            if request.exactly:
+                found = judge_exactly(self._lab.solvers, self._client, end, request.seconds)
+                group.create_task(self._send("exact", found))
+            if request.agent:
+                group.create_task(self._send("agent", self._by_agent(request, end)))
 
-    async def _by_agent(self, asked: JudgeRequest, end: Position) -> AsyncIterator[JudgedMove]:
-        wanted = SearchRequest(asked.agent, end, self._lab.folders, asked.simulations)
-        async for each in judge_by_agent(self._lab.searches, self._client, wanted):
+    async def _by_agent(self, request: JudgeRequest, end: Position) -> AsyncIterator[JudgedMove]:
+        search = SearchRequest(request.agent, end, self._lab.folders, request.simulations)
+        async for each in judge_by_agent(self._lab.searches, self._client, search):
             yield each
 
-    async def _tell(self, judge: str, verdicts: AsyncIterator[JudgedMove | Unsolved]) -> None:
-        """Send verdicts; what goes wrong with one judge leaves the other alone."""
+    async def _send(self, judge: str, verdicts: AsyncIterator[JudgedMove | Unsolved]) -> None:
+        """Send verdicts; an error of one judge leaves the other alone."""
         try:
             async for each in verdicts:
                 key = "judged" if isinstance(each, JudgedMove) else "unsolved"
                 await self._socket.send({**self._about, key: each.model_dump(mode="json")})
-        except Exception as error:  # whatever it is: the page is to know
-            await self._socket.send({**self._about, "judge": judge, "error": error_message(error)})
+        except Exception as error:  # any error is reported to the page
+            message = error_message(error)
+            await self._socket.send({**self._about, "judge": judge, "error": message})
+
+
+async def judge_exactly(
+    solvers: Solvers, client: Client, end: Position, seconds: float
+) -> AsyncIterator[JudgedMove | Unsolved]:
+    """Yield exact verdicts on the moves that led to a position, the last move first.
+
+    `seconds` limits the time for each position. After several consecutive positions that are not
+    solved in time, earlier ones, which take longer, are skipped.
+    """
+    unsolved = 0
+    for ply, at, move in _moves_backwards(end):
+        try:
+            scores = await solvers.solve(client, at, seconds)
+        except NotSolvedError as error:
+            yield Unsolved(ply=ply, reason=str(error))
+            unsolved += 1
+            if unsolved == _MAX_UNSOLVED:
+                return
+            continue
+        unsolved = 0
+        most, after = max(scores.values()), scores[move]
+        best = [name for name, score in scores.items() if score == most]
+        yield JudgedMove(
+            ply=ply, move=move, judge="exact", value=most, after=after, best=best,
+            verdict=exact_verdict(most, after),
+        )  # fmt: skip
+
+
+def exact_verdict(best: int, played: int) -> Verdict:
+    """Return the verdict on a move from the exact scores of the best move and of the one played."""
+    if _sign(played) < _sign(best):
+        return "mistake"
+    return "slip" if played < best else "good"
+
+
+async def judge_by_agent(
+    searches: Searches, client: Client, search: SearchRequest
+) -> AsyncIterator[JudgedMove]:
+    """Yield an agent's verdicts on the moves that led to a position, the last move first.
+
+    A move is worth what the agent expects after it. Raises UserError for an agent that does not
+    provide an expectation.
+    """
+    end = search.position
+    result = end.outcome
+    after = None if result is None else float(result)
+    if after is None:
+        after = (await _expected(searches, client, search))[0]
+    for ply, at, move in _moves_backwards(end):
+        value, choice = await _expected(searches, client, search._replace(position=at))
+        played = -after  # `after` belongs to the other player, who was to move then
+        yield JudgedMove(
+            ply=ply, move=move, judge="agent", value=value, after=played, best=[choice],
+            verdict="good" if choice == move else _agent_verdict(value - played),
+        )  # fmt: skip
+        after = value
+
+
+async def _expected(searches: Searches, client: Client, search: SearchRequest) -> tuple[float, str]:
+    """Return the outcome that an agent expects in a position, and its move."""
+    found = await searches.analyse(client, search, is_patient=True)
+    if found.value is None or not -1.0 <= found.value <= 1.0:
+        raise UserError(
+            f"{found.agent} provides no expected outcome: expected a run, or MCTS such as mcts:1000"
+        )
+    return found.value, found.best.name
+
+
+def _agent_verdict(loss: float) -> Verdict:
+    return "mistake" if loss >= MISTAKE else "slip" if loss >= SLIP else "good"
+
+
+def _moves_backwards(end: Position) -> Iterator[tuple[int, Position, str]]:
+    """Yield each ply with the position before it and the name of its move, the last one first."""
+    line = end.line()
+    for ply in reversed(range(len(end.history))):
+        yield ply, line[ply], line[ply].name(end.history[ply])
+
+
+def _sign(score: int) -> int:
+    return (score > 0) - (score < 0)

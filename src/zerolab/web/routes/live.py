@@ -1,8 +1,8 @@
-"""A page's websocket for analysis: searches that grow, walks through their trees, exact values.
+"""Live analysis over a websocket: growing searches, walks through their trees, exact values.
 
-The page sends ``{"id": 7, "do": "analyse", ...}`` and gets messages with the same ``id`` until one
-of them is ``done``. A new request of a kind takes the place of the former one, which is cancelled;
-everything is when the page leaves.
+The page sends ``{"id": 7, "do": "analyse", ...}`` and receives messages with the same ``id``, the
+last of which is ``done``. A new request of a kind replaces the former one, which is cancelled; when
+the page leaves, everything is.
 """
 
 from __future__ import annotations
@@ -16,33 +16,36 @@ from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.web.analyses import analysis_response, node_response
-from zerolab.web.clients import Client, client_of
-from zerolab.web.errors import BusyError, error_message
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.live_search import MOST_SIMULATIONS, SearchRequest
-from zerolab.web.positions import MoveName, PositionRequest
-from zerolab.web.routes.analysis import SolutionRequest, solve
-from zerolab.web.routes.play import Spec
+from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
+from zerolab.web.requests import BusyError, Client, client_of, error_message
+from zerolab.web.routes.analysis import (
+    SolutionRequest,
+    Spec,
+    analysis_response,
+    node_response,
+    solve,
+)
+from zerolab.web.routes.positions import MoveName, PositionRequest
 from zerolab.web.searches import Search
 from zerolab.web.sockets import Socket, SocketRequest, first_mistake
 
 router = APIRouter()
 
-_MOST_AGENTS = 4
+_MAX_AGENTS = 4
 
 
 class AnalyseRequest(SocketRequest):
-    """Search a position with one agent or several, side by side."""
+    """Search a position with one or several agents, side by side."""
 
     do: Literal["analyse"]
     position: PositionRequest
-    agents: list[Spec] = Field(min_length=1, max_length=_MOST_AGENTS)
-    simulations: int = Field(default=1000, ge=1, le=MOST_SIMULATIONS)
+    agents: list[Spec] = Field(min_length=1, max_length=_MAX_AGENTS)
+    simulations: int = Field(default=1000, ge=1, le=MAX_SIMULATIONS)
 
 
 class LookRequest(SocketRequest):
-    """Look at a node in the tree of an agent whose search has begun."""
+    """Return a node in the tree of an agent whose search has begun."""
 
     do: Literal["look"]
     agent: Spec
@@ -56,7 +59,7 @@ class SolveRequest(SolutionRequest, SocketRequest):
 
 
 class StopRequest(SocketRequest):
-    """Cancel whatever is under way."""
+    """Cancel everything in progress."""
 
     do: Literal["stop"]
 
@@ -74,7 +77,7 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
     session = _Session(socket, lab, client_of(websocket))
     try:
         async for message in socket.messages():
-            await session.take(message)
+            await session.receive(message)
     finally:
         session.cancel()
 
@@ -83,19 +86,19 @@ _Work = Callable[[], Awaitable[None]]
 
 
 class _Session:
-    """What one page is waiting for."""
+    """The requests of one page that are in progress."""
 
     def __init__(self, socket: Socket, lab: Laboratory, client: Client) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """By what they do."""
+        """By kind of request."""
         self._searches: dict[str, Search] = {}
-        """The latest, by the specs that the page has sent."""
+        """The latest searches, by spec as the page sent it."""
 
     def cancel(self) -> None:
-        """Cancel everything that is under way."""
+        """Cancel everything in progress."""
         for kind in list(self._tasks):
             self._cancel(kind)
         self._drop_searches()
@@ -109,22 +112,22 @@ class _Session:
             search.drop()
         self._searches = {}
 
-    async def take(self, message: Any) -> None:
-        """Begin to do what a message asks for."""
+    async def receive(self, message: Any) -> None:
+        """Begin the work that a message requests."""
         try:
-            asked = _REQUEST.validate_python(message)
+            request = _REQUEST.validate_python(message)
         except ValidationError as error:
             await self._refuse(_id_of(message), first_mistake(error))
             return
-        if isinstance(asked, AnalyseRequest):
-            self._begin("analyse", asked.id, partial(self._analyse, asked))
-        elif isinstance(asked, SolveRequest):
-            self._begin("solve", asked.id, partial(self._solve, asked))
-        elif isinstance(asked, LookRequest):
-            self._begin("look", asked.id, partial(self._look, asked))
+        if isinstance(request, AnalyseRequest):
+            self._begin("analyse", request.id, partial(self._analyse, request))
+        elif isinstance(request, SolveRequest):
+            self._begin("solve", request.id, partial(self._solve, request))
+        elif isinstance(request, LookRequest):
+            self._begin("look", request.id, partial(self._look, request))
         else:
             self.cancel()
-            await self._socket.send({"id": asked.id, "done": True})
+            await self._socket.send({"id": request.id, "done": True})
 
     def _begin(self, kind: str, number: int, work: _Work) -> None:
         self._cancel(kind)
@@ -133,19 +136,21 @@ class _Session:
     async def _reporting(self, number: int, work: _Work) -> None:
         try:
             await work()
-        except Exception as error:  # whatever it is: the page is to know
+        except Exception as error:  # any error is reported to the page
             await self._refuse(number, error_message(error))
 
     async def _refuse(self, number: int, reason: str) -> None:
         await self._socket.send({"id": number, "error": reason, "done": True})
 
-    async def _analyse(self, asked: AnalyseRequest) -> None:
+    async def _analyse(self, request: AnalyseRequest) -> None:
         self._drop_searches()
-        at = await asyncio.to_thread(asked.position.position)
-        for spec in dict.fromkeys(asked.agents):
-            wanted = SearchRequest(spec, at, self._lab.folders, asked.simulations)
+        at = await asyncio.to_thread(request.position.position)
+        for spec in dict.fromkeys(request.agents):
+            wanted = SearchRequest(
+                spec, at, self._lab.folders, request.simulations, shows_progress=True
+            )
             try:
-                search = self._lab.searches.begin(self._client, wanted, can_wait=True)
+                search = self._lab.searches.begin(self._client, wanted, is_patient=True)
             except BusyError:
                 self._drop_searches()
                 raise
@@ -153,31 +158,31 @@ class _Session:
         searches = list(self._searches.items())
         async with asyncio.TaskGroup() as group:
             for spec, search in searches:
-                group.create_task(self._grow(asked.id, spec, search))
-        await self._socket.send({"id": asked.id, "done": True})
+                group.create_task(self._show_progress(request.id, spec, search))
+        await self._socket.send({"id": request.id, "done": True})
 
-    async def _grow(self, number: int, spec: str, search: Search) -> None:
-        """Show an agent's search as it grows; what goes wrong with it leaves the others alone."""
+    async def _show_progress(self, number: int, spec: str, search: Search) -> None:
+        """Send an agent's analyses as they improve; its errors leave other agents alone."""
         about = {"id": number, "agent": spec, "done": False}
         try:
             async for found in search.results():
                 analysis = analysis_response(found).model_dump(mode="json")
                 await self._socket.send({**about, "analysis": analysis})
-        except Exception as error:  # whatever it is: the others go on
+        except Exception as error:  # any error is reported to the page
             await self._socket.send({**about, "error": error_message(error)})
 
-    async def _solve(self, asked: SolveRequest) -> None:
-        found = await solve(self._lab.solvers, self._client, asked)
+    async def _solve(self, request: SolveRequest) -> None:
+        found = await solve(self._lab.solvers, self._client, request)
         solution = found.model_dump(mode="json")
-        await self._socket.send({"id": asked.id, "solution": solution, "done": True})
+        await self._socket.send({"id": request.id, "solution": solution, "done": True})
 
-    async def _look(self, asked: LookRequest) -> None:
-        search = self._searches.get(asked.agent)
+    async def _look(self, request: LookRequest) -> None:
+        search = self._searches.get(request.agent)
         if search is None:
-            raise UserError(f"{quoted(asked.agent)} is not searching: analyse the position first")
-        node = await search.look(asked.path)
-        seen = node_response(asked.path, node).model_dump(mode="json")
-        await self._socket.send({"id": asked.id, "node": seen, "done": True})
+            raise UserError(f"{quoted(request.agent)} is not searching: analyse the position first")
+        found = await search.look(request.path)
+        node = node_response(request.path, found).model_dump(mode="json")
+        await self._socket.send({"id": request.id, "node": node, "done": True})
 
 
 def _id_of(message: Any) -> int:

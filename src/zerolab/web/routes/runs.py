@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.config import flatten
 from zerolab.core.errors import UserError
@@ -15,13 +14,20 @@ from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
 from zerolab.training.curves import XAxis
-from zerolab.training.records import BaselineRecord
-from zerolab.web.archive.curves import Panel, panels_of
-from zerolab.web.folders import kept_networks, list_runs, open_run, records_of, summary
+from zerolab.training.records import BaselineRecord, GateRecord
+from zerolab.web.folders import list_runs, open_run, records_of, summary
 from zerolab.web.laboratory import Lab
+from zerolab.web.routes.curves import Panel, panels_of
+
+router = APIRouter(tags=["runs"], prefix="/runs")
+
+MAX_RUNS = 12
+"""Runs per request."""
+RunName = Annotated[str, Query(min_length=1, max_length=400)]
+RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MAX_RUNS)]
 
 Value = str | int | float | bool | None | list[Any] | dict[str, Any]
-"""Of a setting."""
+"""The value of a setting."""
 
 Status = Literal["running", "stopped", "finished", "damaged"]
 
@@ -39,27 +45,29 @@ class RunResponse(BaseModel):
     """The next stage."""
     status: Status
     problem: str
-    """What is damaged; empty where nothing is."""
+    """The damage, or empty."""
     elo: float
     """Training Elo of the best network, relative to the untrained one."""
     source: str
-    """The network that it started from; empty for an untrained one."""
+    """The network that the run started from; empty for an untrained one."""
 
 
 class NetworkResponse(BaseModel):
-    """A network whose weights are kept."""
+    """A network whose weights are saved."""
 
     iteration: int
-    """Which trained it; 0 is the untrained one."""
+    """The iteration that trained it; 0 is the untrained network."""
     elo: float | None
-    """Training Elo; None where no gate has said it."""
+    """Training Elo; None if no gate has measured it."""
     is_best: bool
     agent: str
-    """The spec that names it as a player."""
+    """Its spec as an agent."""
 
 
 class BaselineResponse(BaseModel):
-    """What a run's best network did against an opponent, once training was over."""
+    """The result of a run's best network against a baseline opponent after training."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     opponent: str
     wins: int
@@ -72,7 +80,9 @@ class BaselineResponse(BaseModel):
 
 
 class EnvironmentResponse(BaseModel):
-    """On what a run was trained, from an iteration on."""
+    """Hardware and versions that a run was trained with, from an iteration on."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     iteration: int
     device: str
@@ -85,19 +95,19 @@ class EnvironmentResponse(BaseModel):
 
 
 class RunDetails(BaseModel):
-    """Everything about a run but its curves and games."""
+    """Everything about a run except its curves and games."""
 
     summary: RunResponse
     settings: dict[str, Value]
     """With dotted keys, such as search.simulations."""
     networks: list[NetworkResponse]
-    """In the order of their training."""
+    """In training order."""
     baselines: list[BaselineResponse]
     environments: list[EnvironmentResponse]
     games: int
-    """How many games are stored."""
+    """Number of stored games."""
     seconds: float
-    """How long its finished stages took."""
+    """Total time of its finished stages."""
 
 
 class Difference(BaseModel):
@@ -105,7 +115,55 @@ class Difference(BaseModel):
 
     key: str
     values: list[Value]
-    """Of each run, in the order in which they were asked for; None where it has no such setting."""
+    """One per run, in the order of the request; None for a run without the setting."""
+
+
+@router.get("")
+def runs(lab: Lab) -> list[RunResponse]:
+    """List the runs of the folders that are served."""
+    return [run_response(each) for each in list_runs(lab.folders)]
+
+
+@router.get("/one")
+def one_run(lab: Lab, run: RunName) -> RunDetails:
+    """Return progress, settings, networks and provenance of a run."""
+    found = open_run(lab.folders, run)
+    records = records_of(found)
+    baselines = [each for each in records if isinstance(each, BaselineRecord)]
+    return RunDetails(
+        summary=run_response(summary(found.path)),
+        settings=dict(flatten(found.config)),
+        networks=saved_networks(found),
+        baselines=[BaselineResponse.model_validate(each) for each in baselines],
+        environments=[
+            EnvironmentResponse.model_validate(each) for each in read_environments(found.path)
+        ],
+        games=found.games.count(),
+        seconds=sum(each.wall_seconds for each in records),
+    )
+
+
+@router.get("/curves")
+def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list[Panel]]:
+    """Return the curves of runs, over iterations, games of self-play or hours of training."""
+    return {name: panels_of(records_of(open_run(lab.folders, name)), x) for name in names}
+
+
+@router.get("/differences")
+def differences(lab: Lab, names: RunNames) -> list[Difference]:
+    """Return the settings in which runs differ, in the order of the first run's settings."""
+    if len(set(names)) < len(names):
+        raise UserError("a run is named twice: expected different ones")
+    tables = [dict(flatten(open_run(lab.folders, name).config)) for name in names]
+    if len(tables) < 2:
+        raise UserError(f"{len(tables)} of at least two runs: expected more, to compare them")
+    keys = dict.fromkeys(key for table in tables for key in table)
+    found = [(key, [table.get(key) for table in tables]) for key in keys]
+    return [
+        Difference(key=key, values=values)
+        for key, values in found
+        if any(value != values[0] for value in values)
+    ]
 
 
 def run_response(found: RunSummary) -> RunResponse:
@@ -118,73 +176,19 @@ def run_response(found: RunSummary) -> RunResponse:
     )  # fmt: skip
 
 
-def run_details(run: RunFolder) -> RunDetails:
-    """Return what a page about one run shows; raise UserError where it is damaged."""
-    records = records_of(run)
-    return RunDetails(
-        summary=run_response(summary(run.path)),
-        settings=dict(flatten(run.config)),
-        networks=[
-            NetworkResponse(**each._asdict(), agent=network_name(run.path, each.iteration))
-            for each in kept_networks(run)
-        ],
-        baselines=[
-            BaselineResponse(**each.model_dump(include=set(BaselineResponse.model_fields)))
-            for each in records
-            if isinstance(each, BaselineRecord)
-        ],
-        environments=[
-            EnvironmentResponse(**each.model_dump(include=set(EnvironmentResponse.model_fields)))
-            for each in read_environments(run.path)
-        ],
-        games=run.games.count(),
-        seconds=sum(each.wall_seconds for each in records),
-    )
-
-
-def differences(runs: Sequence[RunFolder]) -> list[Difference]:
-    """Return the settings that are not equal in all runs, in the order of the first one's."""
-    if len(runs) < 2:
-        raise UserError(f"{len(runs)} of at least two runs: expected more, to compare them")
-    tables = [dict(flatten(run.config)) for run in runs]
-    keys = dict.fromkeys(key for table in tables for key in table)
-    found = [(key, [table.get(key) for table in tables]) for key in keys]
+def saved_networks(run: RunFolder) -> list[NetworkResponse]:
+    """Return the networks of a run that can play, in training order."""
+    elo: dict[int, float] = {}
+    gates = [record for record in records_of(run) if isinstance(record, GateRecord)]
+    if gates:
+        elo[0] = 0.0
+    elo.update((record.iteration, record.elo) for record in gates if record.accepted)
     return [
-        Difference(key=key, values=values)
-        for key, values in found
-        if any(value != values[0] for value in values)
+        NetworkResponse(
+            iteration=each,
+            elo=elo.get(each),
+            is_best=each == run.progress.best,
+            agent=network_name(run.path, each),
+        )
+        for each in run.networks()
     ]
-
-
-router = APIRouter(tags=["runs"], prefix="/runs")
-
-MOST_AT_ONCE = 12
-"""Runs that a request may name."""
-RunName = Annotated[str, Query(min_length=1, max_length=400)]
-RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MOST_AT_ONCE)]
-
-
-@router.get("")
-def runs(lab: Lab) -> list[RunResponse]:
-    """List the runs of the folders that are served."""
-    return [run_response(each) for each in list_runs(lab.folders)]
-
-
-@router.get("/one")
-def one_run(lab: Lab, run: RunName) -> RunDetails:
-    """Return progress, settings, networks and provenance of a run."""
-    return run_details(open_run(lab.folders, run))
-
-
-@router.get("/curves")
-def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list[Panel]]:
-    """Return the curves of runs, over iterations, games of self-play or hours of training."""
-    return {name: panels_of(records_of(open_run(lab.folders, name)), x) for name in names}
-
-
-@router.get("/differences")
-def different_settings(lab: Lab, names: RunNames) -> list[Difference]:
-    """Return the settings in which runs differ."""
-    if len(set(names)) < len(names):
-        raise UserError("a run is named twice: expected different ones")
-    return differences([open_run(lab.folders, name) for name in names])

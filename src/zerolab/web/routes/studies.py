@@ -22,24 +22,33 @@ from zerolab.store.folder import is_locked
 from zerolab.studies.study import SCALES, Scale, Study, registered_studies
 from zerolab.studies.study_folder import STUDY
 from zerolab.studies.work import StudyWork
-from zerolab.web.errors import MissingError
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
+from zerolab.web.requests import MissingError
+
+router = APIRouter(tags=["studies"], prefix="/studies")
+reports = APIRouter(include_in_schema=False, prefix="/reports")
 
 _REPORT, _PAGE, _CLAIMS = "report", "index.html", "claims.csv"
-_LARGEST = 1 << 22
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
-_LOOK_SECONDS = 2.0
+_MAX_CLAIMS_FILE = 1 << 22
+_REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
+_PROGRESS_SECONDS = 2.0
+"""Validity of the progress of a study, which takes a while to determine."""
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; sandbox allow-downloads allow-popups"
+)
+"""Content security policy of reports: no scripts, nothing loaded from elsewhere."""
 
 
 class BegunScale(BaseModel):
-    """A scale at which a study has been begun."""
+    """A scale at which a study has been started."""
 
     scale: str
     folder: str
     running: bool
     report: str
-    """The address of the report's page; empty where none is written."""
+    """The address of the report's page; empty if none has been written."""
 
 
 class StudyResponse(BaseModel):
@@ -47,12 +56,12 @@ class StudyResponse(BaseModel):
 
     name: str
     help: str
-    """What it is, in one line."""
+    """A description in one line."""
     begun: list[BegunScale]
 
 
 class StudyPartResponse(BaseModel):
-    """How far a study, or a part of it, has come."""
+    """The progress of a study, or of a part of it."""
 
     part: str
     runs: int
@@ -62,18 +71,18 @@ class StudyPartResponse(BaseModel):
     computations: int
     finished_computations: int
     seconds: float
-    """About how many seconds of work, on one core, there are in all."""
+    """Estimated work in seconds of one core, in total."""
     done_seconds: float
 
 
 class ClaimResponse(BaseModel):
-    """A claim of a study, and what became of it by the report."""
+    """A claim of a study and its verdict in the report."""
 
     key: str
     claim: str
     source: str
     threshold: str
-    """With the side on which the claim holds, such as above 0."""
+    """With the side on which the claim holds, such as "above 0"."""
     found: str
     """With its 95 % interval; empty without data."""
     adjusted_p: str
@@ -89,50 +98,54 @@ class StudyProgress(BaseModel):
     help: str
     folder: str
     command: str
-    """What begins it, or goes on with it."""
+    """The command that starts or continues it."""
     begun: bool
     running: bool
     whole: StudyPartResponse
     parts: list[StudyPartResponse]
     active: list[str]
-    """What is being done."""
+    """The tasks in progress."""
     failures: dict[str, list[str]]
-    """The last lines of what failed, by the name of the task."""
+    """The last lines of output of failed tasks, by name."""
     claims: list[ClaimResponse]
     report: str
-    """The address of the report's page; empty where none is written."""
+    """The address of the report's page; empty if none has been written."""
     files: list[str]
     """The names of the report's files."""
 
 
-def list_studies(folders: Folders) -> list[StudyResponse]:
-    """Return every study that there is, with the scales at which it has been begun."""
+@router.get("")
+def studies(lab: Lab) -> list[StudyResponse]:
+    """List the studies, with the scales at which they have been started."""
     return [
         StudyResponse(
             name=name,
             help=_headline(study),
             begun=[
-                found for scale in SCALES if (found := _begun(folders, name, scale)) is not None
+                found for scale in SCALES if (found := _begun(lab.folders, name, scale)) is not None
             ],
         )
         for name, study in sorted(registered_studies().items())
     ]
 
 
-def study_progress(folders: Folders, name: str, scale: Scale) -> StudyProgress:
-    """Return how far a study has come; raise UserError for one that is not known or damaged."""
+@router.get("/one")
+def one_study(
+    lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
+) -> StudyProgress:
+    """Return the progress of a study and the verdicts on its claims; nothing is started."""
     known = registered_studies()
     if name not in known:
         names = ", ".join(sorted(known))
         raise MissingError(
             f"{quoted(name)} is not a study: expected one of {names}{nearest(name, known)}"
         )
-    work = StudyWork.of(known[name], scale, folders.studies)
-    found = _looks.look(work)
-    begun = _begun(folders, name, scale)
+    work = StudyWork.of(known[name], scale, lab.folders.studies)
+    found = _progress.of(work)
+    begun = _begun(lab.folders, name, scale)
     report = work.folder.report
-    is_default = folders.studies == Path("studies")
-    elsewhere = "" if is_default else f" --folder {shlex.quote(folders.studies.as_posix())}"
+    is_default = lab.folders.studies == Path("studies")
+    elsewhere = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
     return StudyProgress(
         name=name,
         scale=scale,
@@ -151,32 +164,34 @@ def study_progress(folders: Folders, name: str, scale: Scale) -> StudyProgress:
     )
 
 
-def report_file(folders: Folders, study: str, name: str) -> Path:
-    """Return a file of a report; raise UserError for anything else."""
-    path = folders.confined(folders.studies / study / _REPORT / name, (folders.studies,))
-    if not _FILE.fullmatch(name) or not STUDY.is_in(folders.studies / study) or not path.is_file():
+@reports.get("/{study}/{name}")
+def report(lab: Lab, study: str, name: str) -> FileResponse:
+    """Return a file of a report."""
+    folder = lab.folders.studies / study
+    path = lab.folders.confined(folder / _REPORT / name, (lab.folders.studies,))
+    if not _REPORT_FILE.fullmatch(name) or not STUDY.is_in(folder) or not path.is_file():
         raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
-    return path
+    return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
 
-class _Looks:
-    """Looking at the progress of studies takes a while: once for all who ask at a time."""
+class _ProgressCache:
+    """The progress of studies, shared by all requests of a moment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[Path, tuple[float, dict[str, object]]] = {}
+        self._cached: dict[Path, tuple[float, dict[str, object]]] = {}
 
-    def look(self, work: StudyWork) -> dict:  # type: ignore[type-arg]
-        """Return what `zerolab study --status --json` prints."""
+    def of(self, work: StudyWork) -> dict:  # type: ignore[type-arg]
+        """Return the output of `zerolab study --status --json`."""
         with self._lock:
-            when, found = self._seen.get(work.folder.path, (-_LOOK_SECONDS, {}))
-            if time.monotonic() - when >= _LOOK_SECONDS or not found:
+            when, found = self._cached.get(work.folder.path, (-_PROGRESS_SECONDS, {}))
+            if time.monotonic() - when >= _PROGRESS_SECONDS or not found:
                 found = work.status()
-                self._seen[work.folder.path] = time.monotonic(), found
+                self._cached[work.folder.path] = time.monotonic(), found
             return found
 
 
-_looks = _Looks()
+_progress = _ProgressCache()
 
 
 def _numbers(found: dict) -> dict:  # type: ignore[type-arg]
@@ -188,7 +203,7 @@ def _headline(study: Study) -> str:
 
 
 def _begun(folders: Folders, name: str, scale: str) -> BegunScale | None:
-    """Return a study's scale if it has been begun."""
+    """Return a scale of a study if it has been started."""
     path = folders.studies / f"{name}-{scale}"
     if not (path / STUDY.settings_file).is_file():
         return None
@@ -204,13 +219,17 @@ def _begun(folders: Folders, name: str, scale: str) -> BegunScale | None:
 def _files(report: Path) -> list[str]:
     if not report.is_dir():
         return []
-    return sorted(each.name for each in report.iterdir() if _FILE.fullmatch(each.name))
+    return sorted(each.name for each in report.iterdir() if _REPORT_FILE.fullmatch(each.name))
 
 
 def _claims(path: Path) -> list[ClaimResponse]:
-    """Return the claims of a report; none where there is no list of them, or it is damaged."""
+    """Return the claims of a report; none if their file is missing or damaged."""
     try:
-        rows = list(csv.DictReader(io.StringIO(read_text(path, _LARGEST)))) if path.exists() else []
+        rows = (
+            list(csv.DictReader(io.StringIO(read_text(path, _MAX_CLAIMS_FILE))))
+            if path.exists()
+            else []
+        )
         return [_claim(row) for row in rows]
     except (UserError, KeyError, csv.Error):
         return []
@@ -225,34 +244,3 @@ def _claim(row: dict[str, str]) -> ClaimResponse:
         threshold=f"{row['direction']} {row['threshold']}", found=found,
         adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
     )  # fmt: skip
-
-
-router = APIRouter(tags=["studies"], prefix="/studies")
-reports = APIRouter(include_in_schema=False, prefix="/reports")
-
-_ALONE = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'; sandbox allow-downloads allow-popups"
-)
-"""What a report may do: look, and be looked at. It has no scripts, and asks for nothing."""
-
-
-@router.get("")
-def studies(lab: Lab) -> list[StudyResponse]:
-    """List the studies, and at which scales they have been begun."""
-    return list_studies(lab.folders)
-
-
-@router.get("/one")
-def one_study(
-    lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
-) -> StudyProgress:
-    """Return how far a study has come, and what became of its claims; nothing is started."""
-    return study_progress(lab.folders, name, scale)
-
-
-@reports.get("/{study}/{name}")
-def report(lab: Lab, study: str, name: str) -> FileResponse:
-    """Return a file of a report."""
-    path = report_file(lab.folders, study, name)
-    return FileResponse(path, headers={"content-security-policy": _ALONE})

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.tournament import TOURNAMENT, Tournament
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.store.folder import is_locked, may_be
-from zerolab.web.errors import MissingError
 from zerolab.web.folders import FileCache, Folders
 from zerolab.web.laboratory import Lab
+from zerolab.web.requests import MissingError
+
+router = APIRouter(tags=["tournaments"], prefix="/tournaments")
 
 
 class TournamentResponse(BaseModel):
@@ -27,15 +29,17 @@ class TournamentResponse(BaseModel):
     game: str
     players: int
     games: int
-    """How many are stored."""
+    """Number of stored games."""
     games_planned: int
     running: bool
     problem: str
-    """What is damaged; empty where nothing is."""
+    """The damage, or empty."""
 
 
 class RatingResponse(BaseModel):
-    """How strong a player is; all players together have the mean 0."""
+    """The strength of a player; the mean of all players is 0."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     player: str
     elo: float
@@ -44,7 +48,7 @@ class RatingResponse(BaseModel):
     high: float
     games: int
     distinct_games: int
-    """Those that rating and interval are made from."""
+    """The games that determine rating and interval."""
     score_rate: float
     draw_rate: float
 
@@ -53,7 +57,7 @@ class Meeting(BaseModel):
     """A cell of the cross table."""
 
     points: float
-    """Per game, of the row's player."""
+    """Points per game of the row's player."""
     games: int
     distinct_games: int
     low: float
@@ -62,63 +66,64 @@ class Meeting(BaseModel):
 
 
 class TournamentDetails(BaseModel):
-    """A tournament and what its games say."""
+    """A tournament with its ratings."""
 
     summary: TournamentResponse
     games_per_pair: int
     openings: int
     seed: int
     ratings: list[RatingResponse]
-    """The strongest first; empty where there is nothing to rate yet, which `note` explains."""
+    """Strongest first; empty if nothing can be rated yet, which `note` explains."""
     table: list[list[Meeting | None]]
-    """[row][column] in the order of the ratings; None where two have not met."""
+    """[row][column] in the order of the ratings; None for players who have not met."""
     advantage: float | None
-    """What moving first is worth, in Elo."""
+    """Advantage of moving first, in Elo."""
     note: str
 
 
-class _Judged(NamedTuple):
-    """What is made from the games alone."""
-
-    ratings: list[RatingResponse]
-    table: list[list[Meeting | None]]
-    advantage: float | None
-    note: str
+_DETAILS: FileCache[TournamentDetails] = FileCache()
+_COUNTS: FileCache[int] = FileCache()
 
 
-_JUDGED: FileCache[_Judged] = FileCache()
-_COUNTED: FileCache[int] = FileCache()
+@router.get("")
+def tournaments(lab: Lab) -> list[TournamentResponse]:
+    """List the tournaments, including those of studies."""
+    return list_tournaments(lab.folders)
+
+
+@router.get("/one")
+def one_tournament(
+    lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
+) -> TournamentDetails:
+    """Return ratings with intervals, and the cross table."""
+    return tournament_details(open_tournament(lab.folders, tournament))
 
 
 def list_tournaments(folders: Folders) -> list[TournamentResponse]:
     """Return the tournaments of the folder that is served, and those of studies."""
-    return [_summary(path) for path in sorted(_found(folders))]
+    return [_summary(path) for path in sorted(_find(folders))]
 
 
 def open_tournament(folders: Folders, name: str) -> Tournament:
-    """Return a tournament that a page names; raise UserError for anything else."""
+    """Return a tournament; raise UserError if the name is anything else."""
     path = folders.confined(Path(name), (folders.tournaments, folders.studies))
     found = Tournament.saved(path) if path.is_dir() else None
     if found is None:
-        raise MissingError(f"{quoted(name)} is not a tournament: expected one of the page")
+        raise MissingError(
+            f"{quoted(name)} is not a tournament: expected one of the page Tournaments"
+        )
     return found
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
-    """Return ratings and cross table of the games that are stored."""
-    path, settings = tournament.path, tournament.settings
+    """Return ratings and cross table of the games stored so far."""
+    path = tournament.path
     files = [tournament.store.path, path / TOURNAMENT.settings_file]
-    judged = _JUDGED.get(str(path), files, lambda: _judge(tournament))
-    return TournamentDetails(
-        summary=_summary(path),
-        games_per_pair=settings.games,
-        openings=settings.openings,
-        seed=settings.seed,
-        **judged._asdict(),
-    )
+    details = _DETAILS.get(str(path), files, lambda: _rate(tournament))
+    return details.model_copy(update={"summary": _summary(path)})  # it may be running by now
 
 
-def _found(folders: Folders) -> Iterator[Path]:
+def _find(folders: Folders) -> Iterator[Path]:
     """Yield the folders of tournaments."""
     if folders.tournaments.is_dir():
         if TOURNAMENT.is_in(folders.tournaments):
@@ -131,12 +136,12 @@ def _found(folders: Folders) -> Iterator[Path]:
 
 
 def _summary(path: Path) -> TournamentResponse:
-    """Describe a tournament; one that cannot be read is described as damaged."""
+    """Summarise a tournament; one that cannot be read is described as damaged."""
     try:
         tournament = Tournament.saved(path)
         assert tournament is not None
         store, settings = tournament.store, tournament.settings
-        games = _COUNTED.get(str(path), [store.path], store.count)
+        games = _COUNTS.get(str(path), [store.path], store.count)
     except UserError as error:
         return TournamentResponse(
             tournament=path.as_posix(), game="", players=0, games=0, games_planned=0,
@@ -153,21 +158,34 @@ def _summary(path: Path) -> TournamentResponse:
     )
 
 
-def _judge(tournament: Tournament) -> _Judged:
+def _rate(tournament: Tournament) -> TournamentDetails:
+    settings = tournament.settings
+    report, note = _report(tournament)
+    return TournamentDetails(
+        summary=_summary(tournament.path),
+        games_per_pair=settings.games,
+        openings=settings.openings,
+        seed=settings.seed,
+        ratings=[RatingResponse.model_validate(each) for each in report.ratings.players]
+        if report
+        else [],
+        table=_cross_table(report) if report else [],
+        advantage=report.ratings.advantage if report else None,
+        note=note,
+    )
+
+
+def _report(tournament: Tournament) -> tuple[TournamentReport | None, str]:
+    """Return the report of a tournament, or the reason why there is none yet."""
     if not tournament.store.count():
-        return _Judged([], [], None, "No games are stored yet.")
+        return None, "No games are stored yet."
     try:
-        report = TournamentReport.of(tournament)
+        return TournamentReport.of(tournament), ""
     except UserError as error:
-        return _Judged([], [], None, f"There is nothing to rate yet: {error}")
-    ratings = [
-        RatingResponse(**{name: getattr(each, name) for name in RatingResponse.model_fields})
-        for each in report.ratings.players
-    ]
-    return _Judged(ratings, _table(report), report.ratings.advantage, "")
+        return None, f"Nothing can be rated yet: {error}"
 
 
-def _table(report: TournamentReport) -> list[list[Meeting | None]]:
+def _cross_table(report: TournamentReport) -> list[list[Meeting | None]]:
     number = {name: i for i, name in enumerate(report.players)}
     table: list[list[Meeting | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
@@ -177,20 +195,3 @@ def _table(report: TournamentReport) -> list[list[Meeting | None]]:
         table[i][j] = Meeting(points=points, low=low, high=high, **counts)
         table[j][i] = Meeting(points=1 - points, low=1 - high, high=1 - low, **counts)
     return table
-
-
-router = APIRouter(tags=["tournaments"], prefix="/tournaments")
-
-
-@router.get("")
-def tournaments(lab: Lab) -> list[TournamentResponse]:
-    """List the tournaments, those of studies included."""
-    return list_tournaments(lab.folders)
-
-
-@router.get("/one")
-def one_tournament(
-    lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
-) -> TournamentDetails:
-    """Return ratings with intervals, and the cross table."""
-    return tournament_details(open_tournament(lab.folders, tournament))

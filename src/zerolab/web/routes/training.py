@@ -1,43 +1,351 @@
-"""Training from pages, where the server allows it."""
+"""Training that pages start, stop and resume: the command `zerolab train` in a separate process.
+
+The process survives the server. The lock in the run's folder shows whether it trains; its output,
+and a file by which it is found again, are in the folder ``.server`` beside the runs.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 
-from zerolab.web.archive import training as trainings
-from zerolab.web.archive.training import PresetResponse, RunRequest, Training, TrainingRequest
+from zerolab.agents.specs import named_path
+from zerolab.core.config import Settings, parse_assignments, validate
+from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.files import make_folder, read_text, write_text
+from zerolab.store.run_folder import is_run
+from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.learn_settings import require_frozen, start_assignments
+from zerolab.training.presets import TransferOption, preset_names, preset_title
+from zerolab.training.trainer import check_new_run
+from zerolab.web.folders import Folders, is_running, list_runs, open_run
 from zerolab.web.laboratory import Lab
+from zerolab.web.requests import BusyError, ForbiddenError, MissingError, RequestModel
 
 router = APIRouter(tags=["training"], prefix="/training")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_MAX_LINES = 40
+_MAX_LINE = 400
+_TAIL_BYTES = 1 << 15
+_MAX_RUNNING = 4
+_PATH_KEYS = ("positions", "source")
+"""Last parts of settings that name a file or a run."""
+
+_starting = threading.Lock()
+
+Assignment = Annotated[str, Field(min_length=3, max_length=400)]
+
+
+class TrainingRequest(RequestModel):
+    """A run to start."""
+
+    name: str = Field(min_length=1, max_length=80)
+    """The name of its folder, within the first folder of runs."""
+    game: str = Field(max_length=60)
+    preset: str = Field(max_length=80)
+    settings: list[Assignment] = Field(default=[], max_length=100)
+    """Settings to change, such as search.simulations=50."""
+    source: str = Field(default="", max_length=400)
+    """A network to start from, such as runs/demo@12; empty for an untrained one."""
+    transfer: TransferOption = "trunk"
+    """The part of that network to take over."""
+
+
+class RunRequest(RequestModel):
+    """A run to stop or resume."""
+
+    run: str = Field(min_length=1, max_length=400)
+    iterations: int | None = Field(default=None, ge=1)
+    """The last iteration of a resumed run, by default that of its settings."""
+
+
+class Training(BaseModel):
+    """The state of a run's training."""
+
+    run: str
+    at_work: bool
+    """Whether a process trains it, or is about to."""
+    may_stop: bool
+    """Whether pages may stop it; processes that no server has started are left alone."""
+    output: list[str]
+    """The last lines of the process's output."""
+
+
+class PresetResponse(BaseModel):
+    """A preset to start from."""
+
+    name: str
+    title: str
 
 
 @router.get("/presets")
 def presets() -> list[PresetResponse]:
-    """List the settings that a run may start from."""
-    return trainings.presets()
+    """List the presets that a run may start from."""
+    return [PresetResponse(name=name, title=preset_title(name)) for name in preset_names()]
 
 
 @router.get("/one")
 def one(lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]) -> Training:
-    """Return whether a run is being trained, and what its process has printed last."""
-    return trainings.training(lab.folders, run)
+    """Return whether a run is being trained, and the last output of its process."""
+    return _training(lab.folders, run)
 
 
 @router.post("/start")
-def start(lab: Lab, asked: TrainingRequest) -> Training:
-    """Start a run in a process of its own."""
-    return trainings.start(lab, asked)
+def start(lab: Lab, request: TrainingRequest) -> Training:
+    """Start a run in a separate process, after checking everything about it."""
+    _require_allowed(lab)
+    path = _new_folder(lab.folders, request.name)
+    if request.preset not in (names := preset_names()):
+        raise UserError(
+            f"preset = {quoted(request.preset)}: expected one of {', '.join(names)}"
+            f"{nearest(request.preset, names)}"
+        )
+    beginning = start_assignments(request.source, request.transfer) if request.source else []
+    assignments = [*beginning, *request.settings]
+    _require_confined(lab.folders, assignments)
+    settings = resolve_settings(request.game, request.preset, assignments)
+    if request.source:
+        require_frozen(request.transfer, settings.learn.frozen)
+    require_effects(settings, assignments)
+    check_new_run(settings)
+    command = ["train", request.game, "--preset", request.preset, "--run", str(path)]
+    _begin(lab.folders, path, [*command, *_options(assignments)])
+    return _training(lab.folders, path.as_posix())
 
 
 @router.post("/stop")
-def stop(lab: Lab, asked: RunRequest) -> Training:
-    """Tell the process that trains a run to end; finished stages are saved."""
-    return trainings.stop(lab, asked)
+def stop(lab: Lab, request: RunRequest) -> Training:
+    """Ask the process that trains a run to end; finished stages are saved."""
+    _require_allowed(lab)
+    path = lab.folders.confined(Path(request.run))
+    if not terminate(_process_file(path)):
+        raise UserError(
+            f"{request.run} is trained by a process that no page has started: stop it where it"
+            " was started"
+            if is_running(path)
+            else f"{request.run} is not being trained"
+        )
+    return _training(lab.folders, path.as_posix())
 
 
 @router.post("/resume")
-def resume(lab: Lab, asked: RunRequest) -> Training:
-    """Go on with a run that was stopped, or train a finished one further."""
-    return trainings.resume(lab, asked)
+def resume(lab: Lab, request: RunRequest) -> Training:
+    """Resume a run that was stopped, or train a finished one further."""
+    _require_allowed(lab)
+    run = open_run(lab.folders, request.run)
+    more = [] if request.iterations is None else [f"iterations={request.iterations}"]
+    baselines = run.config.get("final_evaluation", {}).get("baselines", [])
+    if baselines:
+        _require_confined(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
+    settings = amend_settings(run, more)
+    if run.progress.finished and settings.iterations <= run.config["iterations"]:
+        raise UserError(
+            f"{request.run} is finished: expected more than its {settings.iterations} iterations"
+        )
+    if is_running(run.path):
+        raise UserError(f"{request.run} is in use by another process")
+    _begin(lab.folders, run.path, ["train", "--run", str(run.path), *_options(more)])
+    return _training(lab.folders, run.path.as_posix())
+
+
+def _training(folders: Folders, name: str) -> Training:
+    """Return the state of a run's training; the run may have no folder yet."""
+    path = folders.confined(Path(name))
+    process, output = _process_file(path), _output_file(path)
+    if not is_run(path) and not output.exists():
+        raise MissingError(f"{quoted(name)} is not a run: expected one of the page Runs")
+    is_ours = is_alive(process)
+    return Training(
+        run=path.as_posix(),
+        at_work=is_ours or is_running(path),
+        may_stop=is_ours,
+        output=_last_lines(output),
+    )
+
+
+def _require_allowed(lab: Lab) -> None:
+    if not lab.allow_training:
+        raise ForbiddenError(
+            "pages may start, stop and resume runs only with zerolab serve --allow-training"
+        )
+
+
+def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
+    """Start the command, unless the run is being trained already or too many runs are."""
+    with _starting:
+        process = _process_file(path)
+        if is_alive(process):
+            raise UserError(f"{path.as_posix()} is being trained already")
+        others = (_process_file(Path(each.path)) for each in list_runs(folders))
+        if sum(map(is_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
+            raise BusyError(f"{_MAX_RUNNING} runs are being trained: stop one of them first")
+        launch([sys.executable, "-m", "zerolab", *arguments], _output_file(path), process)
+
+
+def _new_folder(folders: Folders, name: str) -> Path:
+    """Return the folder of a new run; raise UserError if the name is invalid or taken."""
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
+            " as demo-2"
+        )
+    place = folders.runs[0]
+    if is_run(place):
+        raise UserError(
+            f"the server serves the run {quoted(place)}: expected a folder of runs, with room for"
+            " another"
+        )
+    path = folders.confined(place / name)
+    if path.exists():
+        raise UserError(f"name = {quoted(name)}: {quoted(path)} exists already; choose another")
+    return path
+
+
+def _options(assignments: list[str]) -> list[str]:
+    return [each for setting in assignments for each in ("--set", setting)]
+
+
+def _require_confined(folders: Folders, assignments: list[str]) -> None:
+    """Raise UserError for settings that name a program, or a file that is not served."""
+    for path, value in parse_assignments(assignments):
+        key = ".".join(path)
+        for name, text in _texts(value, path[-1]):
+            if name in _PATH_KEYS and text:
+                folders.confined(Path(text.partition("@")[0]))
+            elif name == "baselines" or ":" in text or "/" in text or "\\" in text:
+                _require_confined_agent(folders, key, text)
+
+
+def _require_confined_agent(folders: Folders, key: str, text: str) -> None:
+    """Raise UserError if a text names a program, or a run that is not served."""
+    if text.startswith("@") or key == "game":
+        return
+    try:
+        named = named_path(text)
+    except UserError as error:
+        raise ForbiddenError(f"{key}: {error}") from None
+    if named is not None:
+        folders.confined(Path(named.partition("@")[0]))
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yield all texts in a setting, each with the last part of its key."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _texts(each, key)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each, name)
+
+
+def _process_file(path: Path) -> Path:
+    return path.parent / ".server" / f"{path.name}.json"
+
+
+def _output_file(path: Path) -> Path:
+    return path.parent / ".server" / f"{path.name}.log"
+
+
+def _last_lines(path: Path) -> list[str]:
+    """Return the last lines of a file; none if it does not exist."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return []
+    return [line[:_MAX_LINE] for line in deque(text.splitlines(), maxlen=_MAX_LINES)]
+
+
+_MAX_PROCESS_FILE = 1 << 16
+_PS_SECONDS = 5
+
+
+class ProcessRecord(Settings):
+    """A process by its number and start time, so that no other process is mistaken for it."""
+
+    pid: int = Field(ge=2)
+    began: str = Field(min_length=1)
+    """The start time in the system's own format."""
+
+
+def launch(command: Sequence[str], output: Path, record: Path) -> None:
+    """Start a process in a new session, with its output in a file and a record of it in another.
+
+    Raises UserError if that is impossible.
+    """
+    make_folder(record.parent)
+    try:
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:
+        raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
+    # Without a reader of its exit code it would stay in the list of processes after its end.
+    threading.Thread(target=process.wait, daemon=True).start()
+    began = _start_time(process.pid)
+    if began:
+        found = ProcessRecord(pid=process.pid, began=began)
+        write_text(record, json.dumps(found.model_dump()) + "\n")
+
+
+def is_alive(record: Path) -> bool:
+    """Return whether the process of a record is running."""
+    return _find(record) is not None
+
+
+def terminate(record: Path) -> bool:
+    """Ask the process of a record to end; return whether it was running."""
+    found = _find(record)
+    if found is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
+    return True
+
+
+def _find(record: Path) -> ProcessRecord | None:
+    """Return the process of a record; None if it has ended, or the file is not a record."""
+    try:
+        table = json.loads(read_text(record, _MAX_PROCESS_FILE))
+        found = validate(ProcessRecord, table, source=str(record))
+    except (UserError, ValueError, RecursionError):
+        return None
+    return found if _start_time(found.pid) == found.began else None
+
+
+def _start_time(pid: int) -> str:
+    """Return the start time of a process; "" if it does not exist or has ended."""
+    try:
+        # After the name, which may contain anything: the state, and as 20th field the start time.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_PS_SECONDS, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,8 +1,8 @@
 """Progress of runs, over a websocket.
 
-It is opened at ``/runs/live?run=runs/demo``, with one run or several, and sends a message for each
-of them at once, and then whenever one changes; the page asks for curves again. What the page sends
-is not looked at.
+It is opened at ``/runs/live?run=runs/demo``, with one or several runs, and sends an update for each
+of them at once and whenever one changes; the page then requests curves again. Messages from the
+page are ignored.
 """
 
 from __future__ import annotations
@@ -16,83 +16,80 @@ from pydantic import BaseModel
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.errors import error_message
-from zerolab.web.folders import FileCache, Folders, open_run, records_of, summary, watched
+from zerolab.web.folders import FileCache, Folders, open_run, progress_files, records_of, summary
 from zerolab.web.laboratory import Lab
-from zerolab.web.routes.runs import MOST_AT_ONCE, RunResponse, run_response
+from zerolab.web.requests import error_message
+from zerolab.web.routes.runs import MAX_RUNS, RunResponse, run_response
 from zerolab.web.sockets import Socket
 
-_LOOK_SECONDS = 0.5
+router = APIRouter()
+
+_WATCH_SECONDS = 0.5
 _RECORDS: FileCache[tuple[int, str]] = FileCache()
 
 
-class RunNews(BaseModel):
-    """How far a run has come."""
+class RunUpdate(BaseModel):
+    """The progress of a run."""
 
     run: RunResponse
     records: int
-    """Records of finished stages; where there are more than before, curves have grown."""
+    """Number of records of finished stages; once it has grown, so have the curves."""
     latest: str
-    """What the latest one says, in one line."""
-
-
-async def watch(runs: Sequence[Path]) -> AsyncIterator[RunNews]:
-    """Yield news of every run at once, and whenever it changes, as long as it is iterated."""
-    former: dict[Path, RunNews] = {}
-    while True:
-        for path in runs:
-            news = await asyncio.to_thread(_news, path)
-            if former.get(path) != news:
-                former[path] = news
-                yield news
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
-def _news(path: Path) -> RunNews:
-    count, latest = _RECORDS.get(str(path), watched(path), lambda: _recorded(path))
-    return RunNews(run=run_response(summary(path)), records=count, latest=latest)
-
-
-def _recorded(path: Path) -> tuple[int, str]:
-    """Return how many records a run has, and what the latest says; a damaged run has none."""
-    try:
-        records = records_of(RunFolder.open(path))
-    except UserError:
-        return 0, ""
-    return len(records), " ".join(records[-1].summary().split()) if records else ""
-
-
-router = APIRouter()
+    """Summary of the latest record, in one line."""
 
 
 @router.websocket("/runs/live")
 async def live(websocket: WebSocket, lab: Lab) -> None:
-    """Tell one page about runs until it leaves."""
+    """Send updates of runs to one page until it leaves."""
     socket = Socket(websocket)
     await socket.accept()
     names = list(dict.fromkeys(websocket.query_params.getlist("run")))
     try:
-        if not 1 <= len(names) <= MOST_AT_ONCE:
-            raise UserError(
-                f"{len(names)} runs: expected 1 to {MOST_AT_ONCE}, as in ?run=runs/demo"
-            )
+        if not 1 <= len(names) <= MAX_RUNS:
+            raise UserError(f"{len(names)} runs: expected 1 to {MAX_RUNS}, as in ?run=runs/demo")
         paths = await asyncio.to_thread(_paths, lab.folders, names)
     except UserError as error:
         await socket.send({"error": error_message(error)})
         paths = []
 
-    async def tell() -> None:
+    async def send_updates() -> None:
         if paths:
-            async for news in watch(paths):
-                await socket.send(news)
+            async for update in watch(paths):
+                await socket.send(update)
 
-    telling = asyncio.create_task(tell())
+    sending = asyncio.create_task(send_updates())
     try:
         async for _ in socket.messages():
             pass
     finally:
-        telling.cancel()
+        sending.cancel()
+
+
+async def watch(runs: Sequence[Path]) -> AsyncIterator[RunUpdate]:
+    """Yield an update of every run at once, and of each run whenever it changes."""
+    former: dict[Path, RunUpdate] = {}
+    while True:
+        for path in runs:
+            update = await asyncio.to_thread(_update, path)
+            if former.get(path) != update:
+                former[path] = update
+                yield update
+        await asyncio.sleep(_WATCH_SECONDS)
 
 
 def _paths(folders: Folders, names: Sequence[str]) -> list[Path]:
     return [open_run(folders, name).path for name in names]
+
+
+def _update(path: Path) -> RunUpdate:
+    count, latest = _RECORDS.get(str(path), progress_files(path), lambda: _latest_record(path))
+    return RunUpdate(run=run_response(summary(path)), records=count, latest=latest)
+
+
+def _latest_record(path: Path) -> tuple[int, str]:
+    """Return a run's number of records and the summary of the latest; 0 and "" if damaged."""
+    try:
+        records = records_of(RunFolder.open(path))
+    except UserError:
+        return 0, ""
+    return len(records), " ".join(records[-1].summary().split()) if records else ""
