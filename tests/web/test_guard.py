@@ -19,7 +19,7 @@ from zerolab.web import security, server
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
-from zerolab.web.security import MOST_BODY
+from zerolab.web.security import MAX_BODY
 
 POSITION = {"game": "connect_four:4x4:3"}
 OWN = {"host": "localhost"}
@@ -210,11 +210,11 @@ def test_names_that_no_file_can_have_are_refused(client: TestClient) -> None:
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:
-    long = client.post("/api/v1/position", content=b"x" * (MOST_BODY + 1))
+    long = client.post("/api/v1/position", content=b"x" * (MAX_BODY + 1))
     assert long.status_code == 413
 
     def chunks() -> Iterator[bytes]:
-        for _ in range(MOST_BODY // 1024 + 2):
+        for _ in range(MAX_BODY // 1024 + 2):
             yield b" " * 1024
 
     answer = client.post("/api/v1/position", content=chunks())  # without a length
@@ -320,13 +320,13 @@ def test_messages_count_as_requests() -> None:
 def test_names_of_pages_do_not_add_to_what_an_address_may_do(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zerolab.web.searches.MOST_OF_ADDRESS", 0)
+    monkeypatch.setattr("zerolab.web.searches.MAX_PER_ADDRESS", 0)
     asked = {"position": POSITION, "agent": "random"}
     with new_page(workers=1) as opened:
         for page in ("a", "b"):
             answer = opened.post("/api/v1/move", json=asked, headers={"x-page": page})
             assert answer.status_code == 503
-            assert "0 searches are under way here" in answer.json()["error"]
+            assert "0 searches are in progress here" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def _token() -> str:
 def test_a_client_has_a_limited_number_of_websockets(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "_MOST_SOCKETS", 2)
+    monkeypatch.setattr(security, "_MAX_SOCKETS", 2)
     with ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(client.websocket_connect("/api/v1/live", headers=OWN))

@@ -140,13 +140,13 @@ def test_searches_that_nobody_waits_for_make_room(client: TestClient) -> None:
             socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **asked})
         while socket.receive_json()["id"] < 19:
             pass
-        assert lab.searches.under_way <= 2
+        assert lab.searches.in_progress <= 2
     assert client.get("/api/v1/server").status_code == 200
     for _ in range(100):
-        if lab.searches.under_way == 0:
+        if lab.searches.in_progress == 0:
             break
         client.get("/api/v1/server")
-    assert lab.searches.under_way == 0
+    assert lab.searches.in_progress == 0
 
 
 def test_mistakes_on_the_socket_get_one_line_and_leave_it_open(client: TestClient) -> None:
@@ -166,7 +166,7 @@ def test_mistakes_on_the_socket_get_one_line_and_leave_it_open(client: TestClien
 def test_two_thousand_random_frames_do_not_end_the_server(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zerolab.web.sockets._MOST_AT_ONCE", 10_000)
+    monkeypatch.setattr("zerolab.web.sockets._BURST", 10_000)
     for connection in range(20):
         with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
             for number in range(99):

@@ -9,10 +9,9 @@ from tiny_laboratory import GAME
 
 from zerolab.rules.position import Position
 from zerolab.web import search_worker
-from zerolab.web.clients import Client
-from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
+from zerolab.web.requests import BusyError, Client
 from zerolab.web.search_process import Begin, Drop, Look
 from zerolab.web.search_worker import Outbox
 
@@ -54,7 +53,7 @@ def test_what_is_dropped_before_it_was_handed_over_is_forgotten() -> None:
 
 
 def test_drops_are_taken_however_full_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_worker, "MOST_WAITING", 2)
+    monkeypatch.setattr(search_worker, "MAX_WAITING", 2)
     box = Outbox()
     for number in (1, 2):
         box.put(begin(number))

@@ -5,6 +5,7 @@ A position is a game and the names of the moves played in it, perhaps from a boa
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import numpy as np
@@ -199,11 +200,10 @@ def _set_up(game: Game, request: SetUp) -> Position:
 
 
 def _legal_moves(position: Position) -> list[LegalMove]:
-    try:
+    over, places = "", 0
+    with suppress(UserError):  # of a game without a layout, whose moves pages show as buttons
         layout = action_layout(position.game)
         over, places = layout.over, layout.places
-    except UserError:  # the game declares no layout: pages show its moves as buttons
-        over, places = "", 0
     return [
         LegalMove(
             name=position.name(action),

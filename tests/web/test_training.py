@@ -22,9 +22,9 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.web.app import make_app
-from zerolab.web.archive import processes
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.routes import training as training_routes
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
@@ -46,7 +46,7 @@ def client(tmp_path, monkeypatch):
     with server() as client:
         yield client
     for known in tmp_path.glob("runs/.server/*.json"):
-        processes.stop(known)
+        training_routes.terminate(known)
 
 
 def wait_for(condition, seconds=120):
@@ -148,13 +148,13 @@ def test_a_run_starts_from_another_with_its_trunk_frozen(client, tmp_path, monke
     network = build_network(settings.network, parse_game(settings.game), 0)
     source = RunFolder.create(tmp_path / "runs/source", settings.model_dump())
     source.save_network(0, weights_to_arrays(network), {})
-    begun, begin = [], processes.begin
+    begun, begin = [], training_routes.launch
 
     def begin_another(command, *rest):
         begun.append(command)
         begin([sys.executable, "-c", "pass"], *rest)
 
-    monkeypatch.setattr(processes, "begin", begin_another)
+    monkeypatch.setattr(training_routes, "launch", begin_another)
     asked = {**RUN, "source": "runs/source", "transfer": "frozen"}
     refused = client.post(f"{TRAINING}/start", json={**asked, "settings": ["learn.frozen=none"]})
     assert refused.status_code == 400
@@ -169,7 +169,7 @@ def test_a_run_starts_from_another_with_its_trunk_frozen(client, tmp_path, monke
 def test_a_name_is_taken_once(client, tmp_path):
     (tmp_path / "runs/demo").mkdir()
     answer = client.post(f"{TRAINING}/start", json=RUN)
-    assert (answer.status_code, "there already" in answer.json()["error"]) == (400, True)
+    assert (answer.status_code, "demo" in answer.json()["error"]) == (400, True)
 
 
 def test_a_process_that_no_page_has_started_is_left_alone(client, tmp_path):
@@ -183,14 +183,16 @@ def test_a_process_that_no_page_has_started_is_left_alone(client, tmp_path):
 
 def test_another_process_of_the_same_number_is_not_taken_for_the_one_that_was_begun(tmp_path):
     known = tmp_path / "known.json"
-    processes.begin([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", known)
-    assert processes.is_alive(known)
+    training_routes.launch(
+        [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", known
+    )
+    assert training_routes.is_alive(known)
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**json.loads(known.read_text()), "began": "1"}))
-    assert not processes.is_alive(other)
-    assert not processes.stop(other)
-    assert processes.stop(known)
-    wait_for(lambda: not processes.is_alive(known), 20)
+    assert not training_routes.is_alive(other)
+    assert not training_routes.terminate(other)
+    assert training_routes.terminate(known)
+    wait_for(lambda: not training_routes.is_alive(known), 20)
 
 
 def test_a_damaged_file_is_no_process(tmp_path):
@@ -199,8 +201,8 @@ def test_a_damaged_file_is_no_process(tmp_path):
     ):
         known = tmp_path / str(number)
         known.write_text(content)
-        assert not processes.is_alive(known)
-        assert not processes.stop(known)
+        assert not training_routes.is_alive(known)
+        assert not training_routes.terminate(known)
 
 
 def test_the_module_is_the_command():

@@ -10,26 +10,27 @@ from zerolab.agents.network_players import SearchPlayer
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web import live_search, search_process
-from zerolab.web.clients import Client
-from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders
-from zerolab.web.live_search import SearchRequest, bytes_of, find_player
+from zerolab.web.live_search import SearchRequest, find_agent, search_bytes
+from zerolab.web.requests import BusyError, Client
 from zerolab.web.search_process import Begin, Look, Update
 
 START = Position.start(GAME)
 
 
-def begin(number: int, simulations: int, *, can_wait: bool = False) -> Begin:
-    return begin_agent(number, f"mcts:{simulations}", can_wait=can_wait)
+def begin(number: int, simulations: int, *, is_patient: bool = False) -> Begin:
+    return begin_agent(number, f"mcts:{simulations}", is_patient=is_patient)
 
 
-def begin_agent(number: int, agent: str, *, can_wait: bool = False) -> Begin:
-    return Begin(number, Client("somebody"), SearchRequest(agent, START, Folders()), can_wait)
+def begin_agent(number: int, agent: str, *, is_patient: bool = False) -> Begin:
+    return Begin(number, Client("somebody"), SearchRequest(agent, START, Folders()), is_patient)
 
 
 def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    short, long = (bytes_of(find_player(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000))
-    monkeypatch.setattr(search_process, "_MOST_BYTES_OF_PROCESS", long + short)
+    short, long = (
+        search_bytes(find_agent(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000)
+    )
+    monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", long + short)
     told = []
     searcher = search_process._Searcher(told.append)
 
@@ -39,16 +40,16 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
         return next(each.error for each in told if each.number == number and each.is_done)
 
     for number in (1, 2):
-        searcher.take(begin(number, 50))
+        searcher.execute(begin(number, 50))
         assert step_until_done(number) is None
-    searcher.take(begin(3, 20_000, can_wait=True))  # what comes later goes first
+    searcher.execute(begin(3, 20_000, is_patient=True))  # what comes later goes first
     searcher.step()
-    searcher.take(Look(4, 1, ()))
-    searcher.take(Look(5, 2, ()))
+    searcher.execute(Look(4, 1, ()))
+    searcher.execute(Look(5, 2, ()))
     errors = {each.number: each.error for each in told if each.number in (4, 5)}
-    assert "not kept any more" in str(errors[4])  # it had to make room
+    assert "no longer kept" in str(errors[4])  # it had to make room
     assert errors[5] is None
-    searcher.take(begin(6, 20_000))
+    searcher.execute(begin(6, 20_000))
     assert isinstance(step_until_done(6), BusyError)  # 3 is under way and needs all of it
     assert step_until_done(3) is None
 
@@ -56,7 +57,7 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("options", ["cache=0", "", "cache=9000&fpu=parent", "cache=1048576"])
 def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
-    agent = find_player(f"{RUN}?simulations=3000&{options}".rstrip("&"), START.game, Folders())
+    agent = find_agent(f"{RUN}?simulations=3000&{options}".rstrip("&"), START.game, Folders())
     player = agent.new_player()
     assert isinstance(player, SearchPlayer)
     player.start(1)
@@ -74,10 +75,10 @@ def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
 def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = f"{RUN}?cache=1048576"
     monkeypatch.setattr(
-        live_search, "_MOST_BYTES_OF_SEARCH", bytes_of(find_player(agent, START.game, Folders()))
+        live_search, "_MAX_SEARCH_BYTES", search_bytes(find_agent(agent, START.game, Folders()))
     )
     with pytest.raises(UserError, match="MiB to search: expected fewer"):
-        find_player(f"{agent}&simulations=20000", START.game, Folders())
+        find_agent(f"{agent}&simulations=20000", START.game, Folders())
 
 
 @pytest.mark.usefixtures("here")
@@ -85,13 +86,13 @@ def test_evaluations_that_are_kept_take_memory_of_a_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = f"{RUN}?simulations=20000&cache=1048576"
-    needed = bytes_of(find_player(agent, START.game, Folders()))
-    monkeypatch.setattr(search_process, "_MOST_BYTES_OF_PROCESS", 2 * needed - 1)
+    needed = search_bytes(find_agent(agent, START.game, Folders()))
+    monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", 2 * needed - 1)
     told: list[Update] = []
     searcher = search_process._Searcher(told.append)
-    searcher.take(begin_agent(1, agent, can_wait=True))  # what comes later goes first
+    searcher.execute(begin_agent(1, agent, is_patient=True))  # what comes later goes first
     searcher.step()
-    searcher.take(begin_agent(2, agent))
+    searcher.execute(begin_agent(2, agent))
     while not any(each.is_done for each in told):
         searcher.step()
     assert [(each.number, type(each.error)) for each in told if each.is_done] == [(2, BusyError)]

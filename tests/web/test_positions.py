@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.rules.position import Position
-from zerolab.web.positions import PositionRequest, line_response, position_response
+from zerolab.web.routes.positions import PositionRequest, line_response, position_response
 
 GAMES = ["othello:6x6", "connect_four:6x7", "gobang:5x5:4", "hex:4x4"]
 

@@ -26,9 +26,9 @@ from zerolab.studies.work import StudyWork
 from zerolab.training.records import GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
 from zerolab.web.app import make_app
-from zerolab.web.errors import BusyError
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.requests import BusyError
 from zerolab.web.searches import Searches
 
 API = "/api/v1"

@@ -160,7 +160,7 @@ def test_an_agent_judges_by_what_it_expects(client):
 
 def test_who_expects_nothing_is_no_judge_and_leaves_the_solver_alone(client):
     found = judged(client, position={"game": GAME, "moves": ["b2"]}, agent="random")
-    assert any("does not say what it expects" in each.get("error", "") for each in found)
+    assert any("random" in each.get("error", "") for each in found)
     assert sum("judged" in each for each in found) == 1
 
 

@@ -20,16 +20,15 @@ from zerolab.rules.position import Position
 from zerolab.web import search_worker
 from zerolab.web import search_worker as worker_module
 from zerolab.web import searches as searches_module
-from zerolab.web.clients import Client
-from zerolab.web.errors import BusyError, ForbiddenError
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
-from zerolab.web.search_process import StepQueue, Update
-from zerolab.web.search_worker import Worker
-from zerolab.web.searches import MOST_OF_PAGE, Search, Searches
+from zerolab.web.requests import BusyError, Client, ForbiddenError
+from zerolab.web.search_process import TaskQueue, Update
+from zerolab.web.search_worker import SearchWorker
+from zerolab.web.searches import MAX_PER_PAGE, Search, Searches
 
 START = Position.start(GAME)
-LONG = SearchRequest("mcts:100000", START, Folders())
+LONG = SearchRequest("mcts:100000", START, Folders(), shows_progress=True)
 
 
 def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iterator[int]:
@@ -41,7 +40,7 @@ def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iter
         yield number
 
 
-def _until_done(queue: StepQueue) -> list[Update]:
+def _until_done(queue: TaskQueue) -> list[Update]:
     told = []
     while len(queue):
         told.append(queue.step())
@@ -49,7 +48,7 @@ def _until_done(queue: StepQueue) -> list[Update]:
 
 
 def test_the_last_result_is_told() -> None:
-    queue = StepQueue()
+    queue = TaskQueue()
     queue.add(7, Client("a"), _steps(50, [], "a"))
     told = _until_done(queue)
     assert told[-1].is_done
@@ -58,7 +57,7 @@ def test_the_last_result_is_told() -> None:
 
 
 def test_short_work_goes_before_long_work() -> None:
-    queue, seen = StepQueue(), []
+    queue, seen = TaskQueue(), []
     for number in range(6):
         queue.add(number, Client(f"client {number}"), _steps(40, seen, "long", 0.01))
     for _ in range(6 * 30):  # each has had more than a moment
@@ -71,8 +70,8 @@ def test_short_work_goes_before_long_work() -> None:
 
 
 def test_nobody_starves_beside_short_work() -> None:
-    queue, seen = StepQueue(), []
-    queue.add(0, Client("patient"), _steps(1000, seen, "patient", 0.001), can_wait=True)
+    queue, seen = TaskQueue(), []
+    queue.add(0, Client("patient"), _steps(1000, seen, "patient", 0.001), is_patient=True)
     for number in range(1, 200):
         queue.add(number, Client("busy"), _steps(2, seen, "busy", 0.001))
         queue.step()
@@ -80,10 +79,10 @@ def test_nobody_starves_beside_short_work() -> None:
     assert seen.count("patient") >= 50
 
 
-def test_what_can_wait_does_so() -> None:
-    queue, seen = StepQueue(), []
+def test_what_is_patient_does_so() -> None:
+    queue, seen = TaskQueue(), []
     for number in range(5):
-        queue.add(number, Client(f"client {number}"), _steps(20, seen, "patient"), can_wait=True)
+        queue.add(number, Client(f"client {number}"), _steps(20, seen, "patient"), is_patient=True)
     queue.step()
     queue.add(9, Client("late"), _steps(10, seen, "urgent"))
     while seen.count("urgent") < 10:
@@ -91,7 +90,7 @@ def test_what_can_wait_does_so() -> None:
     assert seen.count("patient") <= 1 + 4
 
 
-def _seen_beside_modest(queue: StepQueue, seen: list[str]) -> list[str]:
+def _seen_beside_modest(queue: TaskQueue, seen: list[str]) -> list[str]:
     """Add a client with 20 steps to a busy queue; return whose steps were done until its last."""
     for _ in range(20):
         queue.step()
@@ -103,14 +102,14 @@ def _seen_beside_modest(queue: StepQueue, seen: list[str]) -> list[str]:
 
 
 def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
-    queue, seen = StepQueue(), []
+    queue, seen = TaskQueue(), []
     for number in range(8):
         queue.add(number, Client("greedy"), _steps(20, seen, "greedy", 0.002))
     assert abs(_seen_beside_modest(queue, seen).count("greedy") - 20) <= 4
 
 
 def test_who_gives_itself_many_names_has_no_larger_share() -> None:
-    queue, seen = StepQueue(), []
+    queue, seen = TaskQueue(), []
     for number in range(8):
         page = Client("greedy", str(number))
         queue.add(number, page, _steps(20, seen, page.page, 0.002))
@@ -124,7 +123,7 @@ def test_errors_end_their_own_work_alone() -> None:
         yield 1
         raise UserError("not that")
 
-    queue = StepQueue()
+    queue = TaskQueue()
     queue.add(1, Client("a"), wrong())
     queue.add(2, Client("b"), _steps(3, [], "b"))
     told = {each.number: each for each in _until_done(queue) if each.is_done}
@@ -133,7 +132,7 @@ def test_errors_end_their_own_work_alone() -> None:
 
 
 def test_work_that_is_dropped_has_no_more_turns() -> None:
-    queue, seen = StepQueue(), []
+    queue, seen = TaskQueue(), []
     queue.add(1, Client("a"), _steps(10, seen, "a"))
     queue.add(2, Client("a"), _steps(10, seen, "b"))
     queue.remove(1)
@@ -146,15 +145,15 @@ def test_work_that_is_dropped_has_no_more_turns() -> None:
 def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None:
     async def ask() -> None:
         searches = Searches(1)
-        begun = [searches.begin(Client("a"), LONG) for _ in range(MOST_OF_PAGE)]
-        with pytest.raises(BusyError, match="under way here"):
+        begun = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
+        with pytest.raises(BusyError, match="16 searches"):
             searches.begin(Client("a"), LONG)
         assert (
-            await searches.last(Client("b"), SearchRequest("mcts:9", START, Folders()))
+            await searches.analyse(Client("b"), SearchRequest("mcts:9", START, Folders()))
         ).best is not None
         begun[0].drop()
         assert (
-            await searches.last(Client("a"), SearchRequest("random", START, Folders()))
+            await searches.analyse(Client("a"), SearchRequest("random", START, Folders()))
         ).best is not None
         searches.close()
 
@@ -164,14 +163,14 @@ def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None
 def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(searches_module, "MOST_OF_ADDRESS", 20)
+    monkeypatch.setattr(searches_module, "MAX_PER_ADDRESS", 20)
     monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing)
 
     async def ask() -> None:
         searches = Searches(1)
         for number in range(20):
             searches.begin(Client("a", str(number)), LONG)
-        with pytest.raises(BusyError, match="20 searches are under way here"):
+        with pytest.raises(BusyError, match="20 searches are in progress here"):
             searches.begin(Client("a", "another name"), LONG)
         searches.begin(Client("b"), LONG)
         searches.close()
@@ -184,7 +183,7 @@ def test_mistakes_come_back_as_they_are() -> None:
     async def ask(agent: str) -> None:
         searches = Searches(1)
         try:
-            await searches.last(Client("a"), SearchRequest(agent, START, Folders()))
+            await searches.analyse(Client("a"), SearchRequest(agent, START, Folders()))
         finally:
             searches.close()
 
@@ -198,18 +197,18 @@ def test_mistakes_come_back_as_they_are() -> None:
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[int, list[int]] = {}  # simulations, by process
 
-    def hear(worker: Worker, told: Update) -> None:
+    def hear(worker: SearchWorker, told: Update) -> None:
         if told.result is not None:
             found.setdefault(id(worker), []).append(sum(each.visits for each in told.result.moves))
         put(worker, told)
 
-    put = Worker._put
-    monkeypatch.setattr(Worker, "_put", hear)
+    put = SearchWorker._put
+    monkeypatch.setattr(SearchWorker, "_put", hear)
 
     async def ask() -> None:
         searches = Searches(2)
         await searches.warm_up(SearchRequest(f"{RUN}?simulations=9", START, Folders()))
-        assert searches.under_way == 0
+        assert searches.in_progress == 0
         with pytest.raises(ForbiddenError):
             await searches.warm_up(SearchRequest("/etc", START, Folders()))
         searches.close()
@@ -230,7 +229,7 @@ def test_a_search_process_that_dies_is_started_again() -> None:
             async for _ in search.results():
                 pass
         search.drop()
-        found = await searches.last(
+        found = await searches.analyse(
             Client("a"), SearchRequest(f"{RUN}?simulations=9", START, Folders())
         )
         searches.close()
@@ -244,8 +243,8 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing_at_first)
-    monkeypatch.setattr(search_worker, "MOST_WAITING", 8)
-    monkeypatch.setattr(searches_module, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(search_worker, "MAX_WAITING", 8)
+    monkeypatch.setattr(searches_module, "_WATCH_SECONDS", 0.05)
     large = SearchRequest("x" * 100_000, START, Folders())  # some fill a pipe
 
     async def ask() -> None:
@@ -270,7 +269,7 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
         monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 60.0)
         assert set(await asyncio.gather(*waiting)) == {"the search has ended too early: try again"}
         other_processes.MARK.touch()
-        found = await searches.last(Client("a"), SearchRequest("mcts:9", START, Folders()))
+        found = await searches.analyse(Client("a"), SearchRequest("mcts:9", START, Folders()))
         assert sum(each.visits for each in found.moves) == 9
         searches.close()
 

@@ -9,29 +9,28 @@ from tiny_laboratory import GAME
 
 from zerolab.rules.position import Position
 from zerolab.web import solving
-from zerolab.web.clients import Client, UnderWay
-from zerolab.web.errors import BusyError
+from zerolab.web.requests import BusyError, Client, Quota
 from zerolab.web.solving import Solvers
 
 
 def test_pages_share_what_their_address_has() -> None:
-    counted = UnderWay("things", most=4, most_of_address=3, most_of_page=2)
+    counted = Quota("things", total=4, per_address=3, per_page=2)
     for page in ("x", "x", "y"):
-        counted.begin(Client("a", page))
+        counted.acquire(Client("a", page))
     for page, most in (("x", 2), ("y", 3), ("z", 3)):
-        with pytest.raises(BusyError, match=f"{most} things are under way here"):
-            counted.begin(Client("a", page))
-    counted.begin(Client("b", "x"))
+        with pytest.raises(BusyError, match=f"{most} things are in progress here"):
+            counted.acquire(Client("a", page))
+    counted.acquire(Client("b", "x"))
     with pytest.raises(BusyError, match="the server is busy with things"):
-        counted.begin(Client("b", "x"))
-    counted.end(Client("a", "x"))
-    with counted.one(Client("a", "z")):
-        assert counted.total == 4
-    assert counted.total == 3
+        counted.acquire(Client("b", "x"))
+    counted.release(Client("a", "x"))
+    with counted.held(Client("a", "z")):
+        assert counted.in_use == 4
+    assert counted.in_use == 3
 
 
 def test_solutions_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "_MOST_OF_ADDRESS", 2)
+    monkeypatch.setattr(solving, "_MAX_PER_ADDRESS", 2)
 
     async def ask() -> None:
         solvers = Solvers()
@@ -40,7 +39,7 @@ def test_solutions_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> No
             asyncio.create_task(solvers.solve(Client("a", at.name(at.history[-1])), at, 1.0))
             for at in positions
         ]
-        with pytest.raises(BusyError, match="2 solutions are under way here"):
+        with pytest.raises(BusyError, match="2 solutions are in progress here"):
             await asked[2]
         for each in asked:
             each.cancel()
