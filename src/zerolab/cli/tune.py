@@ -81,13 +81,13 @@ def tune(
     settings = validate(TuningSettings, given)
     console = Console(stderr=True)
     kind = TerminalReporter if console.is_terminal else PlainReporter
-    watcher = TrialDisplay(
+    display = TrialDisplay(
         lambda line: console.print(line, soft_wrap=True),
         lambda iterations: kind(console, iterations),
         progress_bar,
     )
     with resumable("finished trials and stages are saved", "the same command"):
-        report = search(folder, settings, trials, workers, watcher)
+        report = search(folder, settings, trials, workers, display)
     if json:
         print_json(report.as_dict())
         return

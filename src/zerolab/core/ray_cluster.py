@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def is_local(self) -> bool:
-        """Whether this process has started the cluster, which ends with it."""
+        """True if this process has started the cluster, which ends with it."""
         return self.address == LOCAL
 
     @classmethod

@@ -45,7 +45,7 @@ class _Job(NamedTuple):
     probe: str
     """Folder beside the runs that is locked while the study is at work."""
     is_repeated: bool
-    """Whether the task was lost before."""
+    """True if the task was lost before."""
 
 
 @dataclass

@@ -79,7 +79,7 @@ class StudyFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether the study has been begun."""
+        """True if the study has been begun."""
         return self.path.is_dir() and STUDY.is_in(self.path)
 
     def run_path(self, run: PlannedRun) -> Path:

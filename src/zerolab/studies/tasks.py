@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
     failure: list[str] | None = None
     """Last lines of the error, if there was one."""
     is_elsewhere: bool = False
-    """Whether another process is at work on the same run."""
+    """True if another process is at work on the same run."""
 
 
 def perform(task: Task) -> Outcome:

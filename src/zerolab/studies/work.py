@@ -60,7 +60,7 @@ class StudyProgress(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether anything is left to do."""
+        """True if anything is left to do."""
         done = self.finished_runs, self.finished_games, self.finished_computations
         return done != (self.runs, self.games, self.computations)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import tomli_w
 from pydantic import Field, field_validator
 
 from zerolab.agents.specs import parse_agents
-from zerolab.core.config import Settings, require_even
+from zerolab.core.config import Assignment, Settings, require_even
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.play.pairings import check_openings
 from zerolab.rules.catalogue import canonical_game_name, parse_game
@@ -22,50 +21,50 @@ from zerolab.training.trainer import check_new_run
 from zerolab.tuning.space import SearchSpace, Values
 
 Objective = Literal["accuracy", "elo", "loss"]
-"""What is made best."""
+"""Quantity that the search optimises."""
 
 OPENINGS = 4
-"""Random plies at the start of the games that the objective elo rests on."""
+"""Random plies at the start of the games that measure the objective ``elo``."""
 
 _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
-"""The settings in which `check_new_run` may find mistakes."""
+"""Settings in which `check_new_run` may find mistakes."""
 
 
 class TuningSettings(Settings):
-    """What is searched, and for what."""
+    """Settings of a search over settings."""
 
     game: str
-    """What to learn."""
+    """Game to learn."""
 
     preset: str = "mini"
-    """The settings to start from."""
+    """Preset that the search starts from."""
 
     assignments: tuple[str, ...] = ()
     """Settings that are fixed or searched, as `space` describes."""
 
     positions: str = ""
-    """A file of solved positions for the objective accuracy; `accuracy.positions` may name it,
-    too."""
+    """A file of solved positions for the objective ``accuracy``, unless `accuracy.positions` names
+    one."""
 
     objective: Objective = "accuracy"
-    """accuracy: strong accuracy of the search on solved positions, the last time it is measured;
-    elo: that of the best network against a fixed opponent; loss: the errors of all heads in the
-    last iteration, added up, which says little about strength."""
+    """accuracy: strong accuracy of the search on solved positions, at its last measurement; elo:
+    Elo of the best network against a fixed opponent; loss: sum of the errors of all heads in the
+    last iteration, a poor measure of strength."""
 
     and_time: bool = False
-    """Whether short training is an objective, too."""
+    """True if the time of training is minimised, too."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 62)
-    """What trials are drawn from; trial n trains with the seed `seed` + n."""
+    """Seed from which trials are drawn; trial n trains with the seed `seed` + n."""
 
     games: int = Field(default=200, ge=2, le=1_000_000)
-    """Games of the match for the objective elo, half of them with each colour."""
+    """Games of the match that measures the objective ``elo``, half of them with each colour."""
 
     opponent: str = "mcts:100?tie_break=random"
-    """The opponent in that match."""
+    """Opponent in that match."""
 
     allow_programs: bool = False
-    """True if programs named by the preset's file may be run; see `configure.resolve`."""
+    """True if programs named by the preset's file may be run; see `resolve_settings`."""
 
     @field_validator("game")
     @classmethod
@@ -79,14 +78,14 @@ class TuningSettings(Settings):
 
     @property
     def is_maximised(self) -> bool:
-        """Whether more of the objective is better."""
+        """True if a higher objective is better."""
         return self.objective != "loss"
 
 
 class TuningPlan:
-    """The settings of a search, checked, and what follows from them.
+    """The checked settings of a search, and the settings of its trials.
 
-    Raises UserError for every mistake that can be found before there is a folder.
+    Raises UserError for every mistake that can be found before the folder exists.
     """
 
     def __init__(self, settings: TuningSettings) -> None:
@@ -100,11 +99,11 @@ class TuningPlan:
                 "nothing to search: expected a --set with a range or with alternatives, such as"
                 " search.selection.c=0.5..4 or learn.loss=sum|product"
             )
-        found_by_probes = [self._one_of(each) for each in self.space.probes()]
-        self._require_effects([self.base, *found_by_probes])
-        for found in found_by_probes:
-            if any(getattr(found, key) != getattr(self.base, key) for key in _CHECKED):
-                check_new_run(self._as_trained(found))
+        probes = [self._one_of(each) for each in self.space.probes()]
+        self._require_effects([self.base, *probes])
+        for probe in probes:
+            if any(getattr(probe, key) != getattr(self.base, key) for key in _CHECKED):
+                check_new_run(self._as_trained(probe))
         self._check_accuracy()
         is_elo = settings.objective == "elo"
         self.opponent = parse_agents([settings.opponent], self.game)[0] if is_elo else None
@@ -113,34 +112,34 @@ class TuningPlan:
 
     @property
     def game(self) -> Game:
-        """What is learnt."""
+        """Game to learn."""
         return parse_game(self.settings.game)
 
     @property
     def prunes(self) -> bool:
-        """Whether trials whose accuracy falls behind are ended early.
+        """True if trials whose accuracy falls behind are ended early.
 
-        Optuna cannot tell what falls behind where there are two objectives.
+        Optuna cannot compare unfinished trials by two objectives.
         """
         return self.settings.objective == "accuracy" and not self.settings.and_time
 
     def preset(self, values: Values, number: int) -> str:
-        """Return the settings of a trial as a preset's TOML, for whoever trains with them later.
+        """Return the settings of a trial as the TOML of a preset.
 
-        Raises UserError where values do not fit each other.
+        Raises UserError if the values do not fit each other.
         """
-        tables = explicit_settings(self._resolve(values, [f"seed={self.settings.seed + number}"]))
+        tables = explicit_settings(self._resolve(values, number))
         return tomli_w.dumps({key: value for key, value in tables.items() if key != "preset"})
 
     def trial(self, values: Values, number: int) -> TrainSettings:
-        """Return the settings with which a trial is trained: without games after training.
+        """Return the settings with which a trial is trained, without games after training.
 
-        Raises UserError where values do not fit each other.
+        Raises UserError if the values do not fit each other.
         """
-        return self._as_trained(self._resolve(values, [f"seed={self.settings.seed + number}"]))
+        return self._as_trained(self._resolve(values, number))
 
     def identity(self) -> dict[str, Any]:
-        """Return what must stay the same for a folder, as tables."""
+        """Return, as tables, the settings that all searches in one folder must share."""
         settings, is_elo = self.settings, self.settings.objective == "elo"
         match = {"games": settings.games, "opponent": settings.opponent} if is_elo else {}
         space = {each.key: each.text for each in self.space.items if each.domain is not None}
@@ -155,21 +154,23 @@ class TuningPlan:
         return any(each.key == "final_evaluation.games" for each in self.space.items)
 
     def _as_trained(self, settings: TrainSettings) -> TrainSettings:
-        """Return settings without games after training, unless they are asked for."""
+        """Return settings without games after training, unless these are set explicitly."""
         if self._plays_baselines:
             return settings
         final = settings.final_evaluation.model_copy(update={"games": 0})
         return settings.model_copy(update={"final_evaluation": final})
 
-    def _resolve(self, values: Values, own: list[str] | None = None) -> TrainSettings:
-        assignments = [*self._assignments, *self.space.assignments(values), *(own or [])]
+    def _resolve(self, values: Values, number: int | None = None) -> TrainSettings:
+        """Return the settings for some values, with the seed of the trial with that number."""
+        seed = [] if number is None else [("seed", self.settings.seed + number)]
+        assignments = [*self._assignments, *self.space.assignments(values), *seed]
         allow = self.settings.allow_programs or not self._plays_baselines
         return resolve_settings(
             self.settings.game, self.settings.preset, assignments, allow_programs=allow
         )
 
-    def _for_accuracy(self) -> list[str]:
-        """Return the settings by which accuracy is measured in every iteration, if they lack."""
+    def _for_accuracy(self) -> list[Assignment]:
+        """Return the settings needed to measure accuracy in every iteration, unless given."""
         given = self.settings.positions
         if self.settings.objective != "accuracy":
             if given:
@@ -188,13 +189,17 @@ class TuningPlan:
                 "the objective accuracy needs solved positions: expected --positions FILE, as"
                 " zerolab dataset writes them, or --objective elo"
             )
-        every = [] if own.every or "accuracy.every" in named else ["accuracy.every=1"]
-        return [f"accuracy.positions={json.dumps(given)}", *every] if given else every
+        needed: dict[str, Any] = {}
+        if given:
+            needed["accuracy.positions"] = given
+        if not own.every and "accuracy.every" not in named:
+            needed["accuracy.every"] = 1
+        return list(needed.items())
 
     def _one_of(self, trials: Sequence[Values]) -> TrainSettings:
-        """Return the first settings of these trials that fit each other.
+        """Return the settings of the first trial whose values fit each other.
 
-        Raises UserError if none do, with what is wrong with the first ones.
+        Raises UserError if there is none, with the mistakes of the first trial.
         """
         mistakes = []
         for values in trials:
@@ -205,7 +210,7 @@ class TuningPlan:
         raise mistakes[0]
 
     def _require_effects(self, found: Sequence[TrainSettings]) -> None:
-        """Raise UserError for a setting without an effect in any trial; `preset` keeps games."""
+        """Raise UserError for a setting that has no effect in any trial."""
         for item in self.space.items:
             messages = [no_effect(each, item.key) for each in found]
             if all(messages):
@@ -215,13 +220,13 @@ class TuningPlan:
         every = self.base.accuracy.every
         if self.settings.objective == "accuracy" and not 1 <= every <= self.base.iterations:
             raise UserError(
-                f"accuracy.every = {every}: the objective accuracy needs it from 1 to the"
-                f" {self.base.iterations} iterations of a trial"
+                f"accuracy.every = {every}: the objective accuracy needs a value from 1 to"
+                f" {self.base.iterations}, the iterations of a trial"
             )
 
 
 def explicit_settings(settings: TrainSettings) -> dict[str, Any]:
-    """Return settings as tables, without those that nothing was said about.
+    """Return as tables the settings that were given, without defaults.
 
     Some defaults depend on the machine.
     """
@@ -229,15 +234,15 @@ def explicit_settings(settings: TrainSettings) -> dict[str, Any]:
 
 
 def preset_path(folder: Path, number: int) -> Path:
-    """Return where the settings of a trial are kept as a preset."""
+    """Return the file with the settings of a trial as a preset."""
     return folder / "presets" / f"{number:04}.toml"
 
 
 def run_path(folder: Path, number: int) -> Path:
-    """Return where the run of a trial is kept."""
+    """Return the folder of the run of a trial."""
     return folder / "runs" / f"{number:04}"
 
 
 def joined_error(error: UserError) -> str:
-    """Return what is wrong with a trial's settings."""
+    """Return an error of several lines as one line."""
     return one_line("; ".join(str(error).splitlines()))

@@ -1,18 +1,22 @@
-"""Search over settings: trials are claimed, trained and measured."""
+"""Search over settings: trials are claimed, trained and measured.
+
+A trial is a run; Optuna proposes its settings.
+"""
 
 from __future__ import annotations
 
-import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.kinds.run import run_agent
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.core.processes import ProgressBar, map_in_processes
+from zerolab.core.processes import ProgressBar, claim_cores, map_in_processes, shares_of_cores
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.markdown import titled_table
@@ -34,33 +38,35 @@ from zerolab.tuning.plan import (
 from zerolab.tuning.trials import ClaimedTrial, TrialStore
 from zerolab.tuning.tuning_report import TuningReport, best_of, draw_tuning, results_of, short
 
-_SECONDS = 3600.0
-_MACHINE = ("selfplay.threads",)  # may differ where a run is resumed with other workers
+_MACHINE = ("selfplay.threads",)  # may differ if a run is resumed with other workers
+_MAX_TRIALS = 1_000_000
+_MAX_WORKERS = 256
+_POLL_SECONDS = 2.0
 
 
 class TrialDisplay(NamedTuple):
-    """Who shows the progress of a trial."""
+    """Display of the progress of trials."""
 
     message: Callable[[str], None]
     """Shows a line."""
     training: Callable[[int], AbstractContextManager[Reporter]]
-    """Makes what shows a run's training, from its number of iterations."""
+    """Returns a reporter of a run's training, from its number of iterations."""
     progress_bar: ProgressBar
 
 
 class MeasuredObjective(NamedTuple):
-    """The objective of a trial with its 95 % interval, where it has one."""
+    """Objective of a trial with its 95 % interval, if it has one."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
 
-def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, watcher: TrialDisplay) -> None:
-    """Train and measure a trial, and tell what came out; one that was stopped goes on.
+def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
+    """Train and measure a trial, resuming it if it was stopped, and record its outcome.
 
-    Settings that do not fit each other, and learning that diverges, are such an outcome. Raises
-    UserError for what is no fault of the settings, such as a full disk.
+    Settings that do not fit each other, and learning that diverges, are outcomes, too. Raises
+    UserError for other problems, such as a full disk.
     """
     try:
         settings = plan.trial(claimed.values, claimed.number)
@@ -73,16 +79,16 @@ def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, watcher: Tr
     write_text(path, preset)
     run = _open(run_path(folder, claimed.number), settings)
     try:
-        _train(run, claimed, plan, watcher)
+        _train(run, claimed, plan, display)
     except _FallsBehindError:
         claimed.prune(_facts(run, None))
         return
     except DivergedError as error:
         claimed.refuse(joined_error(error))
         return
-    measured = _measure(run, plan, watcher)
+    measured = _measure(run, plan, display)
     if measured is None:
-        claimed.refuse(f"the run has ended without a measurement of {plan.settings.objective}")
+        claimed.refuse(f"the run ended without a measurement of {plan.settings.objective}")
         return
     facts = _facts(run, measured)
     time = [facts["hours"]] if plan.settings.and_time else []
@@ -103,7 +109,7 @@ class _FallsBehindError(Exception):
     """Ends the training of a trial early."""
 
 
-def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, watcher: TrialDisplay) -> None:
+def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: TrialDisplay) -> None:
     def check(record: Record) -> None:
         if (
             plan.prunes
@@ -116,14 +122,14 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, watcher: Tri
     with run.locked():
         for record in read_records(run):  # of a process that was stopped
             check(record)
-        with watcher.training(settings.iterations) as reporter:
+        with display.training(settings.iterations) as reporter:
             Trainer(run, settings, reporter, check).train()
 
 
-def _measure(run: RunFolder, plan: TuningPlan, watcher: TrialDisplay) -> MeasuredObjective | None:
-    """Return the objective of a run that is trained; None where it has none."""
+def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> MeasuredObjective | None:
+    """Return the objective of a trained run; None if it was never measured."""
     if plan.settings.objective == "elo":
-        return _elo(run, plan, watcher)
+        return _elo(run, plan, display)
     records = read_records(run)
     if plan.settings.objective == "loss":
         return _last_loss(records)
@@ -140,23 +146,23 @@ def _last_accuracy(records: Sequence[Record]) -> MeasuredObjective | None:
 
 
 def _last_loss(records: Sequence[Record]) -> MeasuredObjective | None:
-    """Return the errors of all heads, added up: one measure, whatever is minimised."""
+    """Return the sum of the errors of all heads: the same measure for every loss function."""
     for each in reversed(records):
         if isinstance(each, LearnRecord):
             return MeasuredObjective(sum(each.loss[head] for head in each.heads))
     return None
 
 
-def _elo(run: RunFolder, plan: TuningPlan, watcher: TrialDisplay) -> MeasuredObjective:
-    """Return the Elo of the best network above the opponent, from paired random openings.
+def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> MeasuredObjective:
+    """Return the Elo difference of the best network to the opponent.
 
-    All trials begin with the same ones.
+    Both play each random opening with both colours; the openings are the same in all trials.
     """
     settings = plan.settings
     assert plan.opponent is not None  # the plan has checked it
     agent = run_agent(run, run.progress.best)
     title = f"{agent.name} against {plan.opponent.name}"
-    with watcher.progress_bar(title, settings.games, "games") as update:
+    with display.progress_bar(title, settings.games, "games") as update:
         match = play_match(
             plan.game, agent, plan.opponent, settings.games, settings.seed,
             progress=update, openings=OPENINGS,
@@ -166,7 +172,7 @@ def _elo(run: RunFolder, plan: TuningPlan, watcher: TrialDisplay) -> MeasuredObj
 
 
 def _facts(run: RunFolder, measured: MeasuredObjective | None) -> dict[str, float]:
-    """Return what reports need to know beside the objectives."""
+    """Return facts that reports need besides the objectives."""
     facts = {"hours": _hours(read_records(run))}
     if measured is not None and measured.low is not None and measured.high is not None:
         facts |= {"low": measured.low, "high": measured.high}
@@ -175,40 +181,35 @@ def _facts(run: RunFolder, measured: MeasuredObjective | None) -> dict[str, floa
 
 def _hours(records: Sequence[Record]) -> float:
     """Return the hours of self-play, learning and gates, without those of measurements."""
-    measured = (AccuracyRecord, *FINAL_RECORDS)
-    trained = (each for each in records if not isinstance(each, measured))
-    return sum(each.wall_seconds for each in trained) / _SECONDS
-
-
-_MOST = 1_000_000
-_MOST_WORKERS = 256
-_LOOK = 2.0  # seconds between two looks at what the workers have done
+    measurements = (AccuracyRecord, *FINAL_RECORDS)
+    training = (each for each in records if not isinstance(each, measurements))
+    return sum(each.wall_seconds for each in training) / 3600
 
 
 def tune(
-    folder: Path, settings: TuningSettings, trials: int, workers: int, watcher: TrialDisplay
+    folder: Path, settings: TuningSettings, trials: int, workers: int, display: TrialDisplay
 ) -> TuningReport:
     """Search until there are `trials` trials, and write the report into the folder.
 
-    A search that was stopped is resumed. Other processes may take part in the same folder: then a
-    trial that one of them still works on is left to it. Raises UserError for every mistake, before
-    there is a folder where that is possible.
+    A search that was stopped is resumed. Other processes may work in the same folder; trials that
+    they are working on are left to them. Raises UserError for every mistake, if possible before the
+    folder is created.
     """
-    _require_count("trials", trials, _MOST)
-    _require_count("workers", workers, _MOST_WORKERS)
+    _require_count("trials", trials, _MAX_TRIALS)
+    _require_count("workers", workers, _MAX_WORKERS)
     plan = TuningPlan(settings)
     store = TrialStore(folder, plan)
     if workers == 1:
         work_on_trials(
-            store, trials, lambda claimed: _run_and_tell(claimed, plan, store, trials, watcher)
+            store, trials, lambda claimed: _run_and_show(claimed, plan, store, trials, display)
         )
     else:
-        _work_together(store, plan, trials, workers, watcher.progress_bar)
+        _work_together(store, plan, trials, workers, display.progress_bar)
     return _report(store, plan)
 
 
 def work_on_trials(store: TrialStore, trials: int, run: Callable[[ClaimedTrial], None]) -> None:
-    """Claim and run trials until there is nothing left to claim."""
+    """Claim and run trials until none is left."""
     while True:
         with store.claimed(trials) as claimed:
             if claimed is None:
@@ -216,51 +217,51 @@ def work_on_trials(store: TrialStore, trials: int, run: Callable[[ClaimedTrial],
             run(claimed)
 
 
-def _run_and_tell(
-    claimed: ClaimedTrial, plan: TuningPlan, store: TrialStore, trials: int, watcher: TrialDisplay
+def _run_and_show(
+    claimed: ClaimedTrial, plan: TuningPlan, store: TrialStore, trials: int, display: TrialDisplay
 ) -> None:
     chosen = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
-    watcher.message(f"trial {claimed.number}, {trials} in all: {chosen}")
-    run_trial(claimed, plan, store.folder, watcher)
+    display.message(f"trial {claimed.number}, {trials} in all: {chosen}")
+    run_trial(claimed, plan, store.folder, display)
     outcome = results_of(store)[claimed.number].summary(plan.settings.objective)
-    watcher.message(f"trial {claimed.number}: {outcome}\n")
+    display.message(f"trial {claimed.number}: {outcome}\n")
 
 
-class _Share(NamedTuple):
-    """What a worker process needs to know."""
+class _WorkerJob(NamedTuple):
+    """Work of one of several processes."""
 
     folder: Path
     settings: TuningSettings
     trials: int
-    worker: int
-    workers: int
+    core_locks: Path
+    shares: list[list[int]]
+    """Cores of the processes; see `claim_cores`."""
 
 
 def _work_together(
     store: TrialStore, plan: TuningPlan, trials: int, workers: int, progress_bar: ProgressBar
 ) -> None:
-    shares = (
-        _Share(store.folder, plan.settings, trials, worker, workers) for worker in range(workers)
-    )
-    with (
-        _followed(store, plan, trials, progress_bar),
-        map_in_processes(_work_alone, shares, workers) as finished,
-    ):
-        for _ in finished:
-            pass
+    with tempfile.TemporaryDirectory(prefix="zerolab-workers-") as core_locks:
+        job = _WorkerJob(
+            store.folder, plan.settings, trials, Path(core_locks), shares_of_cores(workers)
+        )
+        with (
+            _progress_shown(store, plan, trials, progress_bar),
+            map_in_processes(_work_alone, repeat(job, workers), workers) as finished,
+        ):
+            for _ in finished:
+                pass
 
 
-def _work_alone(share: _Share) -> None:
-    """Do the work of one of several processes, quietly."""
-    _keep_to_share(share.worker, share.workers)
-    plan = TuningPlan(share.settings)
-    store = TrialStore(share.folder, plan)
+def _work_alone(job: _WorkerJob) -> None:
+    """Do the work of one process, quietly."""
+    claim_cores(job.core_locks, job.shares)
+    plan = TuningPlan(job.settings)
+    store = TrialStore(job.folder, plan)
     quiet = TrialDisplay(
         lambda text: None, lambda iterations: nullcontext(NullReporter()), _no_progress
     )
-    work_on_trials(
-        store, share.trials, lambda claimed: run_trial(claimed, plan, share.folder, quiet)
-    )
+    work_on_trials(store, job.trials, lambda claimed: run_trial(claimed, plan, job.folder, quiet))
 
 
 @contextmanager
@@ -268,25 +269,18 @@ def _no_progress(title: str, total: int, unit: str) -> Iterator[Callable[[int, s
     yield lambda done, note: None
 
 
-def _keep_to_share(worker: int, workers: int) -> None:
-    """Leave this process its share of the cores, where the system can bind processes to some."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[worker::workers] or [cores[worker % len(cores)]])
-
-
 @contextmanager
-def _followed(
+def _progress_shown(
     store: TrialStore, plan: TuningPlan, trials: int, progress_bar: ProgressBar
 ) -> Iterator[None]:
-    """Show how many trials are finished, and the best of them, while others work on them."""
+    """Show the number of finished trials and the best one while other processes work."""
     over = threading.Event()
 
     def follow(update: Callable[[int, str], None]) -> None:
-        while not over.wait(_LOOK):
+        while not over.wait(_POLL_SECONDS):
             try:
                 results = results_of(store)
-            except UserError:  # the workers say so, too
+            except UserError:  # the workers report it, too
                 return
             best = best_of(results, plan.settings)
             note = "" if best is None else f"best: {best.summary(plan.settings.objective)}"
@@ -303,11 +297,11 @@ def _followed(
 
 
 def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
-    """Write table, figure and the best preset into the folder."""
+    """Write table, figure and best preset into the folder, and return the report."""
     report = TuningReport.of(store, plan)
     write_text(store.folder / "tuning.md", titled_table(report.table(all_trials=True)) + "\n")
     if report.best is not None:
-        # Without hours: a search that was stopped and resumed ends with the same bytes.
+        # Without hours, so that a search that was stopped and resumed ends with the same bytes.
         head = f"# Trial {report.best.number}: {report.best.measured(plan.settings.objective)}\n"
         preset = plan.preset(report.best.values, report.best.number)
         write_text(store.folder / "best.toml", head + preset)

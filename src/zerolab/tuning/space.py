@@ -1,9 +1,10 @@
 """Search spaces: settings that are fixed, or vary over ranges and alternatives.
 
-``search.selection.c=0.5..4`` is a range, ``learn.learning_rate=log:0.001..0.1`` one on a
-logarithmic scale, ``learn.loss=sum|product`` are alternatives. A setting that belongs to one of
-several alternatives takes part only in trials that have chosen it: ``network.blocks=2..6`` beside
-``network=conv|resnet`` in those with ``resnet``.
+``KEY=VALUE`` fixes a setting; ``search.selection.c=0.5..4`` is a range,
+``learn.learning_rate=log:0.001..0.1`` a range on a logarithmic scale, and
+``learn.loss=sum|product`` gives alternatives. A setting that belongs to one alternative applies
+only in trials that choose it: beside ``network=conv|resnet``, ``network.blocks=2..6`` applies in
+those with ``resnet``.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from zerolab.core.setting_docs import Setting, describe_settings
 from zerolab.training.settings import TrainSettings
 
 Value = int | float | str
-"""What a trial gives a setting: a number of a range, or an alternative as it is written."""
+"""Value of a setting in a trial: a number of a range, or an alternative as written."""
 
 Values = dict[str, Value]
-"""By key, in the order in which they are assigned."""
+"""Values by key, in the order in which they are assigned."""
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _RANGE = re.compile(rf"(log:)?\s*({_NUMBER})\s*\.\.\s*({_NUMBER})")
@@ -41,46 +42,47 @@ _OWN_KEYS = {
 
 
 class Range(NamedTuple):
-    """Numbers between two ends, both included."""
+    """Numbers between two ends, inclusive."""
 
     low: float
     high: float
     is_log: bool
     is_whole: bool
-    """Whether the setting takes whole numbers only."""
+    """True if the setting takes only whole numbers."""
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """The values that stand for all others when settings are checked."""
+        """Values with which settings are checked, on behalf of all others."""
         return (self.low, self.high)
 
     def suggest(self, trial: Trial, key: str) -> Value:
-        """Return the value of a trial, chosen now unless it was before."""
+        """Return the value in a trial, drawn now unless it was drawn before."""
         if self.is_whole:
             return trial.suggest_int(key, int(self.low), int(self.high), log=self.is_log)
         return trial.suggest_float(key, self.low, self.high, log=self.is_log)
 
 
 class Alternatives(NamedTuple):
-    """Values of which each may be chosen, as they are written."""
+    """A choice of values, as written."""
 
     texts: tuple[str, ...]
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """All of them; see `Range.ends`."""
+        """All alternatives; see `Range.ends`."""
         return self.texts
 
     def suggest(self, trial: Trial, key: str) -> Value:
-        """See `Range.suggest`."""
+        """Return the value in a trial, as `Range.suggest` does."""
         return str(trial.suggest_categorical(key, self.texts))
 
 
 class Condition(NamedTuple):
-    """Whose alternatives a setting belongs to, and to which of them."""
+    """Dependence of a setting on the alternative that another setting takes."""
 
     key: str
     texts: tuple[str, ...]
+    """Alternatives with which the setting applies."""
 
 
 @dataclass(frozen=True)
@@ -89,28 +91,28 @@ class SpaceItem:
 
     key: str
     text: str
-    """The value as it is written."""
+    """Value as written."""
     domain: Range | Alternatives | None
-    """None where it is fixed."""
+    """Searched values; None for a fixed setting."""
     condition: Condition | None = None
-    """When the setting takes part; None for always."""
+    """Condition under which the setting applies; None for always."""
 
     def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return whether it takes part in a trial that has these values so far."""
+        """Return whether the setting applies in a trial with these values so far."""
         return self.condition is None or values.get(self.condition.key) in self.condition.texts
 
 
 class SearchSpace:
-    """All settings that are fixed or searched, those on which others depend first."""
+    """All settings that are fixed or searched; those on which others depend come first."""
 
     def __init__(self, items: Iterable[SpaceItem]) -> None:
         self.items = tuple(sorted(items, key=lambda each: each.key.count(".")))
 
     @classmethod
     def parse(cls, assignments: Sequence[str]) -> SearchSpace:
-        """Return the space that ``KEY=VALUE`` texts describe; raise UserError for a mistake.
+        """Return the space described by ``KEY=VALUE`` texts; raise UserError for a mistake.
 
-        Whether the settings exist and accept such values is for `TuningPlan` to find out.
+        `TuningPlan` checks whether the settings exist and accept such values.
         """
         known = _known_settings()
         parts = [_split(each) for each in assignments]
@@ -124,11 +126,11 @@ class SearchSpace:
 
     @property
     def searched(self) -> dict[str, Range | Alternatives]:
-        """What varies, by key."""
+        """Searched settings by key."""
         return {each.key: each.domain for each in self.items if each.domain is not None}
 
     def suggest(self, trial: Trial, begin: Callable[[str], None]) -> Values:
-        """Return the values of a trial: those chosen before, if it is one that was stopped.
+        """Return the values of a trial, including those drawn before it was stopped.
 
         Calls `begin` with each key before its value is drawn.
         """
@@ -148,7 +150,7 @@ class SearchSpace:
         ]
 
     def corner(self, end: int, changed: Mapping[str, Value] = {}) -> Values:
-        """Return the first values (`end` 0) or the last ones (-1) of all, but for some changed."""
+        """Return the first values (`end` 0) or the last ones (-1) of all, with some changed."""
         values: Values = {}
         for each in self.items:
             if each.domain is not None and each.applies(values):
@@ -156,9 +158,9 @@ class SearchSpace:
         return values
 
     def probes(self) -> Iterator[list[Values]]:
-        """Yield, for each end of a range and each alternative, trials of which one should work.
+        """Yield two trials for each end of a range and each alternative; one of them should work.
 
-        The other settings are at their first values in one, at their last ones in the other.
+        The other settings have their first values in one trial and their last in the other.
         """
         for each in self.items:
             for value in each.domain.ends if each.domain else ():
@@ -169,7 +171,7 @@ class SearchSpace:
 
 
 def _known_settings() -> dict[str, list[Setting]]:
-    """Return the settings of a run by key: several where choices have keys of the same name."""
+    """Return the settings of a run by key: several if variants have keys of the same name."""
     known: dict[str, list[Setting]] = {}
     for each in describe_settings(TrainSettings):
         known.setdefault(each.key, []).append(each)
@@ -229,7 +231,7 @@ def _alternatives(key: str, text: str) -> Alternatives:
 def _with_conditions(
     items: Sequence[SpaceItem], known: Mapping[str, Sequence[Setting]]
 ) -> Iterator[SpaceItem]:
-    """Yield the items; those that belong to some alternatives of another one with a condition."""
+    """Yield the items with their conditions."""
     chosen = {each.key: each.domain for each in items if isinstance(each.domain, Alternatives)}
     for each in items:
         parent = max((key for key in chosen if each.key.startswith(f"{key}.")), key=len, default="")
@@ -237,12 +239,12 @@ def _with_conditions(
         texts = tuple(
             text for text in (chosen[parent].texts if parent else ()) if _name(text) in owners
         )
-        # Where no alternative has such a setting, checking the settings says so.
+        # If no alternative has such a setting, the check of the settings reports it.
         condition = Condition(parent, texts) if texts else None
         yield SpaceItem(each.key, each.text, each.domain, condition)
 
 
 def _name(text: str) -> str:
-    """Return the name of the choice that an alternative is, given by name or as a table."""
+    """Return the name of the variant that an alternative gives, by name or as a table."""
     ((_, value),) = parse_assignments([f"choice={text}"])
     return str(value.get("name", "")) if isinstance(value, dict) else str(value)

@@ -1,11 +1,12 @@
 """Trials of a search on disk, shared by the processes that work on them.
 
-Optuna's own file backend waits half a minute for a process that was killed while it wrote, and
-takes the half line that such a process leaves for damage. Here the lock ends with its process, and
-half a line is removed before the next one. Every line has a digest.
+Optuna's study is stored in ``journal.jsonl``. A process holds a lock while it works on a trial, and
+the lock ends with the process: a running trial without a lock was stopped, and the next process
+resumes it.
 
-Optuna's study lives in ``journal.jsonl``. A process holds a lock while it works on a trial, which
-ends with the process: a trial that runs without one was stopped, and the next process takes it up.
+Optuna's own file backend waits half a minute for a process that was killed during a write, and
+treats the partial line that it leaves as damage. Here the lock of the journal ends with its
+process, a partial line is removed before the next one is written, and every line has a digest.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LARGEST = 1 << 30
 
 
 class Journal(BaseJournalBackend):
-    """A journal that is read on from where it was read before."""
+    """Journal of Optuna's operations, of which only new lines are read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,7 +49,7 @@ class Journal(BaseJournalBackend):
         self._bytes = 0  # read so far
 
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
-        """Return the entries from a number on; raise UserError for a line that is damaged."""
+        """Return the entries from a number on; raise UserError for a damaged line."""
         if self._path.exists():
             check_file(self._path, _LARGEST)
             with reading(self._path), open(self._path, "rb") as file:
@@ -62,10 +63,7 @@ class Journal(BaseJournalBackend):
         return self._entries[log_number_from:]
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Append entries; they are on the disk afterwards.
-
-        Raises UserError where the disk is full or cannot be written.
-        """
+        """Append entries durably; raise UserError if the disk is full or cannot be written."""
         lines = "".join(_line(each) for each in logs)
         with writing(self._path), self._lock, open(self._path, "ab") as file:
             file.truncate(_complete_bytes(self._path))
@@ -96,7 +94,7 @@ def _digest(entry: dict[str, Any]) -> str:
 
 
 def _complete_bytes(path: Path) -> int:
-    """Return the length of a file without a last line that was never finished."""
+    """Return the length of a file without an unfinished last line."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         begin = size
@@ -113,9 +111,9 @@ FOLDER = FolderKind("tuning", "tuning.toml", "--folder")
 
 JOURNAL = "journal.jsonl"
 _NAME = "tuning"
-_PATIENCE = 60.0  # seconds; a lock is held for a fraction of one
-_COMPARED = 5  # complete trials before one is compared with them and may be pruned
-_WARM_UP = 4  # the share of the iterations in which none is pruned: one of so many
+_PATIENCE = 60.0  # seconds; a lock is held for a fraction of a second
+_COMPARED = 5  # complete trials that a trial is compared with before it may be pruned
+_WARM_UP = 4  # no trial is pruned in the first 1 / _WARM_UP of its iterations
 _REFUSED = "refused"
 
 
@@ -127,53 +125,54 @@ class ClaimedTrial:
         self._trial = trial
         self.number = trial.number
         self.values = values
-        """What the trial gives each setting that is searched."""
+        """Value of each searched setting."""
 
     def falls_behind(self, step: int, value: float) -> bool:
-        """Keep the objective after a step; return whether it is below the median of other trials.
+        """Record the objective after a step; return whether it is below the median of other trials.
 
-        The step may have been kept before, by a process that was stopped.
+        A process that was stopped may have recorded the step before.
         """
-        if step not in self._kept.intermediate_values:
+        if step not in self._recorded.intermediate_values:
             self._trial.report(value, step)
         return self._trial.should_prune()
 
     def finish(self, values: list[float], facts: Mapping[str, Any]) -> None:
-        """Keep the objectives of a complete trial, and facts for reports."""
-        self._note(facts)
+        """Record the objectives of the complete trial, and facts for reports."""
+        self._record(facts)
         self._study.tell(self._trial, values)
 
     def prune(self, facts: Mapping[str, Any]) -> None:
-        """Keep that the trial has been ended early."""
-        self._note(facts)
+        """Record that the trial was ended early."""
+        self._record(facts)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     def refuse(self, reason: str) -> None:
-        """Keep that such settings cannot be trained with, so that others are tried."""
-        self._note({_REFUSED: reason})
-        if _REFUSED not in self._kept.constraints:
+        """Record that training with such settings is impossible, so that others are tried."""
+        self._record({_REFUSED: reason})
+        if _REFUSED not in self._recorded.constraints:
             self._trial.set_constraint(_REFUSED, 1.0)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     @property
-    def _kept(self) -> FrozenTrial:
-        """What the journal has about the trial, perhaps from a process that was stopped."""
+    def _recorded(self) -> FrozenTrial:
+        """The trial in the journal, which a process that was stopped may have written."""
         return self._study.get_trials(deepcopy=False)[self.number]
 
-    def _note(self, facts: Mapping[str, Any]) -> None:
+    def _record(self, facts: Mapping[str, Any]) -> None:
+        """Record facts, except those recorded before by a process that was stopped."""
         for key, value in facts.items():
-            if self._kept.user_attrs.get(key) != value:  # else a process that was stopped noted it
+            if self._recorded.user_attrs.get(key) != value:
                 self._trial.set_user_attr(key, value)
 
 
 class TrialStore:
-    """The folder of a search."""
+    """Folder of a search."""
 
     def __init__(self, folder: Path, plan: TuningPlan) -> None:
-        """Make the folder, or open the one that holds this search.
+        """Create the folder, or open that of the same search.
 
-        Raises UserError if it holds something else or a search with other settings, and for a
-        damaged journal.
+        Raises UserError if it holds something else, a search with other settings or a damaged
+        journal.
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder = folder
@@ -181,7 +180,7 @@ class TrialStore:
         make_folder(folder)
         FOLDER.require_ours(folder)
         with self._alone():
-            self._keep_settings()
+            self._save_settings()
             self._study = self._open()
 
     @property
@@ -190,15 +189,15 @@ class TrialStore:
         return self._study
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials by number, with what other processes have added."""
+        """Return all trials by number, including those of other processes."""
         return self._study.get_trials(deepcopy=False)
 
     @contextmanager
     def claimed(self, trials: int) -> Iterator[ClaimedTrial | None]:
         """Claim a trial that was stopped, or a new one while there are fewer than `trials`.
 
-        Gives None where there is nothing left to claim. No other process gets the trial until the
-        context is left, or this process has ended.
+        Yields None if nothing is left to claim. No other process gets the trial before the context
+        is left or this process ends.
         """
         with self._alone():
             found = self._stopped() or self._new(trials)
@@ -228,7 +227,7 @@ class TrialStore:
         return Trial(self._study, self.trials()[number]._trial_id)
 
     def _lock(self, number: int) -> FileLock | None:
-        """Return the lock of a trial, which is held now; None if another process holds it."""
+        """Acquire and return the lock of a trial; None if another process holds it."""
         make_folder(self.folder / "runs")
         lock = FileLock(self.folder / "runs" / f".{number:04}.lock")
         with writing(self.folder):
@@ -240,19 +239,19 @@ class TrialStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes from settings and claims for a moment."""
+        """Keep other processes from settings and claims."""
         lock = FileLock(self.folder / ".lock")
         with writing(self.folder):
             try:
                 lock.acquire(timeout=_PATIENCE)
             except Timeout:
-                raise UserError(f"{self.folder} is in use: another process keeps .lock") from None
+                raise UserError(f"{self.folder} is in use: another process holds .lock") from None
         try:
             yield
         finally:
             lock.release()
 
-    def _keep_settings(self) -> None:
+    def _save_settings(self) -> None:
         wanted = self._plan.identity()
         if not FOLDER.is_in(self.folder):
             FOLDER.write_settings(self.folder, wanted)
@@ -281,10 +280,10 @@ class TrialStore:
         )
 
     def _suggest(self, number: int, trial: Trial) -> Values:
-        """Return the values of a trial: those chosen before it was stopped, and the missing ones.
+        """Return the values of a trial, including those drawn before it was stopped.
 
-        Each is drawn from a separate stream, so that it does not depend on where a process was
-        killed, nor on which process draws it.
+        Each value has its own random stream, so that it depends neither on where a process was
+        killed nor on which process draws it.
         """
 
         def begin(key: str) -> None:
@@ -296,5 +295,5 @@ class TrialStore:
 
 
 def refusal(trial: FrozenTrial) -> str:
-    """Return why a trial's settings could not be trained with; empty where they could."""
+    """Return the reason why training with a trial's settings was impossible; empty if none."""
     return str(trial.user_attrs.get(_REFUSED, ""))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 State = Literal["running", "complete", "pruned", "refused"]
-"""Of a trial; refused are those whose settings do not fit each other, or make learning diverge."""
+"""State of a trial; refused if its settings do not fit each other or learning diverges."""
 
 LEAST_FOR_IMPORTANCE = 10
-"""Complete trials without which importance would be chance."""
+"""Least number of complete trials for which importance is computed; with fewer it is chance."""
 
 _SHOWN = 10  # trials in a terminal
 _STATES: dict[TrialState, State] = {
@@ -41,30 +41,31 @@ _STATES: dict[TrialState, State] = {
 
 
 class TrialResult(NamedTuple):
-    """One trial; its number counts from 0."""
+    """State and outcome of a trial."""
 
     number: int
+    """Number of the trial, from 0."""
     state: State
     values: Values
     objective: float | None
-    """That of the last measurement, for pruned trials; None where there was none."""
+    """Objective, for pruned trials at its last measurement; None if never measured."""
     low: float | None
-    """Lower end of the 95 % interval of the objective; None where it has none."""
+    """Lower end of the 95 % interval of the objective; None without an interval."""
     high: float | None
     hours: float | None
-    """Of training."""
+    """Hours of training."""
     reason: str
-    """Why it was refused."""
+    """Reason for which it was refused."""
 
     @property
     def value(self) -> float:
-        """The objective of a trial that has been measured."""
+        """Objective of a measured trial."""
         assert self.objective is not None
         return self.objective
 
     @property
     def time(self) -> float:
-        """The hours of training of a trial that has been measured."""
+        """Hours of training of a measured trial."""
         assert self.hours is not None
         return self.hours
 
@@ -77,7 +78,7 @@ class TrialResult(NamedTuple):
         return f"{pruned}{self.measured(objective)}{hours}"
 
     def measured(self, objective: Objective) -> str:
-        """Return the objective in one line, without the time that it took."""
+        """Return the objective in one line, without the time of training."""
         return f"{objective} {_shown(self, objective)}"
 
 
@@ -101,9 +102,9 @@ def _result(trial: FrozenTrial) -> TrialResult:
 
 
 def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialResult | None:
-    """Return the complete trial with the best objective.
+    """Return the complete trial with the best objective, or None.
 
-    Of equal ones it is the fastest where time is an objective, the first otherwise.
+    Ties go to the fastest trial if time is an objective, otherwise to the first.
     """
 
     def rank(each: TrialResult) -> tuple[float, float]:
@@ -114,7 +115,7 @@ def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialRe
 
 
 def front_of(results: Sequence[TrialResult], settings: TuningSettings) -> list[TrialResult]:
-    """Return the complete trials that no other one beats in time and objective, fastest first."""
+    """Return the Pareto front of time and objective among complete trials, fastest first."""
     complete = [each for each in results if each.state == "complete"]
     front: list[TrialResult] = []
     for each in sorted(complete, key=lambda each: (each.time, _badness(each, settings))):
@@ -129,30 +130,30 @@ def _badness(result: TrialResult, settings: TuningSettings) -> float:
 
 @dataclass(frozen=True)
 class TuningReport:
-    """All trials of a search, and what they show."""
+    """All trials of a search, its best trials and the importance of the settings."""
 
     settings: TuningSettings
     keys: tuple[str, ...]
-    """What was searched."""
+    """Keys of the searched settings."""
     results: list[TrialResult]
     importance: dict[str, float]
-    """What share of the differences in the objective each setting explains, by PED-ANOVA
+    """Share of the differences in the objective that each setting explains, by PED-ANOVA
     [Watanabe2023]; empty with few trials."""
 
     @classmethod
     def of(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:
-        """Return the report of a search as it is now."""
+        """Return the report on the present state of a search."""
         keys = tuple(plan.space.searched)
         return cls(plan.settings, keys, results_of(store), _importance(store, plan.settings))
 
     @property
     def best(self) -> TrialResult | None:
-        """The trial with the best objective, whatever its time; None before one is complete."""
+        """Trial with the best objective, whatever its time; None before any is complete."""
         return best_of(self.results, self.settings)
 
     @property
     def front(self) -> list[TrialResult]:
-        """The trials of which one has to choose: all that none beats, or the best one alone."""
+        """Trials to choose from: the Pareto front if time is an objective, else the best one."""
         if self.settings.and_time:
             return front_of(self.results, self.settings)
         return [] if self.best is None else [self.best]
@@ -170,7 +171,7 @@ class TuningReport:
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return the best trials, those of the front first, or all of them."""
+        """Return a table of the best trials, or of all, those of the front first."""
         ranked = self._ranked()
         shown = ranked if all_trials else ranked[: max(_SHOWN, len(self.front))]
         states = [each.state for each in self.results]
@@ -189,7 +190,7 @@ class TuningReport:
             ]
             for each in shown
         ]
-        chosen = "no other one is both better and faster" if self.settings.and_time else "best"
+        chosen = "Pareto front" if self.settings.and_time else "best"
         title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {chosen}"
         columns = ["trial", objective, Column("hours", ".3g"), *self.keys, "state"]
         return Table("tuning", title, columns, rows)
@@ -210,14 +211,14 @@ def _importance(store: TrialStore, settings: TuningSettings) -> dict[str, float]
     complete = [each for each in store.trials() if each.state == TrialState.COMPLETE]
     if len(complete) < LEAST_FOR_IMPORTANCE:
         return {}
-    sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA takes less for better
+    sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA minimises, and warns that it does
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it does so
+        warnings.simplefilter("ignore", UserWarning)
         return get_param_importances(store.study, target=lambda trial: sign * trial.values[0])
 
 
 def _shown(result: TrialResult, objective: Objective) -> str:
-    """Return the objective with its interval, as people read it."""
+    """Return the objective with its interval, rounded."""
     if result.objective is None:
         return "not measured"
     shown = _number(result.objective, objective)
@@ -233,7 +234,7 @@ def _number(value: float, objective: Objective) -> str:
 
 
 def short(value: Value | None) -> str:
-    """Return what a trial gives a setting, as people read it; nothing where it takes no part."""
+    """Return the value of a setting in a trial, rounded; empty if the setting does not apply."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -248,9 +249,9 @@ _FAINT = "#999999"
 
 
 def draw_tuning(report: TuningReport) -> Figure:
-    """Draw the objective over trials, or over hours where time is an objective; and importance.
+    """Draw the objective over trials, or over hours if time is an objective, and importance.
 
-    There is a complete trial.
+    At least one trial must be complete.
     """
     parts = 2 if report.importance else 1
     figure = new_figure(5.6 * parts, 4.2)
@@ -321,7 +322,7 @@ def _measured(results: Sequence[TrialResult], state: str) -> list[TrialResult]:
 def _draw_points(
     axes: Axes, x: Sequence[float], results: Sequence[TrialResult], shade: str, label: str
 ) -> Any:
-    """Draw objectives with their intervals, where they have some; return what a legend shows."""
+    """Draw objectives with their intervals, if any; return the handle for a legend."""
     y = [each.value for each in results]
     low = [value if each.low is None else each.low for each, value in zip(results, y, strict=True)]
     high = [

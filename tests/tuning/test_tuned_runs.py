@@ -46,7 +46,7 @@ def no_bar(title, total, unit):
     yield lambda done, note: None
 
 
-def watcher(reporter=None):
+def display(reporter=None):
     return TrialDisplay(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
 
 
@@ -56,9 +56,9 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     chosen = settings("accuracy", positions=positions)
     for stages in (3, 9):  # in the first trial, and in a later one
         with pytest.raises(KeyboardInterrupt):
-            tune(tmp_path / "stopped", chosen, 2, 1, watcher(Stops(stages)))
-    stopped = tune(tmp_path / "stopped", chosen, 2, 1, watcher(NullReporter()))
-    whole = tune(tmp_path / "whole", chosen, 2, 1, watcher(NullReporter()))
+            tune(tmp_path / "stopped", chosen, 2, 1, display(Stops(stages)))
+    stopped = tune(tmp_path / "stopped", chosen, 2, 1, display(NullReporter()))
+    whole = tune(tmp_path / "whole", chosen, 2, 1, display(NullReporter()))
     assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
     assert all(each.state == "complete" for each in whole.results)
@@ -102,8 +102,8 @@ def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
 ):
     chosen = settings("loss", *TINY, *(each.format(another) for each in learns_from))
     with pytest.raises(KeyboardInterrupt):
-        tune(tmp_path, chosen, 1, 1, watcher(Stops(3)))
-    (trial,) = tune(tmp_path, chosen, 1, 1, watcher(NullReporter())).results
+        tune(tmp_path, chosen, 1, 1, display(Stops(3)))
+    (trial,) = tune(tmp_path, chosen, 1, 1, display(NullReporter())).results
     assert trial.state == "complete"
 
 
@@ -137,7 +137,7 @@ def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, m
     store = TrialStore(tmp_path, chosen)
     monkeypatch.setattr("zerolab.training.trainer.Trainer.train", diverges)
     work_on_trials(
-        store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher(NullReporter()))
+        store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, display(NullReporter()))
     )
     assert results_of(store)[0].reason == "a loss is not finite"
 
@@ -146,7 +146,7 @@ def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, m
 
     monkeypatch.setattr("zerolab.training.trainer.Trainer.train", is_full)
     with pytest.raises(UserError, match="disk"):
-        work_on_trials(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, watcher()))
+        work_on_trials(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, display()))
     assert results_of(store)[1].state == "running"
 
 
