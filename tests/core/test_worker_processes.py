@@ -1,14 +1,16 @@
-"""Shares of cores: divided evenly, each held by one process."""
+"""Shares of cores, each held by one process, and work divided among processes."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from filelock import FileLock
 
 from zerolab.core import processes
-from zerolab.core.processes import claim_cores, shares_of_cores
+from zerolab.core.errors import UserError
+from zerolab.core.processes import claim_cores, map_in_processes, shares_of_cores
 
 
 def test_shares_of_cores_cover_all_of_them(monkeypatch):
@@ -49,3 +51,24 @@ def test_a_process_takes_the_first_share_that_becomes_free(tmp_path, pinned):
     others[0].release()
     claim_cores(tmp_path, shares)
     assert pinned == [[4], [5, 6]]  # it keeps its share
+
+
+def square(number):
+    return number * number
+
+
+def kill_itself(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_results_of_processes_come_in_order():
+    with map_in_processes(square, iter(range(20)), 2) as found:
+        assert list(found) == [number * number for number in range(20)]
+
+
+def test_the_death_of_a_process_is_an_error_of_the_user():
+    with (
+        pytest.raises(UserError, match="process ended unexpectedly"),
+        map_in_processes(kill_itself, iter(range(20)), 2) as found,
+    ):
+        list(found)
