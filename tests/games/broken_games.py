@@ -258,10 +258,10 @@ class EmptiesCountsPieces(GobangHints):
         return boards.popcount(state[0] | state[1])
 
 
-@_broken("check_longest")
+@_broken("check_max_plies")
 class ShorterThanItsGames(GobangHints):
     @staticmethod
-    def longest(game):
+    def max_plies(game):
         return 5
 
 

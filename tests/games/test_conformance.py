@@ -67,7 +67,7 @@ BROKEN = {
     "PlayoutListsNoMoves": "playouts are not what `moves` shows",
     "PlayoutAlwaysWon": "the mean of playouts is 1.00",
     "EmptiesCountsPieces": "empties is 1, and was 0 before",
-    "ShorterThanItsGames": "plies, but longest is 5",
+    "ShorterThanItsGames": "plies, but max_plies is 5",
     "ScoreSeenByTheWinner": "but the outcome -1",
     "BoundsForgetFastLosses": "score_bounds are 0 and",
     "SolverMovesNotLegal": "; expected some of",

@@ -207,7 +207,7 @@ class _CollectsOnePerGame(Collector):
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         super().__init__(game, oracle, seed, last_ply)
-        self._plies = min(python.longest(game), last_ply + 1)
+        self._plies = min(python.max_plies(game), last_ply + 1)
         self._candidates: dict[int, list[_Candidate]] = defaultdict(list)
         self._rows: list[SolvedPosition] = []
 

@@ -142,7 +142,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `rules.playout`: the open columns change only when a piece fills one."""
+        """Play at random, with a list of open columns that changes only when a column fills up."""
         own = state[0]
         other = state[1]
         taken = own | other
@@ -209,16 +209,16 @@ class ConnectFourEncoding(Encoding):
 
 
 class ConnectFourNotation(Notation):
-    """Columns are numbered from 0, as actions are."""
+    """Columns are numbered from 0, like actions."""
 
     @staticmethod
     def column_label(game: Any, column: int) -> str:
-        """Return the number of the column, which is the name of the action."""
+        """Return the number of a column, which is the name of its action."""
         return str(column)
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """See `Notation.set_up`: pieces alternate, and every one stands on another or the floor."""
+        """Return the state of a board on which pieces alternate and none floats."""
         require_alternate(board, first_to_move)
         taken = board != 0
         floating = np.argwhere(taken[:-1] & ~taken[1:])
@@ -234,7 +234,7 @@ class ConnectFourNotation(Notation):
 
 
 class ConnectFourHints(SquareHints):
-    """Scores count how fast a game was won; threats reduce the moves [Pons]."""
+    """Scores that measure the speed of a win; threats reduce the moves [Pons]."""
 
     @staticmethod
     def score(game, state):
@@ -250,10 +250,9 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """See `hints.solver_moves`.
+        """List an immediate win; else the defence against one; else safe moves; else all.
 
-        A win at once; else the defence against one; else what does not let the other win on the
-        cell above, if there is such a move.
+        A safe move does not let the other player win on the cell above.
         """
         taken = state[0] | state[1]
         playable = _playable_cells(game, taken)

@@ -44,10 +44,9 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `rules.playout`.
+        """Shuffle the empty cells in place in `moves` [Durstenfeld1964].
 
-        The empty cells are listed in `moves` and shuffled in place [Durstenfeld1964], so that no
-        draw depends on the one before.
+        No draw depends on the one before.
         """
         own = state[0]
         other = state[1]
@@ -72,7 +71,7 @@ class GobangRules(SquareRules):
 
 
 class GobangHints(SquareHints):
-    """Scores count how fast a game was won; threats reduce the moves to one."""
+    """Scores that measure the speed of a win; a threat reduces the moves to one."""
 
     @staticmethod
     def score(game, state):
@@ -88,7 +87,7 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """See `hints.solver_moves`: a win at once, else the defence against one, else all."""
+        """List an immediate win, else the defence against one, else all cells."""
         empty = squares.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
         if wins:

@@ -1,6 +1,6 @@
 """Othello on any rectangle.
 
-Start and passes are those of [AZG], as in [Wang2020a]: see "Rules" in ``docs/papers.md`` and
+The first position and passes follow [AZG], as in [Wang2020a]: see "Rules" in ``docs/papers.md`` and
 ``docs/decisions/0003-othello-ends-at-once.md``.
 """
 
@@ -67,8 +67,9 @@ _CORNERS = _corners()
 def _line_lanes() -> NDArray[np.uint64]:
     """Return uint64[columns, 3, 4], for the lines along rows, columns and both diagonals.
 
-    They are the distance in bits between neighbours, twice that distance, and the discs that can
-    be flipped along the line: a line around a vertical edge would flip a disc of an edge column.
+    The three rows hold the distance in bits between neighbours, twice that distance, and the cells
+    whose discs can be flipped along the line: none of an edge column, because lines do not continue
+    around vertical edges.
     """
     lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
@@ -83,10 +84,10 @@ _LINE_LANES = _line_lanes()
 
 @inlined
 def _fill(columns, discs, other):
-    """Return other's discs in unbroken lines next to `discs`, to higher and to lower bits (lanes).
+    """Return the other player's discs in unbroken lines from `discs`, to higher and to lower bits.
 
-    This is Kogge and Stone's parallel prefix: two single and two double steps cover six discs, the
-    most that can be flipped in a line of eight.
+    Results are lanes. This is Kogge and Stone's parallel prefix: two single and two double steps
+    cover six discs, the most that can be flipped in a line of eight.
     """
     single = load(_LINE_LANES[columns, 0])
     double = load(_LINE_LANES[columns, 1])
@@ -107,7 +108,7 @@ def _fill(columns, discs, other):
 
 @inlined
 def _moves(rows, columns, own, other):
-    """Return the empty cells at which lines from `own` discs over other's end."""
+    """Return the empty cells at which lines from own discs over the other player's discs end."""
     up, down = _fill(columns, own, other)
     single = load(_LINE_LANES[columns, 0])
     ends = any_bit(bit_or(shift_left(up, single), shift_right(down, single)))
@@ -116,7 +117,7 @@ def _moves(rows, columns, own, other):
 
 @inlined
 def _flipped(columns, disc, own, other):
-    """Return the discs that a new disc flips: between it and own discs."""
+    """Return the discs that a new disc flips: those between it and own discs."""
     up, down = _fill(columns, disc, other)
     from_own_up, from_own_down = _fill(columns, own, other)
     return any_bit(bit_or(bit_and(up, from_own_down), bit_and(down, from_own_up)))
@@ -124,7 +125,7 @@ def _flipped(columns, disc, own, other):
 
 @inlined
 def _neighbours(columns, discs):
-    """Return cells next to discs; for discs on the left and right edge only those up and down.
+    """Return the cells next to discs; for discs on the left and right edge only above and below.
 
     Bits beyond the board may be set.
     """
@@ -204,7 +205,7 @@ class OthelloRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """See `rules.playout`; the two passes at the end do not count as plies."""
+        """Play at random until two passes in a row, which do not count as plies."""
         own = state[0]
         other = state[1]
         random = boards.ZERO
@@ -250,7 +251,7 @@ class OthelloNotation(SquareNotation):
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """See `Notation.set_up`: any discs, since players may have passed."""
+        """Return the state of a board with any discs, because players may have passed."""
         return packed(board)
 
 
@@ -258,7 +259,7 @@ class OthelloHints(SquareHints):
     """The score is the difference in discs."""
 
     @staticmethod
-    def longest(game):
+    def max_plies(game):
         return 2 * game.rows * game.columns  # after a pass a disc follows, or the game is over
 
     @staticmethod
@@ -280,7 +281,7 @@ class OthelloHints(SquareHints):
 
     @staticmethod
     def move_ordering_score(game, state):
-        """See `hints.move_ordering_score`: few replies, few corners, a small frontier."""
+        """Prefer moves that leave few replies, few corners and a small frontier."""
         moves = _moves(game.rows, game.columns, state[0], state[1])
         corner_moves = moves & _CORNERS[game.rows, game.columns]
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])

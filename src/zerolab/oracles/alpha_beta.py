@@ -1,11 +1,12 @@
 """Null-window alpha-beta search with a transposition table.
 
-An entry keeps the whole state, not only a hash of it, so that no position is mistaken for another.
+The table keeps bounds of positions in bounded memory. An entry holds the whole state rather than a
+hash, so that no position is mistaken for another.
 
-The search keeps its stack in arrays, so that it can return after some nodes and be resumed: its
-caller reports progress, ends a search whose budget is spent, and answers Ctrl-C. Bounds are
-fail-soft [Fishburn1983]: a test does not answer yes or no, but with a lower bound of the value at
-or above the bound tested, or with an upper bound below it.
+The search keeps its stack in arrays, so that it can return after a number of nodes and be resumed;
+meanwhile its caller reports progress, checks the budget and answers Ctrl-C. Bounds are fail-soft
+[Fishburn1983]: instead of yes or no, a test returns a lower bound of the value that is at least the
+tested bound, or an upper bound below it.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ class Table(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is known of a position: bounds of its value, and the move that caused a cutoff."""
+    """Knowledge of a position: bounds of its value, and the move that caused a cutoff."""
 
     low: np.int64
     high: np.int64
     move: np.int64
     effort: np.int64
-    """The binary logarithm of the nodes that were searched, at least 1; 0 if nothing is known."""
+    """The binary logarithm of the nodes searched, at least 1; 0 if nothing is known."""
 
 
 def empty_table(words: int, mebibytes: int) -> Table:
-    """Return a table that takes at most `mebibytes` MiB."""
+    """Return an empty table of at most `mebibytes` MiB."""
     bytes_each = 8 * (words + 1)
     entries = 2
     while 2 * entries * bytes_each <= mebibytes << 20:
@@ -57,7 +58,7 @@ def empty_table(words: int, mebibytes: int) -> Table:
 
 @inlined
 def _pair_of(table, state):
-    """Return the index of the first entry of the only pair that may hold a state."""
+    """Return the index of the first entry of the pair that may hold a state."""
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
         hashed = streams.mix(hashed ^ state[word])
@@ -105,7 +106,7 @@ def probe(table, state):
 
 @inlined
 def store(table, state, low, high, move, effort):
-    """Intersect bounds of a state with those known; NO_MOVE keeps the move that is known."""
+    """Intersect the known bounds of a state with new ones; NO_MOVE keeps the known move."""
     pair = _pair_of(table, state)
     entry = pair + 1
     if _holds(table, pair, state):
@@ -125,8 +126,8 @@ def store(table, state, low, high, move, effort):
     table.bounds[entry] = _pack(low, high, move, effort)
 
 
-# With fewer empty cells, searching a position costs less than probing the table, ordering its moves
-# or probing the table for its children.
+# With fewer empty cells, it costs less to search a position than to probe the table, to order its
+# moves or to probe the table for its children.
 TABLE_FROM = 5
 ORDER_FROM = 4
 PROBE_CHILDREN_FROM = 12
@@ -137,7 +138,7 @@ _ENTER, _NEXT, _LEAVE = range(3)
 
 
 class Stack(NamedTuple):
-    """The positions from the root to the one under search; row p belongs to ply p."""
+    """The positions from the root to the one being searched; row p belongs to ply p."""
 
     states: NDArray[np.uint64]  # [P, words]
     children: NDArray[np.uint64]  # [P, actions, words] where `is_ordered`
@@ -156,7 +157,7 @@ class Stack(NamedTuple):
 
 
 PLY, STAGE, VALUE, NODES = range(4)
-"""What `Stack.registers` holds: where the search is, the last value found, all nodes searched."""
+"""Indices of `Stack.registers`: current ply and stage, last value found, nodes searched in all."""
 
 
 def empty_stack(plies: int, words: int, actions: int) -> Stack:
@@ -180,7 +181,7 @@ def empty_stack(plies: int, words: int, actions: int) -> Stack:
 
 
 def grown_stack(stack: Stack, plies: int) -> Stack:
-    """Return a copy with room for more plies."""
+    """Return a copy of a stack with room for more plies."""
     grown = empty_stack(plies, stack.states.shape[1], stack.moves.shape[1])
     for name in Stack._fields:
         former = getattr(stack, name)
@@ -189,30 +190,15 @@ def grown_stack(stack: Stack, plies: int) -> Stack:
 
 
 @inlined
-def _is_less(one, other):
-    """Compare two states word by word."""
-    for word in range(one.shape[0]):
-        if one[word] != other[word]:
-            return one[word] < other[word]
-    return False
-
-
-@inlined
 def _canonical(game, stack, state, symmetric_from):
-    """Write the least symmetric image of a state into image[0]; return its symmetry.
+    """Write the smallest symmetric image of a state into image[0]; return the symmetry to it.
 
     States with fewer than `symmetric_from` empty cells are left as they are.
     """
-    least = stack.image[0]
-    copy_row(state, least)
-    chosen = 0
     if hints.empties(game, state) >= symmetric_from:
-        for symmetry in range(1, encoding.symmetries(game)):
-            encoding.transform(game, state, symmetry, stack.image[1])
-            if _is_less(stack.image[1], least):
-                copy_row(stack.image[1], least)
-                chosen = symmetry
-    return chosen
+        return encoding.smallest_image(game, state, stack.image[0], stack.image[1])
+    copy_row(state, stack.image[0])
+    return 0
 
 
 @inlined
@@ -235,7 +221,7 @@ def _probe_children(game, table, stack, ply, symmetric_from):
 
 @inlined
 def _order(game, stack, ply, table_move, symmetry):
-    """Make the children and the keys by which they are ordered: the table's move comes first."""
+    """Generate the children and their ordering keys; the table's move comes first."""
     for i in range(stack.move_count[ply]):
         move = stack.moves[ply, i]
         child = stack.children[ply, i]
@@ -250,7 +236,7 @@ def _order(game, stack, ply, table_move, symmetry):
 
 @inlined
 def _static_bounds(game, state):
-    """Return bounds of the value without a search; those of a finished game are equal."""
+    """Return bounds of the value without searching; they are equal for a finished game."""
     if rules.outcome(game, state) != ONGOING:
         score = hints.score(game, state)
         return np.int64(score), np.int64(score)
@@ -260,7 +246,7 @@ def _static_bounds(game, state):
 
 @inlined
 def _enter(game, table, stack, ply, symmetric_from):
-    """Prepare to search a position; return whether its bound is known already, and the bound."""
+    """Prepare to search a position; return whether the test is decided, and the bound found."""
     state = stack.states[ply]
     bound = stack.bound[ply]
     stack.entered[ply] = stack.registers[NODES]
@@ -291,7 +277,7 @@ def _enter(game, table, stack, ply, symmetric_from):
 
 @inlined
 def _try_next(game, stack, ply):
-    """Descend to the most promising child not tried yet, where the opposite bound is tested."""
+    """Descend to the most promising untried child, where the opposite bound is tested."""
     chosen = stack.tried[ply]
     stack.tried[ply] += 1
     below = stack.states[ply + 1]

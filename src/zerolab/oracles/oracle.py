@@ -21,7 +21,7 @@ class NotSolvedError(UserError):
 
 
 class Oracle(Protocol):
-    """Knows the value of every move of a game under perfect play.
+    """Source of the exact value of every move of a game under perfect play.
 
     A value is a score for the player to move: positive if the move wins, 0 if it draws, negative
     if it loses. Larger is better: more discs in Othello, in other games a faster win or a slower
@@ -31,8 +31,8 @@ class Oracle(Protocol):
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the values int32[n, actions] of ongoing states uint64[n, words].
 
-        Actions that are not legal have the value ILLEGAL. Raises NotSolvedError when a budget of
-        nodes or seconds is spent; an oracle never guesses.
+        Illegal actions have the value ILLEGAL. Raises NotSolvedError when the budget of nodes or
+        seconds is spent; values are never estimates.
         """
         ...
 
@@ -42,8 +42,8 @@ class Oracle(Protocol):
         """Return the first action of each order that has the highest value, int64[n].
 
         `orders` int64[n, actions] are permutations of the actions; random ones make each of the
-        best actions equally likely. An oracle that knows it sooner than the values of all actions
-        says so here. Raises NotSolvedError as `action_values` does.
+        best actions equally likely. Oracles override this if they find the action faster than the
+        values of all actions. Raises NotSolvedError like `action_values`.
         """
         best = np.take_along_axis(best_mask(self.action_values(states)), orders, axis=1)
         rows = np.arange(len(orders))
@@ -52,7 +52,7 @@ class Oracle(Protocol):
 
 
 def best_mask(values: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return where values [n, actions] are the highest of their row, bool[n, actions]."""
+    """Return the mask of the highest values in each row of [n, actions], bool[n, actions]."""
     best: NDArray[np.bool_] = values == values.max(axis=1, keepdims=True)
     return best
 
@@ -60,17 +60,17 @@ def best_mask(values: NDArray[np.int32]) -> NDArray[np.bool_]:
 BITBULLY_GAME = ConnectFour(rows=6, columns=7)
 
 _BOOK_DISCS = 12
-"""Positions with at most so many discs are in the opening book."""
+"""Most discs of positions in the opening book."""
 _REMEMBERED_DISCS = 7
-"""Positions with at most so many discs are few, about 81,000, and take milliseconds even so: the
-book knows what lies several plies ahead of them."""
+"""Most discs of positions whose values are kept in memory. There are only about 81,000, which take
+milliseconds each because the book starts several plies later."""
 
 
 class BitBullyOracle(Oracle):
-    """The oracle for ``connect_four:6x7``; its scores are those of `hints.win_score`.
+    """BitBully [BitBully], which solves positions of ``connect_four:6x7`` in well under a second.
 
-    [BitBully] is under the AGPL, and therefore an extra. It holds the interpreter lock: several of
-    them work in parallel only in separate processes.
+    Its scores are those of `hints.win_score`. It is an extra because of its licence, the AGPL. It
+    holds the interpreter lock, so that several of them need separate processes.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,6 @@ class BitBullyOracle(Oracle):
         self._early: dict[bytes, NDArray[np.int32]] = {}
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """See `Oracle.action_values`."""
         numbers = _as_numbers(states)
         values = [self._values(board) for board in numbers]
         return np.array(values, np.int32).reshape(len(states), BITBULLY_GAME.columns)
@@ -94,10 +93,10 @@ class BitBullyOracle(Oracle):
     def first_best(
         self, states: NDArray[np.uint64], orders: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """See `Oracle.first_best`.
+        """Return the first action of each order that has the highest value, int64[n].
 
-        After the opening it takes the value of a position, and a null window for each move until
-        one is a best move: about a tenth of the time that the exact values of all moves take.
+        After the opening, it computes the value of the position and tests the moves one by one with
+        a null window, which takes about a tenth of the time of exact values of all moves.
         """
         found = np.empty(len(states), np.int64)
         for row, (board, order) in enumerate(zip(_as_numbers(states), orders, strict=True)):
@@ -142,7 +141,7 @@ class BitBullyOracle(Oracle):
 
 
 def _as_numbers(states: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return boards [n, rows, columns] of states: 1 where the first player is, 2 the other."""
+    """Return boards [n, rows, columns] of states: 1 for the first player, 2 for the second."""
     planes = python.encode_batch(BITBULLY_GAME, states)[:, 0].astype(np.int64)
     second_to_move = (planes.sum(axis=(1, 2)) < 0)[:, None, None]
     first = np.where(second_to_move, -planes, planes)

@@ -24,13 +24,13 @@ DEFAULT_TABLE_MIB = 256
 
 _NODES_PER_CALL = 500_000
 _SYMMETRIC_PLIES = 8
-"""In the opening, equal positions under symmetry are common enough to look for."""
+"""Plies of the opening, in which symmetric positions are common enough to look for."""
 
 _PLIES = 128
 
 
 class SolverBudget(NamedTuple):
-    """How long one position may be searched; None means without limit."""
+    """Limits of the search of one position; None means no limit."""
 
     nodes: int | None = None
     seconds: float | None = None
@@ -40,18 +40,18 @@ UNLIMITED = SolverBudget()
 
 
 class SolverProgress(NamedTuple):
-    """How far the search of a position has come."""
+    """Progress of the search of a position."""
 
     nodes: int
     seconds: float
     move: int
-    """The index of the move under search."""
+    """The index of the move being searched."""
     moves: int
-    """The number of moves that are searched one after the other."""
+    """The number of moves to search, one after the other."""
 
 
 class _Watch:
-    """Reports the progress of the search of one position; ends it when its budget is spent."""
+    """Reports the progress of a search, and stops it when the budget is spent."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class _Watch:
 
 
 class Solver(Oracle):
-    """Finds exact values by alpha-beta with a transposition table, symmetries and ordered moves.
+    """An exact solver: alpha-beta with a transposition table, symmetries and ordered moves.
 
-    A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower or lowers the upper
-    bound of a value until they meet. The table is kept between positions. Values are scores, see
-    `rules.hints`.
+    A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower bound or lowers the
+    upper bound of a value until they meet. The table is kept between positions. Values are scores
+    as in `rules.hints`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Solver(Oracle):
         return self._value(state, 0, self._watch(1))
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """See `Oracle.action_values`; the budget is for each state."""
+        """Return the values int32[n, actions]; the budget applies to each state separately."""
         values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
         for state, row in zip(states, values, strict=True):
             actions = self._ordered_actions(state)
@@ -207,18 +207,18 @@ def oracle_for(
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Oracle:
-    """Return the fastest oracle for a game, or the built-in solver where `generic`.
+    """Return the fastest oracle for a game, or the built-in solver if `generic`.
 
-    `budget` is per position. The built-in solver uses a table of `memory` MiB and calls `report` a
-    few times per second; an oracle that is faster needs none of them. Where the extra of a faster
-    one is missing a MissingExtraWarning says so, and the built-in solver takes its place.
+    The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
+    calls `report` a few times per second. Faster oracles use none of these. If the extra of a
+    faster oracle is missing, the built-in solver replaces it with a MissingExtraWarning.
     """
     if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:
-            told = f"{error}; meanwhile the built-in solver works, which needs late positions"
-            warnings.warn(told, MissingExtraWarning, stacklevel=2)
+            note = f"{error}; the built-in solver replaces it, and is fast late in the game only"
+            warnings.warn(note, MissingExtraWarning, stacklevel=2)
     return Solver(game, memory, budget, report)
 
 
@@ -227,11 +227,11 @@ class Solution(NamedTuple):
 
     position: Position
     value: int
-    """Under perfect play, for the player to move; see `Oracle` for what values mean."""
+    """The score under perfect play for the player to move, as defined by `Oracle`."""
     moves: dict[str, int]
     """The value of every legal move by its name; empty once the game is over."""
     nodes: int
-    """Positions searched; 0 where an oracle does not count them."""
+    """Positions searched; 0 for oracles that do not count them."""
     seconds: float
 
     @property
@@ -262,9 +262,9 @@ def solve_position(
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Solution:
-    """Solve a position; see `oracle_for` for the parameters.
+    """Solve a position; the parameters are those of `oracle_for`.
 
-    Raises NotSolvedError where the budget is spent.
+    Raises NotSolvedError when the budget is spent.
     """
     began = perf_counter()
     if position.outcome is not None:

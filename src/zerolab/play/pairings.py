@@ -229,7 +229,7 @@ def check_openings(game: Game, plies: int) -> None:
         return
     numbers = np.arange(_SAMPLES)
     keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
-    longest = min(plies, python.longest(game))
+    longest = min(plies, python.max_plies(game))
     lengths = sorted(len(random_opening(game, longest, key)) for key in keys)
     if plies > (most := lengths[-_MIN_OPEN]):
         raise _too_long_error(game, plies, f"at most {most}")

@@ -41,9 +41,10 @@ _RUN_STARTS = _run_starts()
 
 
 def _run_shifts() -> NDArray[np.uint64]:
-    """Return uint64[columns, length, 3, 4]: how far `has_run` shifts, by stage and direction.
+    """Return uint64[columns, length, 3, 4]: the shifts of `has_run`, by stage and direction.
 
-    Each stage joins pairs of runs of the length reached so far; one that is not needed shifts by 0.
+    Each stage joins pairs of runs of the length reached so far; a stage that is not needed shifts
+    by 0.
     """
     sides = MAX_SIDE + 1
     shifts = np.zeros((sides, sides, 3, 4), np.uint64)
@@ -73,7 +74,7 @@ def _step(direction, columns):
 
 @inlined
 def _runs(board, step, length):
-    """Return the cells at which `length` set bits start, `step` apart, around edges too."""
+    """Return the cells at which `length` set bits start, `step` apart, even around edges."""
     run = board
     covered = 1
     while covered < length:
@@ -99,7 +100,7 @@ def has_run(board, rows, columns, length):
 
 @inlined
 def winning_cells(board, rows, columns, length):
-    """Return the cells, taken or not, that complete a run of `length` with set cells of a board."""
+    """Return the cells, set or not, that complete a run of `length` with set cells of a board."""
     found = ZERO
     for direction in range(4):
         step = _step(direction, columns)
@@ -197,7 +198,7 @@ def test_bit(board, index):
 
 @inlined
 def piece_at(own, other, index):
-    """Return what a plane shows of a cell: 1 for an own piece, -1 for the other's, 0 for none."""
+    """Return the value of a cell in a plane: 1 for an own piece, -1 for the other's, 0 for none."""
     return np.float32(test_bit(own, index) - test_bit(other, index))
 
 
@@ -224,7 +225,7 @@ def symmetry_count(rows, columns):
 
 @inlined
 def transform_cell(rows, columns, symmetry, cell):
-    """Return the cell to which a symmetry of a rectangle moves a cell.
+    """Return the image of a cell under a symmetry of a rectangle.
 
     Bit 0 of the symmetry mirrors left and right, bit 1 top and bottom, and bit 2, on squares
     only, transposes afterwards.

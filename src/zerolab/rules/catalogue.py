@@ -1,7 +1,8 @@
 """Registered games, their names, and the notation of actions and boards.
 
-Terms: see the glossary of `rules.rules`. Nothing is required: by default actions are named by
-their numbers, and a board is drawn as rows of pieces under the letters of its columns.
+Terms: see the glossary of `rules.rules`. A notation has nothing that is required: by default
+actions are named by their numbers, and a board is drawn as rows of pieces below the letters of its
+columns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from zerolab.rules.hints import HINTS, SolverHints
 from zerolab.rules.rules import GAMES, Game, Rules, State
 
 PLAIN: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
-"""How the first player's pieces, the second player's, and empty cells are drawn."""
+"""Symbols of the first player's pieces, the second player's, and empty cells."""
 
 COLOURED: Mapping[int, str] = {
     1: "\x1b[1;31mX\x1b[0m",
@@ -46,7 +47,7 @@ class Notation:
     @classmethod
     def parse_action(cls, game: Game, text: str) -> int | None:
         """Return the action that a text names, or None; the number of an action always works."""
-        is_number = text.isdecimal() and len(text) < 10  # Python refuses to read very long ones
+        is_number = text.isdecimal() and len(text) < 10  # Python refuses to parse very long numbers
         return int(text) if is_number and int(text) < rules.actions(game) else None
 
     @staticmethod
@@ -64,11 +65,11 @@ class Notation:
 
     @classmethod
     def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of pieces that somebody has put on the board, the inverse of `board`.
+        """Return the state of a board with pieces set up by hand: the inverse of `board`.
 
         `board`, int8[rows, columns], is seen by the mover, who made the first action of the game if
-        `first_to_move`. Raises UserError for pieces that no game can lead to, as far as is easy to
-        tell; by default for all.
+        `first_to_move`. Raises UserError for a board that no game can lead to, as far as that is
+        easy to detect; by default for every board.
         """
         raise UserError("pieces cannot be set up in this game: expected moves instead")
 
@@ -88,7 +89,7 @@ class Notation:
 
 
 class Registration(NamedTuple):
-    """A registered game: its type, its parts, and the settings that check its fields."""
+    """A registered game: its type, its parts, and settings that validate its fields."""
 
     kind: Any
     rules: type[Rules]
@@ -117,7 +118,7 @@ def register_game(
 
     The fields of `kind` are integers with bounds, rows and columns first; users write them after
     the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the functions, for a part
-    that lacks what is required, and ValueError if the name is taken.
+    that lacks a required function, and ValueError if the name is taken.
     """
     GAMES.implement(kind, rules)
     ENCODINGS.implement(kind, encoding)
@@ -128,8 +129,8 @@ def register_game(
 
 @cache
 def registered_games() -> Registry[Registration]:
-    """Return all games: every module of zerolab.games, and plug-ins of other packages."""
-    import_modules("zerolab.games")  # by name: a folder of plug-ins, not a layer below
+    """Return all games: those of zerolab.games, and plug-ins of other packages."""
+    import_modules("zerolab.games")  # by name, because the layer `games` is above this one
     load_plugins("games")
     return _REGISTRY
 
@@ -160,7 +161,7 @@ def parse_game(text: str) -> Game:
 
 
 def game_name(game: Game) -> str:
-    """Return the name from which `parse_game` makes this game, with default fields left out."""
+    """Return the name that `parse_game` turns into this game, without fields that have defaults."""
     name, _ = _registered(game)
     rows, columns, *others = game
     defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
@@ -169,7 +170,7 @@ def game_name(game: Game) -> str:
 
 
 def canonical_game_name(text: str) -> str:
-    """Return the one spelling of a game's name; raise ValueError for mistakes, as pydantic asks."""
+    """Return the canonical name of a game; raise ValueError for mistakes, for use in pydantic."""
     try:
         return game_name(parse_game(text))
     except UserError as error:

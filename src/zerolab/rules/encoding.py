@@ -1,7 +1,7 @@
 """Encoding: network planes, symmetries, and the layout of actions on the board.
 
-Terms: see the glossary of `rules.rules`. Only `planes` and `encode` are required. Without the
-rest a game has the identity as its only symmetry.
+Terms: see the glossary of `rules.rules`. Only `planes` and `encode` are required; by default the
+identity is the only symmetry of a game.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import CompiledInterface
+from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.memory import copy_row
 from zerolab.rules import rules
@@ -52,28 +52,53 @@ def transform(game: Game, state: State, symmetry: int, out: State) -> None:
 
 @ENCODINGS.function
 def transform_cell(game: Game, symmetry: int, cell: int) -> int:
-    """Return the cell to which a symmetry moves a cell."""
+    """Return the image of a cell under a symmetry."""
     raise AssertionError
 
 
 @ENCODINGS.function
 def transform_action(game: Game, symmetry: int, action: int) -> int:
-    """Return the action that an action becomes under a symmetry."""
+    """Return the image of an action under a symmetry."""
     raise AssertionError
+
+
+@inlined
+def smallest_image(game, state, out, workspace):
+    """Write the smallest symmetric image of a state, word by word; return the symmetry to it.
+
+    `out` and `workspace` are other arrays uint64[words].
+    """
+    copy_row(state, out)
+    chosen = 0
+    for symmetry in range(1, symmetries(game)):
+        transform(game, state, symmetry, workspace)
+        if _precedes(workspace, out):
+            copy_row(workspace, out)
+            chosen = symmetry
+    return chosen
+
+
+@inlined
+def _precedes(one, other):
+    """Return whether a state is smaller than another one, compared word by word."""
+    for word in range(one.shape[0]):
+        if one[word] != other[word]:
+            return one[word] < other[word]
+    return False
 
 
 class Encoding:
     """Base of a game's encoding: no symmetry but the identity."""
 
     actions_over: ClassVar[Places | None] = None
-    """What the first actions stand for: the cells of the board in their order, its columns or its
-    rows. Actions beyond them, such as passing, take place nowhere. None for a game whose actions
-    lie in no such way; fully convolutional networks need one that does (docs/transfer.md)."""
+    """Places on the board that the first actions stand for, in order: its cells, columns or rows.
+    Actions beyond them, such as a pass, have no place. None for games whose actions are laid out in
+    no such way, which fully convolutional networks cannot play (docs/transfer.md)."""
 
     plane_names: ClassVar[tuple[str, ...]] = ("pieces",)
-    """What the first planes show, each by a name of its own: planes of two games that have the same
-    name mean the same, and a network can take the one for the other. Planes without a name mean
-    something else in every game."""
+    """Names of the first planes, all different. Planes of two games with the same name have the
+    same meaning, so that a network can take one for the other. Planes without a name mean something
+    different in each game."""
 
     @staticmethod
     def symmetries(game):
@@ -93,20 +118,20 @@ class Encoding:
 
 
 class ActionLayout(NamedTuple):
-    """Where actions take place: the first ones on the board, one in each place, in order."""
+    """The places of actions: the first ones belong to one place of the board each, in order."""
 
     over: Places
-    """What the places are: the cells, the columns or the rows."""
+    """The kind of place: cells, columns or rows."""
     places: int
-    """How many of them the board has, and so how many actions."""
+    """The number of these places, and of their actions."""
     others: int
-    """How many actions follow that take place nowhere on the board, such as passing."""
+    """The number of further actions, without a place on the board, such as a pass."""
 
 
 def action_layout(game: Game) -> ActionLayout:
-    """Return how a game's actions lie on the board.
+    """Return the layout of a game's actions on the board.
 
-    Raises UserError where the game does not say, or says what cannot be.
+    Raises UserError if the game does not declare one, or an impossible one.
     """
     encoding, over = _encoding(game), _encoding(game).actions_over
     rows, columns = game[:2]

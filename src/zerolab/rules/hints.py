@@ -1,10 +1,10 @@
-"""Hints for exact solvers: optional knowledge with which they solve a game sooner.
+"""Hints for exact solvers: optional knowledge of a game that makes solving it faster.
 
 Terms: see the glossary of `rules.rules`, and
 
 score     a whole number for a finished game: its sign is the outcome for the mover, and its size
-          says how high or how fast the game was won
-empties   how many pieces can still be placed: a measure of how much there is left to search
+          the margin or the speed of the win
+empties   the number of pieces that can still be placed: a measure of the remaining search
 
 Every function has a default, so that every game can be solved.
 """
@@ -20,12 +20,12 @@ from zerolab.rules.rules import MAX_PLIES, Game, State, actions, legal, outcome
 HINTS = CompiledInterface("game")
 
 UNKNOWN_EMPTIES = 1 << 14
-"""What `empties` returns for games that do not implement it: more than any board has."""
+"""Result of `empties` for games that do not implement it: more than any board has."""
 
 
 @HINTS.function
 def empties(game: Game, state: State) -> int:
-    """Return how many pieces can still be placed at most; it never grows in the course of a game.
+    """Return how many pieces can still be placed at most; it never grows during a game.
 
     By default UNKNOWN_EMPTIES.
     """
@@ -33,8 +33,8 @@ def empties(game: Game, state: State) -> int:
 
 
 @HINTS.function
-def longest(game: Game) -> int:
-    """Return a bound on how many plies a game can last, passes included; by default MAX_PLIES."""
+def max_plies(game: Game) -> int:
+    """Return an upper bound of the plies of a game, passes included; by default MAX_PLIES."""
     raise AssertionError
 
 
@@ -46,10 +46,7 @@ def score(game: Game, state: State) -> int:
 
 @HINTS.function
 def score_is_distance(game: Game) -> bool:
-    """Return whether scores measure how fast a game was won, by default no.
-
-    See `win_score` for such a score.
-    """
+    """Return whether scores measure the speed of a win, as `win_score` does; by default False."""
     raise AssertionError
 
 
@@ -76,8 +73,7 @@ def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
 def move_ordering_score(game: Game, state: State) -> int:
     """Return how good a state looks for the player who has just moved, by default 0.
 
-    It is a guess by which solvers order moves: the children of a position are tried from the
-    highest to the lowest.
+    Solvers try the children of a position from the highest to the lowest.
     """
     raise AssertionError
 
@@ -86,20 +82,20 @@ def move_ordering_score(game: Game, state: State) -> int:
 def win_score(empty):
     """Return the score of a win that leaves `empty` cells empty: floor(empty / 2) + 1.
 
-    Where only winning counts, perfect players thus win fast and lose slowly [Pons].
+    In games where only winning counts, it makes perfect players win fast and lose slowly [Pons].
     """
     return max(empty, 0) // 2 + 1
 
 
 class SolverHints:
-    """Base of a game's hints: they are the rules' own answers."""
+    """Base of a game's hints, derived from its rules."""
 
     @staticmethod
     def empties(game, state):
         return UNKNOWN_EMPTIES
 
     @staticmethod
-    def longest(game):
+    def max_plies(game):
         return MAX_PLIES
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A position for people: actions have names, and it prints as a board."""
+"""Positions for people: actions have names, and a position prints as a board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.rules.rules import ONGOING, Game, State
 
 
 class Origin(NamedTuple):
-    """A position that somebody has set up, from which a game goes on."""
+    """A position set up by hand, from which a game starts."""
 
     state: State
     first_to_move: bool
@@ -34,9 +34,9 @@ class Position:
         history: tuple[int, ...] = (),
         origin: Origin | None = None,
     ) -> None:
-        """Take a state, uint64[words], and the actions that led to it.
+        """Create a position of a state, uint64[words], and the actions that led to it.
 
-        They began with `origin`, or with the first position of the game.
+        The actions started from `origin`, or from the first position of the game.
         """
         self.game = game
         self.state = state.copy()
@@ -46,19 +46,19 @@ class Position:
 
     @classmethod
     def start(cls, game: Game | str) -> Position:
-        """Return the first position of a game, given by its name or as a value.
+        """Return the first position of a game, given by name or value.
 
-        Raises UserError for what is neither.
+        Raises UserError for anything else.
         """
         chosen = game if is_game(game) else parse_game(game)
         return cls(chosen, python.start(chosen))
 
     @classmethod
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
-        """Return a position of pieces that are set up: `board` is int8[rows, columns], as `board`.
+        """Return a position set up by hand; `board` is int8[rows, columns], as that of `board`.
 
-        Raises UserError for pieces that no game can lead to, as far as its notation can tell, and
-        for games whose positions cannot be set up.
+        Raises UserError for a board that no game can lead to, as far as its notation can detect it,
+        and for games whose positions cannot be set up.
         """
         chosen = game if is_game(game) else parse_game(game)
         if board.shape != chosen[:2]:
@@ -70,7 +70,7 @@ class Position:
 
     @property
     def ply(self) -> int:
-        """The number of actions played so far, since the position was set up if it was."""
+        """The number of actions played since the start, or since the position was set up."""
         return len(self.history)
 
     @property
@@ -130,10 +130,7 @@ class Position:
         return Position(self.game, state, (*self.history, number), self.origin)
 
     def line(self) -> list[Position]:
-        """Return the positions that the game has passed through, the first and this one included.
-
-        Equal to `play` of the history, one action after the other.
-        """
+        """Return all positions of the game up to this one, the first and this one included."""
         state = python.start(self.game) if self.origin is None else self.origin.state
         passed = [Position(self.game, state, (), self.origin)]
         for action in self.history:
@@ -141,7 +138,7 @@ class Position:
         return passed
 
     def planes(self) -> NDArray[np.float32]:
-        """Return what a network sees, float32[planes, rows, columns]."""
+        """Return the planes that a network sees, float32[planes, rows, columns]."""
         return python.encode(self.game, self.state)
 
     def board(self) -> NDArray[np.int8]:

@@ -1,23 +1,22 @@
 """The rules from Python: functions for states and batches that call the compiled interface.
 
-Inside kernels, the functions of `rules.rules`, `rules.encoding` and `rules.hints` are called
-directly. Plain Python must not call them with states, since a word that leaves compiled code
-becomes an unbounded Python integer. It calls the functions here: ``legal`` returns what
-`interface.legal` writes, for one state, uint64[words]; ``write_legal`` writes it into an array of
-the caller's; and functions named ``..._batch`` take many states, uint64[N, words].
+Kernels call the functions of `rules.rules`, `rules.encoding` and `rules.hints` directly. Plain
+Python must not call them with states, because a word that leaves compiled code becomes an unbounded
+Python integer. It calls the functions here: ``legal`` returns what `rules.legal` writes, for one
+state, uint64[words]; ``write_legal`` writes it into an array of the caller; and functions named
+``..._batch`` take many states, uint64[N, words].
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.compiled import inlined, kernel
+from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
-from zerolab.core.memory import copy_row
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import encoding, hints, rules
 from zerolab.rules.rules import (
@@ -81,7 +80,7 @@ def _outcome(game, state):
 
 
 def encode(game: Game, state: State) -> NDArray[np.float32]:
-    """Return what a network sees of a state, float32[planes, rows, columns]."""
+    """Return the planes of a state, float32[planes, rows, columns]."""
     return encode_batch(game, state[None])[0]
 
 
@@ -119,18 +118,18 @@ def _empties(game, state):
     return hints.empties(game, state)
 
 
-def longest(game: Game) -> int:
-    """Return a bound on how many plies a game can last (see `hints.longest`)."""
-    return int(_longest(game))
+def max_plies(game: Game) -> int:
+    """Return an upper bound of the length of a game in plies."""
+    return int(_max_plies(game))
 
 
 @kernel
-def _longest(game):
-    return hints.longest(game)
+def _max_plies(game):
+    return hints.max_plies(game)
 
 
 def score(game: Game, state: State) -> int:
-    """Return the mover's final score in a finished state (see `hints.score`)."""
+    """Return the mover's final score in a finished state."""
     return int(_score(game, state))
 
 
@@ -194,7 +193,7 @@ def _apply_batch(game, states, slots, actions, outcomes):
 def encode_batch(
     game: Game, states: NDArray[np.uint64], padded: int | None = None
 ) -> NDArray[np.float32]:
-    """Return what a network sees of uint64[N, words] states: float32[N, planes, rows, columns].
+    """Return the planes of uint64[N, words] states, float32[N, planes, rows, columns].
 
     With `padded`, the batch is padded with empty planes to that length.
     """
@@ -260,23 +259,9 @@ def smallest_images(
 
 
 @kernel
-def _smallest(game: Any, states: Any, images: Any, symmetries: Any, image: Any) -> None:
+def _smallest(game, states, images, symmetries, workspace):
     for i in range(states.shape[0]):
-        copy_row(states[i], images[i])
-        symmetries[i] = 0
-        for symmetry in range(1, encoding.symmetries(game)):
-            encoding.transform(game, states[i], symmetry, image)
-            if _precedes(image, images[i]):
-                copy_row(image, images[i])
-                symmetries[i] = symmetry
-
-
-@inlined
-def _precedes(one: Any, other: Any) -> bool:
-    for word in range(one.shape[0]):
-        if one[word] != other[word]:
-            return bool(one[word] < other[word])
-    return False
+        symmetries[i] = encoding.smallest_image(game, states[i], images[i], workspace)
 
 
 class Count(NamedTuple):
@@ -318,8 +303,8 @@ def _count(game, depth, states, masks):
 def perft(game: Game, depth: int) -> Iterator[Count]:
     """Yield the counts for 1..depth plies; a pass is a ply.
 
-    Finished games are not continued: Othello 8x8 has 24,571,056 sequences of 10 plies, without the
-    228 games that end at ply 9, which some published tables add.
+    Finished games are not continued: Othello 8x8 has 24,571,056 sequences of 10 plies; some
+    published tables add the 228 games that end at ply 9.
     """
     states = np.empty((depth + 1, rules.words(game)), np.uint64)
     masks = np.empty((depth + 1, rules.actions(game)), np.bool_)

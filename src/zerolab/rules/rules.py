@@ -1,10 +1,10 @@
-"""The rules interface: what every game provides and every search reads, with a glossary.
+"""The rules interface: the functions that every game provides and every search calls.
 
 Glossary
 --------
-game      a NamedTuple that fixes the rules, such as ``Othello(rows=6, columns=6)``
+game      a NamedTuple that determines the rules, such as ``Othello(rows=6, columns=6)``
 state     uint64[words]: a position, always seen by the player to move; opaque outside the game
-action    an int in [0, actions); what it means is up to the game
+action    an int in [0, actions), whose meaning is up to the game
 ply       one action by one player; the mover alternates on every ply, a pass included
 mover     the player to move
 outcome   ONGOING, or the result of the finished game for the mover: WIN, DRAW or LOSS
@@ -18,27 +18,26 @@ symmetry  a permutation of the cells that maps positions to positions of the sam
 Parts
 -----
 A game is one short file: a NamedTuple, a class of static methods for each part, derived from the
-base class of the part, and one call of `rules.catalogue.register_game`. See
-``docs/add-a-game.md``.
+base class of the part, and a call of `rules.catalogue.register_game` (``docs/add-a-game.md``).
 
 ========  ====================  =====================  ===========================================
 Part      Base class            Required               Optional: the base class has a default
 ========  ====================  =====================  ===========================================
-play      `interface.Rules`     words, actions,        check, random_action, playout
+play      `rules.Rules`         words, actions,        check, random_action, playout
                                 start, legal, apply,
                                 outcome
 encoding  `encoding.Encoding`   planes, encode         symmetries, transform, transform_cell,
                                                        transform_action; actions_over,
                                                        plane_names
-notation  `notation.Notation`   nothing                action_name, parse_action, column_label,
+notation  `catalogue.Notation`  nothing                action_name, parse_action, column_label,
                                                        board, draw
-hints     `hints.SolverHints`   nothing                empties, score, score_bounds,
+hints     `hints.SolverHints`   nothing                empties, max_plies, score, score_bounds,
                                                        score_is_distance, solver_moves,
                                                        move_ordering_score
 ========  ====================  =====================  ===========================================
 
-Play, encoding and hints run in kernels and in plain Python alike; notation is for people, and
-never compiled. Boards whose actions are cells get most of it from `rules.squares`. Outside
+Play, encoding and hints run in kernels and in plain Python; notation is for people and is never
+compiled. Games whose actions are cells inherit most of it from `rules.squares`. Outside
 kernels, call the functions of `rules.python`.
 """
 
@@ -114,7 +113,7 @@ def outcome(game: Game, state: State) -> int:
 
 @GAMES.function
 def random_action(game: Game, state: State, random: int) -> int:
-    """Return a legal action drawn uniformly, by means of 64 random bits."""
+    """Return a legal action, chosen uniformly by 64 random bits."""
     raise AssertionError
 
 
@@ -122,7 +121,7 @@ def random_action(game: Game, state: State, random: int) -> int:
 def playout(game: Game, state: State, key: int, out: State, moves: NDArray[np.int32]) -> int:
     """Play uniformly random legal actions to the end; return the outcome for the mover of `state`.
 
-    The actions depend on the state and the random stream `key` alone. `out`, uint64[words], is
+    The actions depend only on the state and the random stream `key`. `out`, uint64[words], is
     overwritten. `moves`, int32[1 + MAX_PLIES], receives the number of plies, then the actions.
     """
     raise AssertionError
@@ -133,7 +132,7 @@ class Rules:
 
     @staticmethod
     def check(game: Game) -> None:
-        """Raise ValueError where the fields of a game contradict each other."""
+        """Raise ValueError if the fields of a game contradict each other."""
 
     @staticmethod
     def random_action(game, state, random):
@@ -167,21 +166,21 @@ class Rules:
 
 
 _PLAYOUTS_PER_THREAD = 1000
-"""Waking a thread takes some 50 microseconds."""
+"""Fewest playouts that are worth a thread, which takes about 50 microseconds to wake."""
 
 
 @inlined
 def playout_bits(key, ply, previous):
-    """Return 64 bits of which the upper 32 are random, which is all that `streams.below` uses.
+    """Return 64 bits for a ply, of which the upper 32 are random: `streams.below` uses no others.
 
-    Two plies share one draw of the stream `key`: `previous` is what was returned for ply - 1.
+    Two plies share one draw of the stream `key`; `previous` is the result for ply - 1.
     """
     return previous << np.uint64(32) if ply & 1 else streams.bits(key, ply >> 1)
 
 
 @inlined
 def win_after(plies):
-    """Return the outcome for the first mover when the last of `plies` plies wins."""
+    """Return the outcome for the first mover if the last of `plies` plies wins."""
     return WIN if plies & 1 else LOSS
 
 
@@ -199,5 +198,5 @@ def mean_playout(game, state, count, key, out, moves):
 
 
 def threads_for_playouts(playouts: int, threads: int) -> int:
-    """Return how many of `threads` threads are worth waking for some playouts."""
+    """Return how many of `threads` threads are worth waking for a number of playouts."""
     return min(threads, 1 + playouts // _PLAYOUTS_PER_THREAD)

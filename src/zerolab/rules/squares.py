@@ -1,11 +1,12 @@
 """Defaults for games whose actions are the cells of a board, and solver hints for K in a row.
 
-Bit i of each of these two words is cell i, so that boards have up to 64 cells. Games have the
-fields ``rows`` and ``columns``; actions beyond the cells, such as a pass, are left alone by
-symmetries. A game overrides what differs.
+A state begins with two words: the mover's pieces, then the other player's. Bit
+row * columns + column of each is cell (row, column), so that boards have up to 64 cells. Games have
+the fields ``rows`` and ``columns``. Symmetries map further actions, such as a pass, to themselves.
+A game overrides what differs.
 
-A state begins with the mover's and the other player's pieces. `rows` and `columns` are those of
-the word, in which cell (row, column) is bit row * columns + column.
+The functions ``line_...`` are hints for games that K pieces in a row win, and in which a fast win
+is worth more. Their `rows` and `columns` are those of the words.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from zerolab.rules.rules import LOSS, Rules, State
 
 
 class SquareRules(Rules):
-    """Rules that place a piece on any empty cell of a board that is empty at first."""
+    """Rules of placing a piece on any empty cell of a board that is empty at the start."""
 
     @staticmethod
     def words(game):
@@ -89,7 +90,7 @@ class SquareEncoding(Encoding):
 
 
 class SquareNotation(Notation):
-    """Cells are named by the letter of their column and the number of their row from the top."""
+    """Names of cells: the letter of the column, then the number of the row from the top."""
 
     @staticmethod
     def action_name(game: Any, action: int) -> str:
@@ -108,11 +109,11 @@ class SquareNotation(Notation):
 
 
 class AlternatingNotation(SquareNotation):
-    """The notation of games in which every move adds one piece, and none is taken or turned."""
+    """Notation of games in which every move adds a piece, and none is captured or turned."""
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """See `Notation.set_up`: as many pieces of both, or one more of who moves first."""
+        """Return the state of a board on which the pieces alternate."""
         require_alternate(board, first_to_move)
         require_undecided(game, packed(-board), first_to_move)
         return packed(board)
@@ -126,14 +127,14 @@ def packed(board: NDArray[np.int8]) -> State:
 
 
 def require_undecided(game: Any, seen_by_other: State, first_to_move: bool) -> None:
-    """Raise UserError where who is to move has won already, as the other player would see."""
+    """Raise UserError if the player to move has won already; the state is as the other sees it."""
     if python.outcome(game, seen_by_other) == LOSS:
         mover = "X" if first_to_move else "O"
-        raise UserError(f"{mover} has won already, and is to move: expected a game that goes on")
+        raise UserError(f"{mover} has won already, and is to move: expected an unfinished game")
 
 
 def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
-    """Raise UserError unless both players have moved equally often, or the first once more."""
+    """Raise UserError unless the numbers of pieces fit the player to move."""
     mine, theirs = int((board == 1).sum()), int((board == -1).sum())
     first, second = (mine, theirs) if first_to_move else (theirs, mine)
     expected = second if first_to_move else second + 1
@@ -145,14 +146,14 @@ def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
 
 
 class SquareHints(SolverHints):
-    """Solvers count the empty cells; every ply fills one."""
+    """Hints for games in which every ply fills an empty cell."""
 
     @staticmethod
     def empties(game, state):
         return game.rows * game.columns - boards.popcount(state[0] | state[1])
 
     @staticmethod
-    def longest(game):
+    def max_plies(game):
         return game.rows * game.columns
 
 
@@ -164,7 +165,7 @@ def empty_cells(state, rows, columns):
 
 @inlined
 def line_score(state, rows, columns, length):
-    """See `hints.score`; only the player who has moved last can have won."""
+    """Return the mover's score in a finished game, which only the last player can have won."""
     if boards.has_run(state[1], rows, columns, length):
         return -win_score(boards.popcount(empty_cells(state, rows, columns)))
     return 0
@@ -172,7 +173,7 @@ def line_score(state, rows, columns, length):
 
 @inlined
 def line_score_bounds(state, rows, columns, length):
-    """See `hints.score_bounds`: nobody wins without a line that the other has no piece on."""
+    """Return bounds of the score: a player can win only on a line without pieces of the other."""
     board = boards.full_board(rows, columns)
     left = boards.popcount(empty_cells(state, rows, columns))
     low = 0
@@ -186,7 +187,7 @@ def line_score_bounds(state, rows, columns, length):
 
 @inlined
 def line_ordering_score(state, rows, columns, length):
-    """See `hints.move_ordering_score`: 8 per threat, minus the lines still open to the mover."""
+    """Return 8 for each threat of the last player, minus the lines still open to the mover."""
     threats = boards.winning_cells(state[1], rows, columns, length)
     made = boards.popcount(threats & empty_cells(state, rows, columns))
     free = boards.full_board(rows, columns) & ~state[1]

@@ -20,7 +20,7 @@ from zerolab.testing.laws import (
     check_empties,
     check_end,
     check_legal,
-    check_longest,
+    check_max_plies,
     check_names,
     check_outcome,
     check_planes,
@@ -61,7 +61,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_playout,
     check_playout_mean,
     check_empties,
-    check_longest,
+    check_max_plies,
     check_scores,
     check_solver_moves,
 )

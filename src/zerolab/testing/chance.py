@@ -75,7 +75,7 @@ def check_playout(game: Game) -> None:
 
 
 def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
-    """Check how often playouts chose the first, second, ... of `count` legal actions."""
+    """Check that playouts chose each of `count` legal actions equally often."""
     expected = ranks.sum() / count
     if expected < _FEWEST_EXPECTED:
         return
@@ -113,7 +113,7 @@ def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
 
 
 def _chi_square_bound(freedom: int) -> float:
-    """Return what a chi-square variable exceeds with a probability under exp(-_RARE).
+    """Return a bound that a chi-square variable exceeds with a probability under exp(-_RARE).
 
     Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
     """
@@ -134,7 +134,7 @@ def _play_out(game: Any, state: Any, keys: Any, out: Any, moves: Any, results: A
 
 @kernel
 def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: Any) -> None:
-    """Replay `moves`; write outcomes for the first mover, ONGOING for what is no legal game.
+    """Replay `moves`; write outcomes for the first mover, and ONGOING for illegal games.
 
     Counts in `ranks[n, r]` how often action r of n legal ones was chosen.
     """

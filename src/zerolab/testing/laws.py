@@ -34,7 +34,7 @@ def check_registration(game: Game) -> None:
 
 
 def check_start(game: Game) -> None:
-    """Check that the first position is written whole, is ongoing, and offers a choice."""
+    """Check that the first position is written completely, is ongoing, and offers a choice."""
     written, expected = unwritten_state(game), python.start(game)
     python.write_start(game, written)
     require(np.array_equal(written, expected), game, "start does not write every word of `out`")
@@ -45,7 +45,7 @@ def check_start(game: Game) -> None:
 
 
 def check_legal(game: Game) -> None:
-    """Check that every ongoing position has a legal action, and the whole mask is written."""
+    """Check that every ongoing position has a legal action, and that all of the mask is written."""
     for sample in ongoing_positions(game):
         before = sample.state.copy()
         mask, again = np.ones(rules.actions(game), bool), np.zeros(rules.actions(game), bool)
@@ -58,7 +58,7 @@ def check_legal(game: Game) -> None:
 
 
 def check_apply(game: Game) -> None:
-    """Check that successors are written whole, also where `out` is the state itself."""
+    """Check that successors are written completely, even if `out` is the state itself."""
     for sample in ongoing_positions(game):
         for action in np.flatnonzero(python.legal(game, sample.state)).tolist():
             before, out = sample.state.copy(), unwritten_state(game)
@@ -76,7 +76,7 @@ def check_apply(game: Game) -> None:
 
 
 def check_outcome(game: Game) -> None:
-    """Check that outcomes are ONGOING, WIN, DRAW or LOSS, and that asking changes nothing."""
+    """Check that outcomes are ONGOING, WIN, DRAW or LOSS, and that `outcome` changes no state."""
     for sample in positions(game):
         before = sample.state.copy()
         outcome = python.outcome(game, sample.state)
@@ -92,7 +92,7 @@ def check_end(game: Game) -> None:
 
 
 def check_planes(game: Game) -> None:
-    """Check that planes are finite, written whole, begin with the pieces, and show each move."""
+    """Check that planes are finite and complete, begin with the pieces, and show each move."""
     for played in random_games(game):
         shown = b""
         for sample in played:
@@ -113,7 +113,7 @@ def check_planes(game: Game) -> None:
 
 
 def check_names(game: Game) -> None:
-    """Check that no two actions share a name, and that names and numbers are read back."""
+    """Check that actions have different names, and that names and numbers can be parsed."""
     own = notation_of(game)
     names = [own.action_name(game, action) for action in range(rules.actions(game))]
     for action, name in enumerate(names):
@@ -127,7 +127,7 @@ def check_names(game: Game) -> None:
 
 
 def check_drawing(game: Game) -> None:
-    """Check that boards show the pieces of plane 0, in a drawing of as many rows."""
+    """Check that boards and their drawings show the pieces of plane 0."""
     own = notation_of(game)
     for sample in positions(game):
         board = own.board(game, sample.state)
@@ -141,9 +141,9 @@ def check_drawing(game: Game) -> None:
 
 
 def check_set_up(game: Game) -> None:
-    """Check that pieces that are set up as on a board make the state that it shows.
+    """Check that setting up the pieces of a board gives a state with that board.
 
-    Games whose positions cannot be set up say so by UserError, and are not checked.
+    Games whose positions cannot be set up raise UserError, and are not checked.
     """
     own = notation_of(game)
     for sample in positions(game):
@@ -164,7 +164,7 @@ _MOST_LINES = 150
 
 
 def check_empties(game: Game) -> None:
-    """Check that the number of pieces to come never grows, and is not negative."""
+    """Check that `empties` never grows and is not negative."""
     for played in random_games(game):
         left = python.empties(game, played[0].state)
         for sample in played:
@@ -173,12 +173,13 @@ def check_empties(game: Game) -> None:
             left = now
 
 
-def check_longest(game: Game) -> None:
-    """Check that no game lasts longer than the game says."""
-    most = python.longest(game)
+def check_max_plies(game: Game) -> None:
+    """Check that no game has more plies than `max_plies`."""
+    most = python.max_plies(game)
     for played in random_games(game):
         plies = len(played[-1].history)
-        require(plies <= most, played[-1], f"the game lasted {plies} plies, but longest is {most}")
+        within = plies <= most
+        require(within, played[-1], f"the game lasted {plies} plies, but max_plies is {most}")
 
 
 def check_scores(game: Game) -> None:
@@ -233,7 +234,7 @@ def _legal(game: Game, state: State) -> list[int]:
 def _value(
     game: Game, state: State, moves: Callable[[Game, State], list[int]], lines: list[int]
 ) -> int:
-    """Return the value of a state by trying all `moves` to the end, counting in lines[0]."""
+    """Return the value of a state by searching `moves` to the end; lines[0] counts positions."""
     if python.outcome(game, state) != ONGOING:
         return python.score(game, state)
     lines[0] += 1

@@ -36,7 +36,7 @@ def require(condition: object, where: Sample | Game, complaint: str) -> None:
 
 @lru_cache(maxsize=64, typed=True)
 def random_games(game: Game) -> tuple[tuple[Sample, ...], ...]:
-    """Return a few random games, each from start to end; always the same ones."""
+    """Return eight random games from start to end, the same ones in every call."""
     return tuple(tuple(_random_game(game, seed)) for seed in range(_GAMES))
 
 
@@ -69,7 +69,7 @@ def _random_game(game: Game, seed: int) -> Iterator[Sample]:
 
 
 def evenly_spaced(game: Game, count: int) -> list[Sample]:
-    """Return about `count` ongoing positions, from the start of the game to its end."""
+    """Return about `count` ongoing positions, spread over the random games."""
     ongoing = list(ongoing_positions(game))
     return ongoing[:: max(1, len(ongoing) // count)]
 
@@ -80,14 +80,14 @@ def unwritten_state(game: Game) -> State:
 
 
 class Twin(Protocol):
-    """A position of the same game, written as plainly as possible."""
+    """A position of an independent implementation, written as plainly as possible."""
 
     def legal_actions(self) -> Sequence[int]:
         """Return the legal actions of an ongoing game in ascending order."""
         ...
 
     def play(self, action: int) -> Twin:
-        """Return the position after an action; this one stays as it is."""
+        """Return the position after an action, without changing this one."""
         ...
 
     def result(self) -> int | None:

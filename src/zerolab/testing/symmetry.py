@@ -40,7 +40,7 @@ def check_symmetry_tables(game: Game) -> None:
 
 
 def check_symmetric_positions(game: Game) -> None:
-    """Check that outcomes, legal actions, successors and planes of images are as they must be."""
+    """Check that symmetries commute with outcomes, legal actions, successors and planes."""
     cells, actions = python.symmetry_tables(game)
     for sample in positions(game):
         for symmetry in range(encoding.symmetries(game)):
@@ -126,7 +126,7 @@ def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change what lies in their places, and that symmetries move both alike."""
+    """Check that actions change their places on the board, and that symmetries move both alike."""
     if encoding.ENCODINGS.implementation(type(game)).actions_over is None:  # type: ignore[attr-defined]
         return
     try:
@@ -150,7 +150,7 @@ def check_action_layout(game: Game) -> None:
 
 
 def check_plane_names(game: Game) -> None:
-    """Check that names of planes differ, that none is without its plane, and plane 0's is fixed."""
+    """Check that names of planes differ, that each has a plane, and that plane 0 is "pieces"."""
     names = plane_names(game)
     require(len(set(names)) == len(names), game, f"two planes have the same name: {names}")
     count = encoding.planes(game)
@@ -159,7 +159,7 @@ def check_plane_names(game: Game) -> None:
 
 
 def _places_of_cells(game: Game, layout: ActionLayout) -> NDArray[np.int64]:
-    """Return int64[cells]: the place that every cell is in."""
+    """Return the place of every cell, int64[cells]."""
     rows, columns = game[:2]
     cells = np.arange(rows * columns)
     places: dict[str, NDArray[np.int64]] = {

@@ -236,7 +236,7 @@ class TrainSettings(Settings):
         """Refuse heads that look further ahead than any game of this board lasts."""
         for head in self.network.heads:
             if head.ahead:
-                longest = python.longest(parse_game(self.game))
+                longest = python.max_plies(parse_game(self.game))
                 if head.ahead >= longest:
                     raise ValueError(
                         f"network.heads.{head.name} looks {head.ahead} plies ahead, and no game of"
