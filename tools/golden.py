@@ -61,7 +61,7 @@ RUNS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "caps": (
         "gobang:5x5:4",
         "smoke",
-        ("selfplay.budget.name=caps", "selfplay.budget.simulations=4"),
+        ("selfplay.budget.name=playout_cap", "selfplay.budget.simulations=4"),
     ),
     "service": ("connect_four:5x5", "smoke", ("selfplay.mode.name=service",)),
     "retry": ("connect_four:5x5", "smoke", ("selfplay.mode.name=retry",)),

@@ -145,7 +145,7 @@ def test_extreme_logits_give_finite_losses_and_gradients():
         (3, "loss = 3: expected one of policy, value, sum, product, weighted"),
     ],
 )
-def test_mistakes_are_told_in_one_line(given, message):
+def test_mistakes_are_one_line(given, message):
     with pytest.raises(UserError) as caught:
         validate(Choosing, {"loss": given})
     assert str(caught.value).startswith(message)
@@ -153,7 +153,7 @@ def test_mistakes_are_told_in_one_line(given, message):
 
 
 def run_with_plugin(folder, module, program):
-    """Run a program that finds a module among the plug-ins of networks; return what it prints."""
+    """Run a program that finds a module among the plug-ins of networks; return its output."""
     (folder / "plugin.py").write_text(module)
     announcement = folder / "plugin-1.dist-info" / "entry_points.txt"
     announcement.parent.mkdir()
@@ -170,35 +170,7 @@ def run_with_plugin(folder, module, program):
     return done.stdout.split("\n")
 
 
-CLIPPED = """
-from typing import Literal
-from zerolab.networks.losses import LOSSES, Loss
-
-class ClippedLoss(Loss):
-    name: Literal["clipped"] = "clipped"
-    most: float = 2.0
-
-    def __call__(self, errors):
-        return errors["policy"].clamp(max=self.most).mean() + errors["value"].mean()
-
-LOSSES.add("clipped", ClippedLoss)
-"""
-
-
-def test_a_loss_of_another_package_is_found_by_its_name(tmp_path):
-    """Its errors are per sample, so it may weigh them one by one."""
-    program = """
-import torch
-from zerolab.core.config import validate
-from zerolab.training.settings import LearnSettings
-loss = validate(LearnSettings, {"loss": {"name": "clipped", "most": 3}}).loss
-errors = {"policy": torch.tensor([1.0, 5.0]), "value": torch.tensor([0.0, 1.0])}
-print(loss(errors).item(), *loss.logged(errors))
-"""
-    assert run_with_plugin(tmp_path, CLIPPED, program)[0] == "2.5 sum product"
-
-
-LENGTH = """
+PLUGIN = """
 from typing import ClassVar, Literal
 import numpy as np
 from zerolab.networks.head import HEADS, Head
@@ -227,22 +199,32 @@ class PlyLoss(Loss):
     def logged(self, errors):
         return {}
 
+class ClippedLoss(Loss):
+    name: Literal["clipped"] = "clipped"
+    most: float = 2.0
+
+    def __call__(self, errors):
+        return errors["policy"].clamp(max=self.most).mean() + errors["value"].mean()
+
 HEADS.add("ply", PlyHead)
 LOSSES.add("ply", PlyLoss)
+LOSSES.add("clipped", ClippedLoss)
 """
 
 
-def test_a_head_of_another_package_is_built_and_learnt(tmp_path):
-    """With a loss that uses it, too, instead of adding its error."""
+def test_a_head_and_losses_of_another_package_are_found_built_and_learnt(tmp_path):
+    """One loss uses the head instead of adding its error, one weighs errors per sample."""
     program = """
 import torch
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.losses import HeadErrors
 from zerolab.rules.catalogue import parse_game
-from zerolab.training.configure import resolve
+from zerolab.training.configure import resolve_settings
+from zerolab.training.learn_settings import LearnSettings
 def settings(heads):
-    return resolve(None, "smoke", [f"network.heads={heads}", "learn.loss=ply"])
+    return resolve_settings(None, "smoke", [f"network.heads={heads}", "learn.loss=ply"])
 chosen = settings('["policy", "value", {name="ply", most=9}]')
 network = build_network(chosen.network, parse_game(chosen.game), 0)
 outputs = network(torch.zeros(2, 1, 3, 3))
@@ -254,7 +236,11 @@ try:
     settings(["policy", "value"])
 except UserError as error:
     print(error)
+clipped = validate(LearnSettings, {"loss": {"name": "clipped", "most": 3}}).loss
+errors = {"policy": torch.tensor([1.0, 5.0]), "value": torch.tensor([0.0, 1.0])}
+print(clipped(errors).item(), *clipped.logged(errors))
 """
-    lines = run_with_plugin(tmp_path, LENGTH, program)
+    lines = run_with_plugin(tmp_path, PLUGIN, program)
     assert lines[:2] == ["policy value ply 9 (2,)", "5.0 policy value ply total"]
     assert lines[2].startswith('learn.loss = "ply" uses the head "ply": expected it in network.')
+    assert lines[3] == "2.5 sum product"

@@ -6,9 +6,9 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.catalogue import NETWORKS, build_network, require_weights
 from zerolab.networks.head import POLICY
-from zerolab.networks.network import load_weights, require_weights, weights_to_arrays
+from zerolab.networks.network import load_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 
 

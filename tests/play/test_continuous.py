@@ -108,7 +108,7 @@ def test_nothing_but_trees_is_lost_between_iterations(random_opening_plies):
         assert same(joined, column), name
 
 
-@pytest.mark.parametrize("budget", ["fixed", {"name": "caps", "simulations": 3}])
+@pytest.mark.parametrize("budget", ["fixed", {"name": "playout_cap", "simulations": 3}])
 def test_results_do_not_depend_on_threads(budget):
     one, other = (stretches(5, 8, threads=threads, budget=budget) for threads in (1, 4))
     assert games_of(one) == games_of(other)

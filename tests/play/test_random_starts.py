@@ -48,7 +48,7 @@ def test_random_plies_come_first_and_are_uniform():
 
 
 @pytest.mark.parametrize(
-    "budget", ["fixed", {"name": "settle", "every": 6, "least": 6, "most": 24}]
+    "budget", ["fixed", {"name": "kl_gain", "every": 6, "least": 6, "most": 24}]
 )
 def test_starts_do_not_depend_on_how_games_are_laid_out(budget):
     one, other = (
@@ -65,7 +65,7 @@ def test_none_are_played_unless_asked_for():
 
 
 def test_random_plies_cost_one_simulation():
-    episodes = play(6, episodes=50, budget={"name": "settle", "every": 6, "least": 6, "most": 24})
+    episodes = play(6, episodes=50, budget={"name": "kl_gain", "every": 6, "least": 6, "most": 24})
     quick = int((~episodes.examples.full).sum())
     searched = int(episodes.examples.full.sum())
     assert quick > 0

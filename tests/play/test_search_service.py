@@ -42,9 +42,8 @@ def positions(count=40):
 
 
 def assert_equal(one, other):
-    for name, a in one.columns().items():
-        b = getattr(other, name)
-        np.testing.assert_array_equal(a, b, err_msg=name)
+    for name, column in one.columns().items():
+        np.testing.assert_array_equal(column, getattr(other, name), err_msg=name)
 
 
 def test_an_answer_is_what_a_search_of_the_position_alone_finds():
@@ -130,7 +129,7 @@ def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
     assert served.counts["simulations"] < plain.counts["simulations"]
 
 
-@pytest.mark.parametrize("budget", ["fixed", {"name": "caps", "simulations": 3}])
+@pytest.mark.parametrize("budget", ["fixed", {"name": "playout_cap", "simulations": 3}])
 def test_games_depend_neither_on_threads_nor_on_what_is_remembered(budget):
     one = play(budget=budget, threads=1)
     few = {"name": "service", "cache": 2}

@@ -26,8 +26,8 @@ def play(name, evaluator=None, seed=3, iteration=2, **settings):
 
 
 def assert_equal(one, other):
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for name, column in one.columns().items():
+        np.testing.assert_array_equal(column, getattr(other, name), err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])

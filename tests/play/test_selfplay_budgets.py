@@ -17,7 +17,7 @@ GAME = parse_game("othello:4x4")
 SEARCH = SearchSettings.model_validate(
     {"simulations": 40, "reuse_tree": False, "noise": {"fraction": 0.5}}
 )
-CAPS = {"name": "caps", "share": 0.4, "simulations": 9}
+CAPS = {"name": "playout_cap", "share": 0.4, "simulations": 9}
 
 
 def play(budget, **settings):
@@ -52,7 +52,7 @@ def test_quick_moves_are_searched_with_few_simulations_and_without_noise():
 
 
 @pytest.mark.parametrize(
-    "budget", [CAPS, {"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": -5.0}]
+    "budget", [CAPS, {"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": -5.0}]
 )
 def test_budgets_do_not_depend_on_how_games_are_laid_out(budget):
     one, other = (
@@ -68,9 +68,9 @@ def test_budgets_do_not_depend_on_how_games_are_laid_out(budget):
 
 
 def test_moves_that_settle_cost_what_they_need():
-    episodes = play({"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": -5.0})
+    episodes = play({"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": -5.0})
     assert episodes.examples.full.all()
     mean = episodes.counts["simulations"] / episodes.moves
     assert 6 <= mean < 40
-    sooner = play({"name": "settle", "every": 6, "least": 6, "most": 40, "threshold": 1.0})
+    sooner = play({"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": 1.0})
     assert sooner.counts["simulations"] / sooner.moves < mean

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.replay.merging import Newest, NoMerging
 from zerolab.replay.window import Contents
-from zerolab.replay.window_rules import Iterations, PowerLaw, Slow
+from zerolab.replay.window_rules import Iterations, Newest, NoMerging, PowerLaw, Slow
 
 SIZES = (
     Iterations(iterations=2),

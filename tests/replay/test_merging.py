@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.replay import table
-from zerolab.replay.merging import Mean, Merger, Newest
-from zerolab.replay.rows import Rows
-from zerolab.replay.window_rules import MERGINGS
+from zerolab.replay import rows as table
+from zerolab.replay.rows import Merger, Rows
+from zerolab.replay.window_rules import MERGINGS, Mean, Newest
 
 
 def some_rows(ids, seed=0, wide=np.float16):

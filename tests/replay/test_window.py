@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from replay.made import made_facts
-from zerolab.replay.merging import Newest
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations
+from zerolab.replay.window_rules import Iterations, Newest
 from zerolab.rules import encoding, python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -37,11 +37,11 @@ class CountingRule(PuctRule):
     """PUCT that counts, at the root, its updates and sums the moves of the leaf evaluator."""
 
     @staticmethod
-    def statistics(rule):
+    def statistics_width(rule):
         return 2
 
     @staticmethod
-    def update(rule, tree, b, leaf, signal, moves):
+    def update(rule, tree, b, leaf, backup_value, moves):
         tree.statistics[b, 0, 0] += 1.0
         if moves[0] == 1:
             tree.statistics[b, 0, 1] += moves[1]

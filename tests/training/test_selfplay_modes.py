@@ -23,7 +23,7 @@ CONTINUOUS = [
     "search.simulations=40",
     "selfplay.parallel_games=6",
     'selfplay.mode={name = "continuous", plies = 8}',
-    'selfplay.budget={name = "caps", simulations = 10}',
+    'selfplay.budget={name = "playout_cap", simulations = 10}',
     "selfplay.threads=2",
     "final_evaluation.games=0",
 ]
@@ -166,12 +166,12 @@ def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoi
     [
         (['selfplay.mode={name = "continuous", plies = 0}'], "plies = 0: expected at least 1"),
         (["selfplay.mode=continous"], 'nearest is "continuous"|did you mean|perhaps'),
-        (["selfplay.budget=cap"], "caps"),
+        (["selfplay.budget=cap"], "playout_cap"),
         (
-            ["selfplay.budget=caps", "search.simulations=20"],
+            ["selfplay.budget=playout_cap", "search.simulations=20"],
             "selfplay.budget.simulations = 20 is not below search.simulations = 20",
         ),
-        (['selfplay.budget={name = "settle", least = 90, most = 60}'], "least = 90 is more than"),
+        (['selfplay.budget={name = "kl_gain", least = 90, most = 60}'], "least = 90 is more than"),
         (["selfplay.mode=continuous", "selfplay.mode.every=2"], "selfplay.mode.every"),
     ],
 )

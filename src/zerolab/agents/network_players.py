@@ -12,7 +12,7 @@ from zerolab.rules import python, rules
 from zerolab.rules.rules import Game
 from zerolab.search.budgets import BudgetSettings, FixedSettings
 from zerolab.search.evaluator import Evaluation, Evaluator, cache_bytes
-from zerolab.search.methods import plans, playouts, statistics
+from zerolab.search.methods import plans_ahead, playouts, statistics_width
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import FIRST_NODES, node_bytes
@@ -65,7 +65,7 @@ class SearchPlayer:
         """
         settings = self._settings
         applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1
-        if applies and not plans(settings.root.build()):
+        if applies and not plans_ahead(settings.root.build()):
             each = max(1, playouts(settings.leaf_evaluator.build()))
             most = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // each))
             leaves = min(most, settings.simulations // _SIMULATIONS_PER_LEAF)
@@ -73,7 +73,7 @@ class SearchPlayer:
 
     def start(self, games: int) -> None:
         self.search = self.new_search(games)
-        self.wanted = self.search.wanted
+        self.extra_outputs = self.search.extra_outputs
         actions = rules.actions(self._game)
         self.budget = self._budget_settings.new_budget(self._settings, games, actions)
         self._plies = np.zeros(games, np.int64)
@@ -157,14 +157,14 @@ def for_one_game(player: Player) -> Player:
 
 def search_bytes(game: Game, settings: SearchSettings) -> int:
     """Estimate the bytes of one tree: every simulation adds a node's children."""
-    node = node_bytes(rules.words(game), statistics(settings.selection.build()))
+    node = node_bytes(rules.words(game), statistics_width(settings.selection.build()))
     return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
 
 
 def kept_bytes(game: Game, settings: SearchSettings) -> int:
     """Return the bytes of the evaluations that a search caches for all its trees together."""
     words, actions = rules.words(game), rules.actions(game)
-    return cache_bytes(settings.cache, words, actions, settings.wanted)
+    return cache_bytes(settings.cache, words, actions, settings.extra_outputs)
 
 
 class PolicyPlayer:

@@ -75,8 +75,8 @@ def require_answers(search: SearchSettings, network: NetworkSettings) -> None:
         "draws": f"draw_value = {search.draw_value}",
         "action_values": f"fpu = {quoted(search.fpu.name)}",
     }
-    for answer in sorted(search.wanted):
-        if not any(answer in head.answers for head in network.heads):
+    for answer in sorted(search.extra_outputs):
+        if not any(answer in head.outputs for head in network.heads):
             raise UserError(f"{asking[answer]}: {missing_output(answer, network.heads)}")
 
 

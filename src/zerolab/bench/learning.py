@@ -19,9 +19,8 @@ from zerolab.networks.inference import best_device, best_precision
 from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.replay.merging import Newest, NoMerging
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations, Merging, Slow
+from zerolab.replay.window_rules import Iterations, Merging, Newest, NoMerging, Slow
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts

@@ -76,7 +76,7 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "caps": _plain_and(
         "plain, playout caps",
-        "selfplay.budget={name='caps', share=0.25, simulations=20}",
+        "selfplay.budget={name='playout_cap', share=0.25, simulations=20}",
         "search.simulations=160",
     ),
     "gumbel": _plain_and(

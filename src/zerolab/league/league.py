@@ -80,7 +80,7 @@ def league_network(spec: str | None, game: Game) -> LeagueNetwork:
             f"{agent.name}: the searches of a league are its own; expected a run such as"
             " runs/demo@12, and --set search.KEY=VALUE"
         )
-    says_draws = any("draws" in head.answers for head in agent.network.heads)
+    says_draws = any("draws" in head.outputs for head in agent.network.heads)
     return LeagueNetwork(
         agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), says_draws
     )
@@ -107,7 +107,7 @@ def resolve_settings(
             raise UserError(f"{path[0]} has an option of its own: expected {_OPTIONS[path[0]]}")
         assign(data, path, value)
     settings = validate(LeagueSettings, data)
-    if "draws" in settings.wanted and not network.says_draws:
+    if "draws" in settings.extra_outputs and not network.says_draws:
         owner = network.name or "a search without a network"
         asked = quoted("draw_value")
         raise UserError(

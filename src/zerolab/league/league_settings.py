@@ -13,7 +13,7 @@ from zerolab.core.errors import quoted
 from zerolab.core.processes import available_cores
 from zerolab.search.budgets import Allowance, KlGain, KlGainSettings
 from zerolab.search.evaluator import ExtraOutput
-from zerolab.search.methods import plans, playouts
+from zerolab.search.methods import plans_ahead, playouts
 from zerolab.search.search_settings import SearchSettings
 
 
@@ -32,7 +32,7 @@ class ClockSettings(KlGainSettings):
     [Clausen2021]: 50."""
 
     def check(self, search: SearchSettings) -> None:
-        if plans(search.root.build()):
+        if plans_ahead(search.root.build()):
             raise ValueError(
                 f"parameters = threshold: search.root = {quoted(search.root.name)} plans the"
                 " simulations of a move ahead; expected parameters without threshold, or another"
@@ -259,10 +259,10 @@ class LeagueSettings(Evolution):
         return self
 
     @property
-    def wanted(self) -> frozenset[ExtraOutput]:
+    def extra_outputs(self) -> frozenset[ExtraOutput]:
         """What the searches need of an evaluator beyond priors and values."""
         draws: tuple[ExtraOutput, ...] = ("draws",) if "draw_value" in self.parameters else ()
-        return frozenset((*self.search.wanted, *draws))
+        return frozenset((*self.search.extra_outputs, *draws))
 
 
 SPEED_ALONE = ("parallel_games", "threads", "batch")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ResidualSettings(NetworkSettings):
-    """A stem and residual blocks, squeeze-and-excite gates [Hu2018] among them if wanted."""
+    """A stem and residual blocks, optionally with squeeze-and-excite gates [Hu2018]."""
 
     blocks: int = Field(default=5, ge=1, le=256)
     """Residual blocks. [Clausen2021]: 5, 10 and 20. [Hongcharoen2018]: 4."""
@@ -35,7 +35,7 @@ class ResidualSettings(NetworkSettings):
     [Hongcharoen2018]: 256."""
 
     stem_filters: int | None = Field(default=None, ge=1, le=4096)
-    """Filters of the stem, which an adapter, a 1x1 convolution, brings to those of the blocks;
+    """Filters of the stem, which an adapter, a 1x1 convolution, converts to those of the blocks;
     unset for a stem as wide as the blocks, without an adapter. [Clausen2021], the small network of
     auxiliary features: 128, with blocks of 32."""
 
@@ -43,7 +43,6 @@ class ResidualSettings(NetworkSettings):
     """Ratio by which gates squeeze the filters; 0 builds none. [Clausen2021], extended: 16."""
 
     def grown(self, factor: int) -> Self:
-        """See `NetworkSettings.grown`."""
         return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
 
     def widened(
@@ -52,7 +51,6 @@ class ResidualSettings(NetworkSettings):
         former: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        """See `NetworkSettings.widened`."""
         return widened_residual(fresh, former, random)
 
     def _trunk(self, game: Game) -> nn.Sequential:
@@ -69,7 +67,10 @@ class ResidualSettings(NetworkSettings):
 
 
 class ConvSettings(NetworkSettings):
-    """Four 3x3 convolutions, two of them unpadded, two fully connected layers."""
+    """Four 3x3 convolutions, two of them unpadded, two fully connected layers.
+
+    The network of [Wang2019], [Wang2020a] and [Wang2020b], from [AZG].
+    """
 
     name: Literal["conv"] = "conv"
 
@@ -84,7 +85,6 @@ class ConvSettings(NetworkSettings):
     ([Wang2020a] sweeps 0.2 to 0.4)."""
 
     def network(self, game: Game) -> Network:
-        """See `NetworkSettings.network`."""
         from zerolab.networks.layers import ConvTrunk
         from zerolab.networks.network import LastLayer, Network
 
@@ -112,13 +112,13 @@ class FullyConvolutionalSettings(ResidualSettings):
     """Cells on a side of the heads' convolutions."""
 
     hidden: int = Field(default=64, ge=0, le=65536)
-    """Units of the hidden layer of heads that say one thing about a position, such as value; 0 for
+    """Units of the hidden layer of heads with one output per position, such as value; 0 for
     none."""
 
     def network(self, game: Game) -> Network:
-        """See `NetworkSettings.network`.
+        """Return a new network for a game.
 
-        Raises UserError for a game that does not say where on the board its actions take place.
+        Raises UserError for a game without a layout of its actions on the board.
         """
         from zerolab.networks.network import BoardReader, Network
 
@@ -135,14 +135,14 @@ class FullyConvolutionalSettings(ResidualSettings):
         return Network(trunk, readers)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
-        """Return what follows a head's convolution."""
+        """Return the layers after a head's convolution."""
         from torch import nn
 
         from zerolab.networks.network import POOLS, GlobalPool, LastLayer, PlacesLayer
 
         actions = rules.actions(game)
         if head.per_action:
-            if head.outputs(actions) != actions:
+            if head.output_size(actions) != actions:
                 raise UserError(
                     f"network = {quoted(self.name)} has one output for every action, and the head"
                     f" {quoted(head.name)} needs others: expected another network"
@@ -159,7 +159,7 @@ NETWORKS.add("fully_convolutional", FullyConvolutionalSettings)
 
 
 class ResnetSettings(ResidualSettings):
-    """A stem, residual blocks, and a convolution before each head."""
+    """A stem, residual blocks [He2016], and a convolution before each head [Silver2017]."""
 
     name: Literal["resnet"] = "resnet"
 
@@ -170,11 +170,10 @@ class ResnetSettings(ResidualSettings):
     """Cells on a side of the heads' convolutions. [Silver2017]: 1; [Clausen2021]: 3."""
 
     hidden: int = Field(default=64, ge=0, le=65536)
-    """Units of the hidden layer of heads that say one thing about a position, such as value; 0 for
-    none. [Silver2017]: 256; [Clausen2021]: 0."""
+    """Units of the hidden layer of heads with one output per position, such as value; 0 for none.
+    [Silver2017]: 256; [Clausen2021]: 0."""
 
     def network(self, game: Game) -> Network:
-        """See `NetworkSettings.network`."""
         from zerolab.networks.network import Network, PlaneReader
 
         # What is made first gets the first random weights: the order is part of every run.
@@ -187,7 +186,7 @@ class ResnetSettings(ResidualSettings):
         return Network(trunk, readers)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
-        """Return what follows a head's convolution."""
+        """Return the layers after a head's convolution."""
         from torch import nn
 
         from zerolab.networks.network import LastLayer

@@ -1,4 +1,7 @@
-"""Auxiliary heads, which shape the trunk: reply, plies left, features."""
+"""Auxiliary heads, which shape the trunk: reply, plies left, features.
+
+A search reads none of them.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,22 @@ if TYPE_CHECKING:
 
 
 class ReplyHead(Head):
-    """What the search recommends to the opponent after the move that was played [Wu2019].
+    """The search's policy for the opponent after the move that was played [Wu2019].
 
-    Nothing is learnt from the last move of a game. A search reads nothing of this head: it makes
-    the trunk see what the opponent is up to.
+    Nothing is learnt from the last move of a game. The head makes the trunk see the opponent's
+    plans.
     """
 
     name: Literal["reply"] = "reply"
 
     weight: float = Field(default=0.35, ge=0, le=1000)
-    """Weight of this head's error in what is minimised. [Clausen2021]: 0.35. [Wu2019]: 0.15.
+    """Weight of this head's error in the loss. [Clausen2021]: 0.35. [Wu2019]: 0.15.
     [AlphaZeroArcade]: 0.03."""
 
     per_action: ClassVar[bool] = True
     predicts: ClassVar[str] = "logits of the opponent's next action"
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """See `Head.columns`."""
         return frozenset(("replies",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
@@ -53,14 +55,14 @@ HEADS.add("reply", ReplyHead)
 _SCALE = 20.0
 """Plies that count as 1, so that errors have the size of those of the other heads."""
 _QUADRATIC = 0.5
-"""Up to this, in units of the scale, errors are squared: games that last surprisingly long or end
-by a blunder do not outweigh all others."""
+"""Bound, in units of the scale, up to which errors are squared: games that last surprisingly long
+or end by a blunder do not outweigh all others."""
 
 
 class PliesLeftHead(Head):
     """Plies to the end of the game, in units of 20, with the Huber error of threshold 0.5.
 
-    A search reads nothing of this head: it makes the trunk see how near the end is.
+    The head makes the trunk see the end of the game approach.
     """
 
     name: Literal["plies_left"] = "plies_left"
@@ -86,33 +88,32 @@ HEADS.add("plies_left", PliesLeftHead)
 
 
 class FeaturesHead(Head):
-    """Features that another network, trained before, has of the position and of later ones.
+    """Features that another, trained network computes of the position and of later ones.
 
     They are the activations of the convolutions before that network's heads [Clausen2021]; the
-    error is the mean squared one. Nothing is learnt about positions after the end of the game. A
-    search reads nothing of this head: it makes the trunk see what the other network sees, ahead of
-    time (docs/auxiliary-features.md).
+    error is the mean squared one. Nothing is learnt about positions after the end of the game. The
+    head makes the trunk see ahead of time what the other network sees (docs/auxiliary-features.md).
     """
 
     name: Literal["features"] = "features"
 
     weight: float = Field(default=1.0, ge=0, le=1000)
-    """Weight of this head's error in what is minimised. [Clausen2021]: 1."""
+    """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """The network whose features are learnt, RUN or RUN@N, such as runs/small, of the same
-    game. The run keeps a copy of it."""
+    """The network whose features are learnt, RUN or RUN@N, such as runs/small, of the same game.
+    The run keeps a copy of it."""
 
     digest: str = ""
-    """What identifies the weights of `source`, filled in when the run begins."""
+    """Digest of the weights of `source`, filled in when the run begins."""
 
     width: int = Field(default=0, ge=0)
-    """How many features a position has, filled in when the run begins. [Clausen2021]: 42 for every
+    """Number of features of a position, filled in when the run begins. [Clausen2021]: 42 for every
     head of the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)
-    """How many plies after the position the positions come whose features are learnt.
-    [Clausen2021]: 0, 2, 4."""
+    """Distances in plies from the position to those whose features are learnt. [Clausen2021]: 0, 2,
+    4."""
 
     turns: ClassVar[bool] = False
     predicts: ClassVar[str] = "what another network sees in this position and in later ones"
@@ -127,15 +128,13 @@ class FeaturesHead(Head):
 
     @property
     def ahead(self) -> int:
-        """See `Head.ahead`."""
         return max(self.plies)
 
-    def outputs(self, actions: int) -> int:
-        """Return the number of features, those of all plies together."""
+    def output_size(self, actions: int) -> int:
+        """Return the number of features of all plies together."""
         return self.width * len(self.plies)
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """See `Head.columns`."""
         return frozenset(("features",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
@@ -143,7 +142,7 @@ class FeaturesHead(Head):
         return facts.features.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors of the features that there are."""
+        """Return the mean squared errors of the known features."""
         return mean_squared_error(prediction.float(), target)
 
 

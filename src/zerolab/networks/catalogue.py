@@ -1,11 +1,15 @@
-"""What is registered for networks, and how one is built from its settings."""
+"""Registries of networks, and the construction of a network from its settings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from zerolab.core import streams
+from zerolab.core.errors import UserError, one_line
 from zerolab.core.registry import load_plugins
 from zerolab.networks.growth import GROWTHS
 from zerolab.networks.head import HEADS
@@ -20,13 +24,21 @@ import_module("zerolab.networks.architectures")
 import_module("zerolab.networks.growth")
 load_plugins("networks")
 
-__all__ = ["GROWTHS", "HEADS", "LOSSES", "NETWORKS", "NetworkSettings", "build_network"]
+__all__ = [
+    "GROWTHS",
+    "HEADS",
+    "LOSSES",
+    "NETWORKS",
+    "NetworkSettings",
+    "build_network",
+    "require_weights",
+]
 
 
 def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: int = 0) -> Network:
     """Return a network with weights drawn from a seed; torch's own generators are left alone.
 
-    `iteration` is the one that the network is new in: a run's networks are drawn independently.
+    `iteration` is the one in which the network is new: a run's networks are drawn independently.
     """
     import torch
 
@@ -34,3 +46,22 @@ def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: i
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed would reseed GPUs, too
         return settings.network(game)
+
+
+def require_weights(
+    settings: NetworkSettings, game: Game, arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Raise UserError unless arrays are the weights of a network with some settings.
+
+    The network is built without memory for its weights.
+    """
+    import torch
+
+    from zerolab.networks.network import array_kind, require_kinds
+
+    try:
+        with torch.device("meta"):
+            tensors = settings.network(game).state_dict()
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise UserError(f"no network has these settings: {one_line(error)}") from None
+    require_kinds({name: array_kind(tensor) for name, tensor in tensors.items()}, arrays)

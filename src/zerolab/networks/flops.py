@@ -1,9 +1,9 @@
-"""How many floating-point operations a network takes, counted while it runs.
+"""Floating-point operations of a network, counted while it runs.
 
 torch counts the matrix products and convolutions of the very modules that play and learn, a
-multiplication and an addition as two operations; cells of padding count like others. Not counted is
-what works element by element: activations, batch norm, skip connections, losses, the optimiser's
-steps. The networks have shapes but no numbers while they are counted, so nothing is computed.
+multiplication and an addition as two operations; cells of padding count like others. Elementwise
+work is not counted: activations, batch norm, skip connections, losses, the optimiser's steps. While
+they are counted, networks have shapes but no numbers, so nothing is computed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _BATCH = 2  # batch norm refuses to learn from a single position
 
 @cache
 def evaluation_flops(
-    settings: NetworkSettings, game: Game, answers: Sequence[HeadOutput] = ("priors", "values")
+    settings: NetworkSettings, game: Game, outputs: Sequence[HeadOutput] = ("priors", "values")
 ) -> int:
     """Return the operations in which a network evaluates one position.
 
-    As inference does it: batch norm folded into the weights, and only the heads from which a search
-    reads these answers. Raises UserError where no head gives one of them.
+    As in inference: batch norm folded into the weights, and only the heads needed for some outputs.
+    Raises UserError where no head has one of them.
     """
     network, planes = _shapes(settings, game)
-    heads = dict.fromkeys(map(network.giver, answers))
+    heads = dict.fromkeys(map(network.head_with, outputs))
     counter = FlopCounterMode(display=False)
     with torch.inference_mode(), counter:
         folded_copy(network)(planes, heads)
@@ -45,7 +45,7 @@ def evaluation_flops(
 def sample_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool = False) -> int:
     """Return the operations in which a network learns one example: forward, backward, all heads.
 
-    Nothing goes back through a frozen trunk.
+    Nothing is propagated back through a frozen trunk.
     """
     network, planes = _shapes(settings, game)
     network.trunk.requires_grad_(not is_trunk_frozen)
@@ -59,7 +59,7 @@ def sample_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool
 
 @cache
 def count_parameters(settings: NetworkSettings, game: Game) -> int:
-    """Return how many weights and biases a network learns."""
+    """Return the number of weights and biases that a network learns."""
     network, _ = _shapes(settings, game)
     return sum(parameter.numel() for parameter in network.parameters())
 

@@ -1,15 +1,15 @@
-"""Growing networks: new weights, or Net2WiderNet [Chen2016].
+"""Growing networks: new weights, or Net2WiderNet [Chen2016, Section 2.2].
 
-A wider layer has copies of the units of the former one, and what reads them divides each weight
-among the copies. All layers that the skip connections add to each other have the same copies, or
-the sums would be of different units.
+A run's setting `growth` is one of the types in `GROWTHS`; `Growth.network` alone decides the size
+of each network of a run. Another package adds a type by registering it in a module named by the
+entry point ``zerolab.networks``.
 
-[Chen2016] divides equally and adds noise, without which copies of a unit would stay equal forever.
-Here copies get unequal shares at random, so that they learn different things from the first step
-and the function is nevertheless the same, up to rounding.
-
-`Growth.network` is the one place that says which size a network of a run has. Another package adds
-a way of growing by registering a type in a module that the entry point ``zerolab.networks`` names.
+In a layer widened by Net2WiderNet, units are copies of the former ones, and the readers of a unit
+divide each weight among its copies. All layers that the skip connections add to each other have the
+same copies, or the sums would be of different units. [Chen2016] divides equally and adds noise,
+without which copies of a unit would stay equal forever. Here copies get unequal shares at random,
+so that they learn different things from the first step and the function is nevertheless the same,
+up to rounding.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ from zerolab.networks.network_settings import NetworkSettings
 
 WeightArrays = Mapping[str, NDArray[Any]]
 Copies = NDArray[np.int64]
-"""[wide]: of which former unit each unit is a copy."""
+"""[wide]: the former unit that each unit copies."""
 
 _STEM = "trunk.0"
 _ADAPTER = "trunk.2"
-"""Behind the stem and its ReLU, in networks that have one: there the stem keeps its width."""
+"""Follows the stem and its ReLU in networks that have one: there the stem keeps its width."""
 _LEAST, _MOST = 0.5, 1.5
-"""Bounds of the random numbers that are in proportion to the shares."""
+"""Bounds of the random numbers to which the shares are proportional."""
 
 
 def widened_residual(
     fresh: WeightArrays, former: WeightArrays, random: np.random.Generator
 ) -> WeightArrays:
-    """Return the weights of a residual network as wide as `fresh` that computes what `former` does.
+    """Return the weights of a network as wide as `fresh` that computes what `former` does.
 
-    Both are weights of networks with the trunk of `networks.architectures`, by name; all but
-    filters has to be equal.
+    Both are weights by name, of networks with residual trunks that differ in their filters alone.
     """
     wide = _Widening(fresh, former, random)
     first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM
@@ -63,7 +62,7 @@ def widened_residual(
 
 
 def _owners(weights: WeightArrays, name: str) -> list[str]:
-    """Return what has weights of a name, in order."""
+    """Return the prefixes of the weights whose name ends with `name`, in order."""
     return [each.removesuffix(name) for each in weights if each.endswith(name)]
 
 
@@ -77,9 +76,9 @@ class _Widening:
         self._fresh, self._former, self._random = fresh, former, random
 
     def copies(self, name: str) -> Copies:
-        """Return which outputs of a wider layer are copies of which.
+        """Return the former unit that each output of a wider layer copies.
 
-        All units are there equally often, or once more; first of all, each at its former place.
+        Every unit has equally many copies, or one more; the first ones are the units in place.
         """
         narrow, wide = len(self._former[name]), len(self._fresh[name])
         rounds = -(-wide // narrow)
@@ -89,7 +88,7 @@ class _Widening:
     def layer(self, layer: str, inputs: Copies | None, outputs: Copies | None) -> None:
         """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], batch norm included.
 
-        None for inputs or outputs that stay as they are.
+        None for inputs or outputs that keep their width.
         """
         for name, array in self._former.items():
             if name.startswith(f"{layer}."):
@@ -112,7 +111,7 @@ NamedWeights = Mapping[str, NDArray[Any]]
 
 
 class Growth(Variant):
-    """Base of ways to grow. Network k of a run is the one that iteration k learns; 0 is untrained.
+    """Base of ways to grow. Network k of a run is learnt in iteration k; network 0 is untrained.
 
     Learning begins with the best network. Where that is smaller than the iteration's network has to
     be, it grows first (docs/decisions/0045).
@@ -125,7 +124,7 @@ class Growth(Variant):
 
     @property
     def epochs_when_new(self) -> int | None:
-        """Passes over the window of learning that begins with a grown network; None: as always."""
+        """Passes over the window in which a grown network learns; None for the usual number."""
         return None
 
     def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
@@ -142,7 +141,7 @@ class Growth(Variant):
         former: NamedWeights,
         random: np.random.Generator,
     ) -> NamedWeights:
-        """Return the weights that a larger network begins with.
+        """Return the initial weights of a larger network.
 
         `fresh` are new random ones, `former` those of the network that grows.
         """
@@ -150,7 +149,7 @@ class Growth(Variant):
 
 
 class GrowthByFilters(Growth):
-    """Base of those that multiply the filters after some iterations."""
+    """Base of types that multiply the filters after some iterations."""
 
     after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(4, 8, 16, 32), min_length=1, max_length=12
@@ -158,7 +157,7 @@ class GrowthByFilters(Growth):
     """The iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
 
     factor: int = Field(default=2, ge=2, le=64)
-    """What the number of filters is multiplied by each time. [Clausen2021]: 2."""
+    """Factor of the number of filters each time. [Clausen2021]: 2."""
 
     @field_validator("after")
     @classmethod
@@ -172,11 +171,9 @@ class GrowthByFilters(Growth):
 
     @property
     def last(self) -> int:
-        """See `Growth.last`."""
         return self.after[-1]
 
     def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
-        """See `Growth.network`."""
         steps = sum(iteration > each for each in self.after)
         return first.grown(self.factor**steps) if steps else first
 
@@ -185,7 +182,7 @@ GROWTHS: Registry[type[Growth]] = Registry("growth")
 
 
 class Net2Net(GrowthByFilters):
-    """More filters, copies of those there are: the function stays the same [Chen2016]."""
+    """More filters, copies of the existing ones: the function stays the same [Chen2016]."""
 
     name: Literal["net2net"] = "net2net"
 
@@ -196,7 +193,6 @@ class Net2Net(GrowthByFilters):
         former: NamedWeights,
         random: np.random.Generator,
     ) -> NamedWeights:
-        """See `Growth.weights`."""
         return larger.widened(fresh, former, random)
 
 
@@ -218,13 +214,12 @@ class Reinitialise(GrowthByFilters):
     name: Literal["reinitialise"] = "reinitialise"
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
-    """Passes over the window in an iteration that begins with new weights; unset for as many as in
-    every iteration, by `learn.epochs` or `learn.replay_ratio`. Those suit a network that has been
-    trained before; with a small window, new weights need more."""
+    """Passes over the window of an iteration that begins with new weights; unset for the usual
+    number, from `learn.epochs` or `learn.replay_ratio`. That suits a network that has learnt
+    before: small windows ask for more."""
 
     @property
     def epochs_when_new(self) -> int | None:
-        """See `Growth.epochs_when_new`."""
         return self.epochs
 
 

@@ -1,8 +1,9 @@
 """Base of heads, the predictions of a network about a position.
 
-A head says what its last layer computes, which target it learns from the facts of a batch, how it
-errs, and what a search may read of it. A head of another package is a class like those of this
-folder, in a module that the entry point ``zerolab.networks`` names.
+A head defines its last layer, its target as a function of the facts of a batch, its error, and its
+outputs for a search. It is a variant of the setting ``network.heads``. Another package adds a head
+as a class like those of `networks.heads`, in a module named by the entry point
+``zerolab.networks``.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
 
 
 POLICY = "policy"
-"""The name of the head that every network has."""
+"""Name of the head that every network has."""
 VALUE = "value"
-"""The name of the head that gives the expected outcome as one number, and what losses call the
-error of the head that the search reads values from."""
+"""Name of the head with the expected outcome as one number; to losses, that of the error of the
+head from which a search reads values."""
 
 HeadOutput = Literal["priors", "values", "draws", "action_values"]
-"""What a search may read of a network: float32[N, actions] priors that sum to 1; float32[N]
-expected outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected
-outcomes by action."""
+"""Outputs that a search reads: float32[N, actions] priors that sum to 1; float32[N] expected
+outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected outcomes by
+action."""
 
 
 class TargetOptions(NamedTuple):
-    """What a run's settings say about targets."""
+    """Settings of a run that targets depend on."""
 
     temperature_plies: int
     """`selfplay.temperature_plies`"""
@@ -52,39 +53,39 @@ class Head(Variant):
     """Base of heads."""
 
     weight: float = Field(default=1.0, ge=0, le=1000)
-    """Weight of this head's error in what is minimised."""
+    """Weight of this head's error in the loss."""
 
     per_action: ClassVar[bool] = False
-    """Whether the head says something about every action. Architectures with a hidden layer before
-    the last one leave it out for such heads."""
-    answers: ClassVar[tuple[HeadOutput, ...]] = ()
-    """What a search may read of this head."""
+    """Whether the head has an output for every action. Architectures with a hidden layer before the
+    last one omit it for such heads."""
+    outputs: ClassVar[tuple[HeadOutput, ...]] = ()
+    """Outputs for a search."""
     turns: ClassVar[bool] = True
     """Whether the target of a position's image under a symmetry follows from that of the position.
     Runs with a head of which this is not true learn positions as they were played."""
     predicts: ClassVar[str] = ""
-    """What its prediction is, for those who use the network outside zerolab."""
+    """Meaning of its prediction, for users of the network outside zerolab."""
     found: ClassVar[tuple[str, ...]] = ()
-    """Fields that are not chosen but found out when a run begins."""
+    """Fields that are not chosen but determined when a run begins."""
 
     @property
     def ahead(self) -> int:
-        """How many plies after the position its settings make the target look, at most."""
+        """Greatest number of plies after the position on which the target depends."""
         return 0
 
-    def outputs(self, actions: int) -> int:
-        """Return the number of outputs of the last layer in a game with so many actions."""
+    def output_size(self, actions: int) -> int:
+        """Return the width of the last layer in a game with `actions` actions."""
         return actions if self.per_action else 1
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return what the head predicts from the outputs of its last layer, [N, outputs].
+        """Return the predictions [N, ...] from the last layer, [N, width].
 
-        A prediction is [N, ...]. Activations that bfloat16 would make coarse are float32.
+        Activations that bfloat16 would make coarse are float32.
         """
         return outputs
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """Return the facts of many numbers that the target depends on."""
+        """Return the vector columns of `Facts` that the target depends on."""
         return frozenset()
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
@@ -99,24 +100,24 @@ class Head(Variant):
         raise NotImplementedError
 
     def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
-        """Return what a search reads of a prediction: float32, by the names in `answers`."""
+        """Return the outputs for a search from a prediction: float32, by name."""
         raise NotImplementedError
 
 
 HEADS: Registry[type[Head]] = Registry("head")
 
 
-def missing_output(answer: HeadOutput, heads: Iterable[Head]) -> str:
-    """Return the line for a search that needs what none of a network's heads answers."""
-    givers = [quoted(name) for name, kind in HEADS.items() if answer in kind.answers]
+def missing_output(output: HeadOutput, heads: Iterable[Head]) -> str:
+    """Return the error message for an output that none of a network's heads has."""
+    owners = [quoted(name) for name, kind in HEADS.items() if output in kind.outputs]
     names = ", ".join(quoted(head.name) for head in heads)
     return (
-        f"no head gives {answer.replace('_', ' ')}: expected {' or '.join(givers)} in"
+        f"no head gives {output.replace('_', ' ')}: expected {' or '.join(owners)} in"
         f" network.heads, which has {names or 'none'}"
     )
 
 
 def mixed(outcome: Numbers, root: Numbers, weight: float) -> NDArray[np.float32]:
-    """Return (1 - weight) * outcome + weight * root, float32; what has no weight may be NaN."""
+    """Return (1 - weight) * outcome + weight * root, float32; with weight 0 `root` may be NaN."""
     both = outcome if weight == 0 else (1 - weight) * outcome + weight * root
     return both.astype(np.float32, copy=False)

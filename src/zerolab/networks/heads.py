@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 
 class PolicyHead(Head):
-    """A probability for every action [Silver2018]; `selfplay.policy_target` says what is learnt."""
+    """A probability for every action [Silver2018]; `selfplay.policy_target` selects the target."""
 
     name: Literal["policy"] = "policy"
 
     per_action: ClassVar[bool] = True
-    answers: ClassVar[tuple[HeadOutput, ...]] = ("priors",)
+    outputs: ClassVar[tuple[HeadOutput, ...]] = ("priors",)
     predicts: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """See `Head.columns`."""
         needed: dict[str, tuple[str, ...]] = {
             "visits": ("policies",),
             "values": ("policies", "action_values"),
@@ -50,7 +49,7 @@ class PolicyHead(Head):
         return cross_entropy(prediction.float(), target)
 
     def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
-        """Return the priors; illegal actions have some, too: the search masks them."""
+        """Return the priors, those of illegal actions included: the search masks them."""
         return {"priors": prediction.float().softmax(dim=1)}
 
 
@@ -81,7 +80,7 @@ class ValueHead(Head):
 
     name: Literal["value"] = "value"
 
-    answers: ClassVar[tuple[HeadOutput, ...]] = ("values",)
+    outputs: ClassVar[tuple[HeadOutput, ...]] = ("values",)
     predicts: ClassVar[str] = "expected outcome for the mover, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
@@ -113,22 +112,20 @@ class OutcomeHead(Head):
     name: Literal["outcome"] = "outcome"
 
     weight: float = Field(default=1.5, ge=0, le=1000)
-    """Weight of this head's error in what is minimised. [Clausen2021]: 0.01. [AlphaZeroArcade]:
-    1.5."""
+    """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
-    answers: ClassVar[tuple[HeadOutput, ...]] = ("values", "draws")
+    outputs: ClassVar[tuple[HeadOutput, ...]] = ("values", "draws")
     predicts: ClassVar[str] = "logits of win, draw and loss for the mover"
 
-    def outputs(self, actions: int) -> int:
+    def output_size(self, actions: int) -> int:
         """Return three: logits of win, draw and loss."""
         return 3
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the probabilities, float32[N, 3], whose value is the target of a scalar value.
 
-        A win that is discounted to v is a win with probability v, else a draw. Where the search
-        knew of no draws, its share in the target leaves their probability to the outcome, as far as
-        the value has room for it.
+        A win discounted to v is a win with probability v, else a draw. Where the search has no
+        probability of a draw, the outcome's is taken, up to the limit that the value leaves.
         """
         weight = options.value_target_search_weight
         values = mixed(facts.values, facts.root_values, weight)
@@ -154,17 +151,17 @@ HEADS.add("outcome", OutcomeHead)
 class ActionValuesHead(Head):
     """The mover's expected outcome by action, in [-1, 1], with the squared error.
 
-    It learns what the search found out about the actions that it visited, and nothing about the
-    others. A search may take it for the value of children not visited yet.
+    It learns the search's values of the actions visited, and nothing about the others. A search may
+    use it as the value of children not visited yet.
     """
 
     name: Literal["action_values"] = "action_values"
 
     weight: float = Field(default=1.0, ge=0, le=1000)
-    """Weight of this head's error in what is minimised. [AlphaZeroArcade]: 5.0."""
+    """Weight of this head's error in the loss. [AlphaZeroArcade]: 5.0."""
 
     per_action: ClassVar[bool] = True
-    answers: ClassVar[tuple[HeadOutput, ...]] = ("action_values",)
+    outputs: ClassVar[tuple[HeadOutput, ...]] = ("action_values",)
     predicts: ClassVar[str] = "expected outcome for the mover by action, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
@@ -172,7 +169,6 @@ class ActionValuesHead(Head):
         return outputs.float().tanh()
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """See `Head.columns`."""
         return frozenset(("action_values",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:

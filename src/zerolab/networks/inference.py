@@ -1,4 +1,4 @@
-"""Fast evaluation of positions with a network."""
+"""Fast evaluation of positions with a network (docs/decisions/0002)."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def processor_precision() -> str:
 
 
 def bucket(count: int) -> int:
-    """Return the batch size that `count` positions are padded to: at most a sixteenth more.
+    """Return the batch size to which `count` positions are padded: at most a sixteenth more.
 
-    The first batch of a size costs milliseconds, in which kernels are prepared for it. There are
-    32 sizes up to 32 and 16 for every doubling from there.
+    The first batch of a size costs milliseconds, in which kernels are prepared for it. There are 32
+    sizes up to 32 and 16 for every doubling from there.
     """
     step = max(1, (1 << max(0, count - 1).bit_length()) // _EXACT_BUCKETS)
     return -(-count // step) * step
@@ -68,15 +68,14 @@ def bucket(count: int) -> int:
 class NetworkEvaluator:
     """A snapshot of a network that evaluates batches; safe to call from several threads.
 
-    Later training of the network does not change it. Batch norms are folded into the weights,
-    which are stored channels last. Each calling thread computes on as many cores as
+    Later training of the network does not change it. Batch norms are folded into the weights, which
+    are stored channels last. Each calling thread computes on as many cores as
     `torch.set_num_threads` allows: several threads should have one each. On a GPU each calling
-    thread uses a stream of its own, so that one thread's copies and searches overlap another's
-    network.
+    thread uses its own stream, so that one thread's copies and searches overlap another's network.
 
     `device` and `precision` default to those of `best_device` and `best_precision`. bfloat16
-    changes the answers: on a trained network priors moved by up to 0.0092 and values by up to
-    0.031. In bfloat16 a position got the same answer in every batch tried; in float32 the last bits
+    changes the outputs: on a trained network priors moved by up to 0.0092 and values by up to
+    0.031. In bfloat16 a position had equal outputs in every batch tried; in float32 the last bits
     depend on the size of the batch.
     """
 
@@ -104,7 +103,7 @@ class NetworkEvaluator:
         Returns priors float32[N, actions], a softmax over all actions including illegal ones, and
         values float32[N] in [-1, 1] for the players to move.
         """
-        priors, values = self._answers(states, ("priors", "values"))
+        priors, values = self._outputs(states, ("priors", "values"))
         return priors, values
 
     def evaluate_more(
@@ -118,40 +117,40 @@ class NetworkEvaluator:
         """Return priors, values, draws and action values; the last two are None unless wanted.
 
         Draws float32[N] are probabilities; action values float32[N, actions] lie in [-1, 1]. Only
-        the heads that answer are computed. Raises UserError where none does.
+        the heads needed are computed. Raises UserError where no head has an output.
         """
         more: list[HeadOutput] = [
-            answer for answer in ("draws", "action_values") if answer in wanted
+            output for output in ("draws", "action_values") if output in wanted
         ]
-        priors, values, *others = self._answers(states, ("priors", "values", *more))
+        priors, values, *others = self._outputs(states, ("priors", "values", *more))
         found = dict(zip(more, others, strict=True))
         return priors, values, found.get("draws"), found.get("action_values")
 
-    def _answers(
-        self, states: NDArray[np.uint64], answers: Sequence[HeadOutput]
+    def _outputs(
+        self, states: NDArray[np.uint64], outputs: Sequence[HeadOutput]
     ) -> list[NDArray[np.float32]]:
-        """Return answers in their order, computing the heads that have them."""
+        """Return outputs in their order, computing only the heads that have them."""
         count = len(states)
         planes = torch.from_numpy(python.encode_batch(self.game, states, padded=bucket(count)))
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
-            found = compute(planes, answers)
+            found = compute(planes, outputs)
         return [np.ascontiguousarray(each[:count].numpy()) for each in found]
 
-    def _compute(self, planes: Tensor, answers: Sequence[HeadOutput]) -> list[Tensor]:
+    def _compute(self, planes: Tensor, outputs: Sequence[HeadOutput]) -> list[Tensor]:
         shaped = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
-        givers = [self._network.giver(answer) for answer in answers]
-        predictions = self._network(shaped, dict.fromkeys(givers))
+        heads = [self._network.head_with(output) for output in outputs]
+        predictions = self._network(shaped, dict.fromkeys(heads))
         read = {name: self._network.kinds[name].read(each) for name, each in predictions.items()}
-        return [read[giver][answer] for giver, answer in zip(givers, answers, strict=True)]
+        return [read[head][output] for head, output in zip(heads, outputs, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor, answers: Sequence[HeadOutput]) -> list[Tensor]:
+    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[HeadOutput]) -> list[Tensor]:
         """Compute on the calling thread's stream; waiting for it lets other threads run."""
         if not hasattr(self._thread, "stream"):
             self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream: torch.cuda.Stream = self._thread.stream
         with torch.cuda.stream(stream):
-            found = self._compute(planes.pin_memory().to(self.device, non_blocking=True), answers)
+            found = self._compute(planes.pin_memory().to(self.device, non_blocking=True), outputs)
             # Such copies to the processor are to pinned memory.
             copied = [each.to("cpu", non_blocking=True) for each in found]
         stream.synchronize()
@@ -162,20 +161,20 @@ _BATCH = 1024
 
 
 class FeatureReader:
-    """A snapshot of a network that gives the activations of the convolutions before its heads.
+    """A snapshot of a network that computes features [Clausen2021].
 
-    It computes in float32 (TF32 where torch allows graphics cards to), never in bfloat16: features
-    are learnt, not played with.
+    Features are the activations of the convolutions before its heads. It computes in float32 (TF32
+    where torch allows graphics cards to), never in bfloat16: features are learnt, not played with.
     """
 
     def __init__(self, network: Network, game: Game, device: torch.device | None = None) -> None:
-        """Get ready; raise UserError for a network whose heads have no convolutions."""
+        """Raise UserError for a network whose heads have no convolutions."""
         self._game = game
         self._device = device or best_device()
         folded = folded_copy(network).to(self._device)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.width: int = self._read(python.start(game)[None]).shape[1]
-        """How many features a position has."""
+        """Number of features of a position."""
 
     def read(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return the features of uint64[N, words] states, float32[N, width], head by head.

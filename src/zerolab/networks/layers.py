@@ -24,7 +24,6 @@ class NormedConv(nn.Module):
         self.norm: nn.Module = nn.BatchNorm2d(outputs)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Convolve and normalise."""
         return self.norm(self.conv(planes))  # type: ignore[no-any-return]
 
     def fold(self) -> None:
@@ -43,7 +42,6 @@ class NormedLinear(nn.Module):
         self.norm: nn.Module = nn.BatchNorm1d(outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Map and normalise."""
         return self.norm(self.linear(features))  # type: ignore[no-any-return]
 
     def fold(self) -> None:
@@ -69,8 +67,8 @@ _MIN_UNPADDED_SIDE = 5
 class ConvTrunk(nn.Module):
     """Four convolutions and two fully connected layers: [N, planes, rows, columns] to [N, hidden].
 
-    The last two convolutions take two cells off each side. On boards with a side under 5 they
-    are padded instead, because nothing would be left.
+    The last two convolutions shrink the board by two cells on each side. On boards with a side
+    under 5 they are padded instead, because nothing would be left.
     """
 
     def __init__(
@@ -97,7 +95,6 @@ class ConvTrunk(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Return the features that the heads read."""
         for convolution in self.convolutions:
             planes = torch.relu_(convolution(planes))
         features = planes.flatten(1)
@@ -107,7 +104,7 @@ class ConvTrunk(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions and a skip connection around them [He2016]."""
+    """Two convolutions with a skip connection around them [He2016]."""
 
     def __init__(self, filters: int, squeeze_excite: int) -> None:
         super().__init__()
@@ -116,7 +113,6 @@ class ResidualBlock(nn.Module):
         self.gate = SqueezeExcite(filters, squeeze_excite) if squeeze_excite else nn.Identity()
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Return planes of the same shape."""
         change = self.gate(self.second(torch.relu_(self.first(planes))))
         return torch.relu_(change + planes)
 
@@ -124,7 +120,7 @@ class ResidualBlock(nn.Module):
 class SqueezeExcite(nn.Module):
     """Scales every filter by a gate in (0, 1) computed from the whole board [Hu2018].
 
-    The gate multiplies, before the skip connection is added [ClausenCode].
+    The gate multiplies before the skip connection is added [ClausenCode].
     """
 
     def __init__(self, filters: int, ratio: int) -> None:
@@ -134,6 +130,5 @@ class SqueezeExcite(nn.Module):
         self.excite = nn.Linear(squeezed, filters)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Return planes of the same shape."""
         squeezed = torch.relu(self.squeeze(planes.mean(dim=(2, 3))))
         return planes * torch.sigmoid(self.excite(squeezed))[:, :, None, None]

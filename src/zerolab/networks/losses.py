@@ -1,10 +1,10 @@
-"""Losses: what learning minimises, from the errors of the heads [Wang2019], [Wang2020a].
+"""Losses, the functions of the heads' errors that learning minimises [Wang2019], [Wang2020a].
 
-A loss combines l_p, the policy's error, and l_v, that of the head which the search reads values
-from: the squared error of ``value`` or the cross-entropy of ``outcome``, whichever comes first.
-What further heads add is the same for all losses: their mean errors, weighted. Errors come
-per sample, so that a loss may weigh samples or combine heads as it likes. A loss of another package
-is a class like those below, in a module that the entry point ``zerolab.networks`` names.
+A loss combines l_p, the policy's error, and l_v, that of the head from which a search reads values:
+the squared error of ``value`` or the cross-entropy of ``outcome``, whichever comes first. Further
+heads add the same to all losses: their mean errors, weighted. Errors are per sample, so that a loss
+may weigh samples or combine heads. Another package adds a loss as a class like those below, in a
+module named by the entry point ``zerolab.networks``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Errors = Mapping[str, "Tensor"]
-"""By the name of the head, the error of every sample, float32[N]; NaN where masked."""
+"""By head name, the error of every sample, float32[N]; NaN where masked."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -36,9 +36,9 @@ def squared_error(values: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean over k of (x_k - t_k)^2, [N], of what is known of targets, both [N, K].
+    """Return the mean over k of (x_k - t_k)^2, [N], over the known targets t, both [N, K].
 
-    Targets are NaN where nothing is known; so is the error of a row of nothing else.
+    Unknown targets are NaN; so is the error of a row without known ones.
     """
     known = ~targets.isnan()
     squares = (predictions - targets.nan_to_num(0)).square().masked_fill(~known, 0)
@@ -47,18 +47,18 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 class Loss(Variant):
-    """Settings of a loss; calling it gives what is minimised.
+    """Settings of a loss; calling it gives the scalar to minimise.
 
     With l_p the mean over the batch of the policy's errors and l_v that of the value's, each times
     the weight of its head.
     """
 
     uses: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
-    """The heads whose errors the loss combines, VALUE standing for the one that the search reads
-    values from. The weighted mean errors of all others are added to what it returns."""
+    """Heads whose errors the loss combines; VALUE stands for the one from which a search reads
+    values. The weighted mean errors of all others are added to the loss."""
 
     def __call__(self, errors: Errors) -> Tensor:
-        """Return the scalar to minimise, of the weighted errors of the heads that it `uses`."""
+        """Return the scalar to minimise, from the weighted errors of the heads that it `uses`."""
         raise NotImplementedError
 
     def logged(self, errors: Errors) -> dict[str, Tensor]:
@@ -75,7 +75,7 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 
 
 class HeadErrors:
-    """The errors of a network's heads in a batch, and what a loss makes of them."""
+    """Errors of a network's heads in a batch, and their combination by a loss."""
 
     def __init__(self, loss: Loss, heads: Sequence[Head], errors: Errors) -> None:
         self._loss = loss
@@ -87,16 +87,16 @@ class HeadErrors:
         self._errors = errors
 
     def total(self) -> Tensor:
-        """Return what is minimised: the loss, and the weighted mean errors of the other heads."""
+        """Return the scalar to minimise: the loss plus the other heads' weighted mean errors."""
         total = self._loss(self._used)
         for name, head in self._others.items():
             total = total + head.weight * _mean_known(self._errors[name])
         return total
 
     def logged(self) -> dict[str, Tensor]:
-        """Return the mean error of every head by its name, and what the loss logs.
+        """Return the mean error of every head by its name, and the scalars that the loss logs.
 
-        Where the loss does not use all heads, also what is minimised, as "total".
+        Where the loss does not use all heads, also the scalar to minimise, as "total".
         """
         means = {
             name: _mean_known(error) if name in self._others else error.mean()
@@ -113,7 +113,7 @@ def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the heads that learn by a loss: those of whose errors it has a gradient."""
+    """Return the heads that learn by a loss: those whose errors have a gradient."""
     import torch
 
     errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}
@@ -124,9 +124,9 @@ def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def _head_called(name: str, heads: Sequence[Head]) -> Head:
-    """Return the head of a name; VALUE is the first that gives values, as for the search."""
+    """Return the head of a name; VALUE is the first with values, as for a search."""
     if name == VALUE:
-        return next(head for head in heads if "values" in head.answers)
+        return next(head for head in heads if "values" in head.outputs)
     return next(head for head in heads if head.name == name)
 
 
@@ -135,7 +135,7 @@ def _weighted(weight: float, error: Tensor) -> Tensor:
 
 
 def _mean_known(error: Tensor) -> Tensor:
-    """Return the mean of what is not masked, 0 where all is."""
+    """Return the mean of the unmasked errors, 0 where all are masked."""
     known = ~error.isnan()
     return error.where(known, 0).sum() / known.sum().clamp(min=1)
 
@@ -200,7 +200,7 @@ class WeightedLoss(Loss):
         return self.balance * policy + (1 - self.balance) * value
 
     def logged(self, errors: Errors) -> dict[str, Tensor]:
-        """Return what all losses log, and l_lambda as "weighted"."""
+        """Return the scalars that all losses log, and l_lambda as "weighted"."""
         return {**super().logged(errors), "weighted": self(errors)}
 
 

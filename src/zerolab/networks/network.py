@@ -1,11 +1,11 @@
 """Networks: a trunk and heads, and their weights as named arrays.
 
-What a head says about a place on the board it reads from that place, and what it says about the
-whole position from the board's mean, deviation and maximum, as [Wu2019, Section 3.3] pools: there
-the mean is also scaled by the size of the board in place of the deviation.
-
-How each is computed was chosen by its time, forward and backward, where filters lie last in memory
-(docs/decisions/0047).
+The layers in front of a head's output stand here, too: one kind reads a convolution's activations,
+the other planes of any size. Heads of the second kind have no board size in their weights: an
+output about a place on the board is read from that place, one about the whole position from the
+board's mean, deviation and maximum, as [Wu2019, Section 3.3] pools: there the mean is also scaled
+by the size of the board in place of the deviation. Their computations were chosen by time, forward
+and backward, with filters last in memory (docs/decisions/0047).
 """
 
 from __future__ import annotations
@@ -19,29 +19,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
 
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.errors import UserError
 from zerolab.networks.head import Head, HeadOutput, missing_output
 from zerolab.networks.layers import NormedConv
-from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.encoding import ActionLayout, Places
-from zerolab.rules.rules import Game
 
 
 class LastLayer(nn.Module):
-    """The last layer of a head: features [N, inputs] to what the head predicts, [N, ...]."""
+    """The last layer of a head: features [N, inputs] to predictions [N, ...]."""
 
     def __init__(self, head: Head, inputs: int, actions: int) -> None:
         super().__init__()
-        self.output = nn.Linear(inputs, head.outputs(actions))
+        self.output = nn.Linear(inputs, head.output_size(actions))
         self._activation: Callable[[Tensor], Tensor] = head.activation
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the predictions."""
         return self._activation(self.output(features))
 
 
 class PlaneReader(nn.Module):
-    """Turns the planes of a residual trunk into features: a convolution, then a head.
+    """A convolution and a head: planes of a residual trunk to features or predictions.
 
     `head` takes [N, filters * cells]. The heads of [Silver2017, Methods] have 1x1 convolutions.
     """
@@ -52,11 +49,10 @@ class PlaneReader(nn.Module):
         self.head = head
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Apply the head to the reduced planes."""
         return self.head(self.features(planes))  # type: ignore[no-any-return]
 
     def features(self, planes: Tensor) -> Tensor:
-        """Return the activations of the convolution, [N, filters * cells]: what the head reads."""
+        """Return the activations of the convolution, [N, filters * cells]: the head's input."""
         return self.reduced(planes).flatten(1)
 
     def reduced(self, planes: Tensor) -> Tensor:
@@ -65,7 +61,7 @@ class PlaneReader(nn.Module):
 
 
 class Network(nn.Module):
-    """A trunk and heads; calling it gives what each head predicts, by the head's name.
+    """A trunk and heads; calling it gives each head's predictions, by the head's name.
 
     Planes are float [N, planes, rows, columns].
     """
@@ -95,25 +91,22 @@ class Network(nn.Module):
         trunk = self.trunk(planes)
         return torch.cat([reader.features(trunk) for reader in readers], dim=1)
 
-    def giver(self, answer: HeadOutput) -> str:
-        """Return the name of the head that a search reads an answer from: the first that has it.
-
-        Raises UserError where there is none.
-        """
-        name = next((name for name, head in self.kinds.items() if answer in head.answers), None)
+    def head_with(self, output: HeadOutput) -> str:
+        """Return the name of the first head with an output; raise UserError where there is none."""
+        name = next((name for name, head in self.kinds.items() if output in head.outputs), None)
         if name is None:
-            raise UserError(missing_output(answer, self.kinds.values()))
+            raise UserError(missing_output(output, self.kinds.values()))
         return name
 
 
 POOLS = 3
-"""How many numbers `GlobalPool` makes of each filter."""
+"""Number of values that `GlobalPool` makes of each filter."""
 
 _LEAST_VARIANCE = 1e-5  # the root of a smaller one would have too steep a gradient
 
 
 class BoardReader(PlaneReader):
-    """Turns the planes of a residual trunk into predictions; `head` takes planes, not features."""
+    """A convolution and a head of planes, not features: for boards of any size."""
 
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the head to the reduced planes, in the precision of the weights.
@@ -132,7 +125,6 @@ class GlobalPool(nn.Module):
     """Mean, standard deviation and maximum of every filter: [N, F, R, C] to [N, 3 * F]."""
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Return what is pooled, each of the three for all filters."""
         precise = planes.float()
         mean = precise.mean(dim=(2, 3))
         variance = torch.addcmul(precise.square().mean(dim=(2, 3)), mean, mean, value=-1)
@@ -144,8 +136,8 @@ class GlobalPool(nn.Module):
 class PlacesLayer(nn.Module):
     """The last layer of a head with one output for every action: [N, F, R, C] to [N, actions].
 
-    The same weights read every cell, or the mean and maximum of every column or row; actions
-    beyond them, such as passing, are read from those of the whole board.
+    The same weights read every cell, or the mean and maximum of every column or row; actions beyond
+    them, such as passing, are read from those of the whole board.
     """
 
     def __init__(self, head: Head, filters: int, layout: ActionLayout) -> None:
@@ -156,7 +148,6 @@ class PlacesLayer(nn.Module):
         self._activation: Callable[[Tensor], Tensor] = head.activation
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Return the predictions."""
         outputs = self.output(self._read(planes)).squeeze(2)
         if self.others is not None:
             outputs = torch.cat((outputs, self.others(_board(planes))), dim=1)
@@ -194,7 +185,7 @@ def _board(planes: Tensor) -> Tensor:
 
 
 def _filters_last(planes: Tensor) -> Tensor:
-    """Return [N, R, C, F]: how planes lie in memory, so that no layer has to copy them."""
+    """Return [N, R, C, F]: the order of planes in memory, so that no layer has to copy them."""
     return planes.permute(0, 2, 3, 1)
 
 
@@ -203,7 +194,7 @@ _READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
     "columns": (_columns, 2),
     "rows": (_rows, 2),
 }
-"""What is read of every place, and how many numbers of each filter that is."""
+"""By kind of place, its reader and the number of values per filter."""
 
 
 def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
@@ -217,43 +208,30 @@ def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
 def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Copy arrays into a network; raise UserError if any name, shape or type differs.
 
-    The network stays as it was unless all of them fit.
+    The network stays unchanged unless all of them fit.
     """
-    _require_kinds({name: _kind(tensor) for name, tensor in network.state_dict().items()}, arrays)
+    require_kinds(
+        {name: array_kind(tensor) for name, tensor in network.state_dict().items()}, arrays
+    )
     network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
 
 
-def require_weights(
-    settings: NetworkSettings, game: Game, arrays: Mapping[str, NDArray[Any]]
-) -> None:
-    """Raise UserError unless arrays are the weights of a network with some settings.
+def require_kinds(own: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise UserError, naming the first array, unless names, types and shapes are a network's.
 
-    The network is built without memory for its weights, however many the settings ask for.
-    """
-    try:
-        with torch.device("meta"):
-            tensors = settings.network(game).state_dict()
-    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-        raise UserError(f"no network has these settings: {one_line(error)}") from None
-    _require_kinds({name: _kind(tensor) for name, tensor in tensors.items()}, arrays)
-
-
-def _require_kinds(own: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise UserError, naming the first one, for arrays of other names or kinds than a network's.
-
-    `own` are the kinds of the network's arrays, by name.
+    `own` are the types and shapes of the network's arrays, by name.
     """
     unmatched = sorted(set(own) ^ set(arrays))
     if unmatched:
         raise UserError(f"these weights are of another network: {unmatched[0]} is on one side only")
     for name, expected in own.items():
-        found = _kind(arrays[name])
+        found = array_kind(arrays[name])
         if found != expected:
             raise UserError(
                 f"these weights are of another network: {name} is {found}, expected {expected}"
             )
 
 
-def _kind(array: NDArray[Any] | torch.Tensor) -> str:
-    """Return the type and shape of an array or tensor as users see them."""
+def array_kind(array: NDArray[Any] | torch.Tensor) -> str:
+    """Return the type and shape of an array or tensor as shown to users."""
     return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"

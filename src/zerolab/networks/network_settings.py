@@ -1,7 +1,7 @@
 """Base of the settings of all architectures.
 
-Settings load no torch, so that a command's help and mistakes in a run's settings show at once:
-only `network` imports what it builds with.
+Settings load no torch, so that a command's help and mistakes in a run's settings show at once: only
+`network` imports the modules that it builds with.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _ALWAYS_READ: tuple[HeadOutput, ...] = ("priors", "values")
 
 
 class NetworkSettings(Variant):
-    """The settings of one architecture; `name` says which."""
+    """Settings of one architecture, selected by `name`."""
 
     any_size: ClassVar[bool] = False
     """Whether the weights are the same for boards of all sizes."""
 
     heads: variants_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
-    """What the network predicts, such as ["policy", {name = "outcome", weight = 0.01}]. A setting
-    of one of these heads goes by its name, as in network.heads.outcome.weight=0.01. A search reads
-    its priors from the policy and its values from the first head that has them. [Wang2019],
-    [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome, extended: reply,
-    too."""
+    """The network's predictions, such as ["policy", {name = "outcome", weight = 0.01}]. A setting
+    of one of these heads is addressed by its name, as in network.heads.outcome.weight=0.01. A
+    search reads its priors from the policy and its values from the first head that has them.
+    [Wang2019], [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome,
+    extended: also reply."""
 
     @field_validator("heads")
     @classmethod
     def _fit_a_search(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Refuse heads that are there twice, and lists that give no priors or no values."""
+        """Refuse duplicate heads, and lists without priors or values."""
         names = [head.name for head in heads]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"{quoted(twice[0])} is there twice: expected every head once")
-        for answer in _ALWAYS_READ:
-            if not any(answer in head.answers for head in heads):
-                raise ValueError(missing_output(answer, heads))
+        for output in _ALWAYS_READ:
+            if not any(output in head.outputs for head in heads):
+                raise ValueError(missing_output(output, heads))
         return heads
 
     def network(self, game: Game) -> Network:
@@ -60,7 +60,7 @@ class NetworkSettings(Variant):
         raise NotImplementedError
 
     def grown(self, factor: int) -> NetworkSettings:
-        """Return the settings of a network with so many times the filters.
+        """Return the settings of a network with `factor` times the filters.
 
         Raises UserError for an architecture that does not grow, or not so far.
         """
@@ -76,7 +76,7 @@ class NetworkSettings(Variant):
         former: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        """Return weights for this network that compute what those of a smaller one do, by name.
+        """Return weights for this network that compute the function of a smaller one, by name.
 
         `fresh` are any weights of this network. For architectures that grow.
         """

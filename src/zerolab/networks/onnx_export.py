@@ -1,7 +1,7 @@
 """Networks as ONNX models, for programs that know nothing of zerolab.
 
 A model has one input, ``planes``, and one output for each head, by its name, whose first dimension
-is the batch. What a model computes is compared with the network before anybody gets it.
+is the batch. Before it is written, a model's outputs are compared with the network's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
 
 TOLERANCE = 1e-4
-"""How far an output may be from the network's, relative to 1 or to the number, if it is larger."""
+"""Maximum difference of an output from the network's, relative to the larger of 1 and the
+number."""
 INPUT = "planes"
 
 _BATCH = "batch"
@@ -34,17 +35,17 @@ _TRACED = 3  # positions to trace with; 0 and 1 would be taken for constants
 
 
 class Agreement(NamedTuple):
-    """How well a model and its network agree."""
+    """Agreement of a model with its network."""
 
     positions: int
     differences: Mapping[str, float]
     """By output, the largest of |model - network| / max(1, |network|)."""
     shapes: Mapping[str, tuple[int, ...]]
-    """By output, the shape of what it says about one position."""
+    """By output, its shape for one position."""
 
 
 def require_packages() -> None:
-    """Raise MissingExtraError where what exporting needs is not installed."""
+    """Raise MissingExtraError where a package that exporting needs is not installed."""
     for name in _PACKAGES:
         try:
             importlib.import_module(name)
@@ -125,7 +126,6 @@ class _AllHeads(nn.Module):
         self.network = network
 
     def forward(self, planes: Tensor) -> tuple[Tensor, ...]:
-        """Return what every head predicts."""
         return tuple(self.network(planes).values())
 
 
@@ -138,7 +138,7 @@ def _difference(output: NDArray[np.float32], expected: Tensor) -> float:
 
 
 def _strip(proto: Any) -> None:
-    """Remove what the exporter notes about the code that it traced: paths, and lines of it."""
+    """Remove the exporter's notes about the traced code: paths and lines."""
     proto.doc_string = proto.graph.doc_string = ""
     for part in (proto.graph, *proto.functions):
         del part.metadata_props[:]
@@ -152,7 +152,7 @@ def _strip(proto: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter says about itself and about packages that nobody needs."""
+    """Silence the exporter's messages about itself and about optional packages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.replay.merging import Merger, NoMerging
-from zerolab.replay.rows import STATES, Columns, Rows, Slots
-from zerolab.replay.window_rules import Merging, WindowSize
+from zerolab.replay.rows import STATES, Columns, Merger, RowNumbers, Rows
+from zerolab.replay.window_rules import Merging, NoMerging, WindowSize
 from zerolab.rules import encoding, python
 from zerolab.rules.facts import ACTION_COLUMNS, VECTOR_COLUMNS, Facts
 from zerolab.rules.python import smallest_images
@@ -19,10 +18,10 @@ from zerolab.rules.rules import Game
 
 
 class Contents:
-    """The rows of a window.
+    """The rows of a window, in the order in which they were last played.
 
     A row that a new position is merged into is as new as that position: it moves to the end, so
-    that openings which are played in every iteration never leave.
+    that openings played in every iteration never leave.
     """
 
     def __init__(self, size: WindowSize, merging: Merging) -> None:
@@ -30,66 +29,66 @@ class Contents:
         self._rows = Rows()
         self._merger = Merger(merging, self._rows) if merging.is_on else None
         self._is_precise = merging.is_precise
-        self._played = np.empty(0, np.int32)  # by slot: the iteration that played it last
-        self.order: Slots = np.empty(0, np.int32)
-        """The slots of the rows, int32[N], the oldest first."""
+        self._played = np.empty(0, np.int32)  # by row: the iteration that played it last
+        self.order: RowNumbers = np.empty(0, np.int32)
+        """The rows in use, int32[N], the oldest first."""
         self.iteration = 0
         """The latest iteration added."""
         self.total = 0
-        """Positions of all iterations so far, whether or not they are still here."""
+        """Positions of all iterations so far, including those that have left."""
         self.fresh = 0
-        """Rows that the latest iteration has brought or changed, while they are here."""
+        """Rows that the latest iteration has added or changed, while they are here."""
         self.merged = 0
         """Positions of the latest iteration that were equal to earlier ones."""
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns by name, [capacity, ...]; `order` says which slots are rows."""
+        """Columns by name, [capacity, ...]; `order` lists the rows in use."""
         return self._rows.columns
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of memory that a row takes, the books about it included."""
+        """Bytes of memory per row, bookkeeping included."""
         books = self.order.itemsize + self._played.itemsize
         books += self._merger.bytes_each if self._merger else 0
         return books + sum(column[:1].nbytes for column in self.columns.values())
 
     def skip(self, iteration: int, positions: int) -> None:
-        """Go on after an iteration, of which nothing is left, nor of the `positions` up to it."""
+        """Resume after `iteration`; all `positions` up to it have left the window."""
         self.iteration, self.total = iteration, positions
 
     def add(self, columns: Columns) -> None:
-        """Add the positions of the next iteration; what the window does not keep leaves it."""
+        """Add the positions of the next iteration, and drop those that the window does not keep."""
         self.iteration += 1
         if self._is_precise:
             columns = {name: _precise(column) for name, column in columns.items()}
-        slots = self._slots(columns)
-        self.total += len(slots)
-        newest = self._mark(slots)
-        self.merged, self.fresh = len(slots) - len(newest), len(newest)
+        numbers = self._store(columns)
+        self.total += len(numbers)
+        newest = self._mark(numbers)
+        self.merged, self.fresh = len(numbers) - len(newest), len(newest)
         earlier = self.order[self._played[self.order] != self.iteration]
         self.merged += len(self.order) - len(earlier)
         self.order = np.concatenate([earlier, newest])
         self._trim()
 
-    def _slots(self, columns: Columns) -> Slots:
-        """Store rows; return the slot of each."""
+    def _store(self, columns: Columns) -> RowNumbers:
+        """Store positions; return the row of each."""
         if self._merger:
             return self._merger.add(columns)
-        slots = self._rows.take(len(next(iter(columns.values()))), columns)
-        self._rows.write(slots, columns)
-        return slots
+        numbers = self._rows.take(len(next(iter(columns.values()))), columns)
+        self._rows.write(numbers, columns)
+        return numbers
 
-    def _mark(self, slots: Slots) -> Slots:
-        """Mark slots as played now; return each of them once, ordered by its last appearance."""
+    def _mark(self, numbers: RowNumbers) -> RowNumbers:
+        """Mark rows as played now; return each of them once, ordered by its last appearance."""
         missing = np.zeros(self._rows.capacity - len(self._played), np.int32)
         self._played = np.concatenate([self._played, missing])
-        newest = np.empty(len(slots), np.int32)
-        count = _mark(slots, self._played, self.iteration, newest)
+        newest = np.empty(len(numbers), np.int32)
+        count = _mark(numbers, self._played, self.iteration, newest)
         return newest[len(newest) - count :]
 
     def _trim(self) -> None:
-        """Remove the oldest rows, as far as the window does not keep them."""
+        """Remove the oldest rows that the window does not keep."""
         oldest = self._size.oldest(self.iteration)
         gone = int(np.searchsorted(self._played[self.order], oldest))
         limit = self._size.positions(self.iteration, self.total)
@@ -110,19 +109,19 @@ def _precise(column: NDArray[Any]) -> NDArray[Any]:
 
 
 @kernel
-def _mark(slots, played, iteration, newest):
-    """Write the different ones of int32[N] slots to the end of `newest`; return their number."""
+def _mark(numbers, played, iteration, newest):
+    """Write the distinct ones of int32[N] rows to the end of `newest`; return their number."""
     count = 0
-    for i in range(slots.shape[0] - 1, -1, -1):
-        if played[slots[i]] != iteration:
-            played[slots[i]] = iteration
+    for i in range(numbers.shape[0] - 1, -1, -1):
+        if played[numbers[i]] != iteration:
+            played[numbers[i]] = iteration
             count += 1
-            newest[slots.shape[0] - count] = slots[i]
+            newest[numbers.shape[0] - count] = numbers[i]
     return count
 
 
 def canonical(game: Game, columns: Columns) -> Columns:
-    """Return rows with the smallest image of each state, read as a number, and what belongs to it.
+    """Return rows with the smallest image of each state, read as a number.
 
     Columns with entries per action, [N, actions], are turned along with the states.
     """
@@ -138,20 +137,20 @@ def canonical(game: Game, columns: Columns) -> Columns:
 
 Symmetries = Literal["all", "random", "none"]
 """Every sample under each symmetry ([Wang2019], [Wang2020a], [Wang2020b]), under a random one each
-time, or as it is ([Clausen2021])."""
+time, or unchanged ([Clausen2021])."""
 
-_NUMBERS = "numbers"
+_SINGLE_COLUMNS = "single"
 _SINGLE = tuple(name for name in Facts.forms() if name not in VECTOR_COLUMNS)
-"""Facts of which a position has one; they are kept in one column, which is faster to read."""
+"""Facts with one entry per position; they share a column, which is faster to read."""
 
 
 class Batch(NamedTuple):
-    """What one learning step sees, every sample under its symmetry."""
+    """Input of one learning step, every sample under its symmetry."""
 
     planes: NDArray[np.float32]
     """[N, planes, rows, columns]"""
     facts: Facts
-    """What is known of the samples."""
+    """Facts about the samples."""
 
 
 @kernel
@@ -178,7 +177,7 @@ def _turn(action_images, column, symmetries, turned):
 class Window:
     """The positions that the network learns from, kept as states, not planes.
 
-    `size` says how many are kept, `merging` what becomes of equal ones.
+    `size` limits their number, `merging` combines equal ones.
     """
 
     def __init__(self, game: Game, size: WindowSize, merging: Merging | None = None) -> None:
@@ -197,25 +196,25 @@ class Window:
             columns = canonical(self.game, columns)
         numbers = np.stack([columns[name] for name in _SINGLE], axis=1)
         wide = {name: columns[name] for name in VECTOR_COLUMNS if columns[name].shape[1]}
-        self.contents.add({STATES: columns[STATES], _NUMBERS: numbers, **wide})
+        self.contents.add({STATES: columns[STATES], _SINGLE_COLUMNS: numbers, **wide})
 
     def skip(self, iteration: int, positions: int) -> None:
-        """Go on after an iteration, of which nothing is left, nor of the `positions` up to it."""
+        """Resume after `iteration`; all `positions` up to it have left the window."""
         self.contents.skip(iteration, positions)
 
     @property
     def total(self) -> int:
-        """Positions that were added so far, whether or not they are still here."""
+        """Positions added so far, including those that have left."""
         return self.contents.total
 
     @property
     def fresh(self) -> int:
-        """Examples that are new since the latest iteration; where equal ones are merged, rows."""
+        """Examples added by the latest iteration; where equal ones are merged, rows."""
         return self.contents.fresh
 
     @property
     def merged(self) -> int | None:
-        """Positions of the latest iteration that were merged into equal ones, if that is on."""
+        """Positions of the latest iteration that were merged; None without merging."""
         return self.contents.merged if self._merging.is_on else None
 
     def __len__(self) -> int:
@@ -237,10 +236,10 @@ class Window:
         epoch = self.batches_per_epoch(size, symmetries)
         for first in range(0, count, epoch):
             picks, images = self._order(random, len(self), symmetries)
-            slots = self.contents.order[picks]
+            numbers = self.contents.order[picks]
             for i in range(min(epoch, count - first)):
                 part = slice(i * size, (i + 1) * size)
-                yield self._batch(slots[part], images[part])
+                yield self._batch(numbers[part], images[part])
 
     def _order(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries
@@ -254,32 +253,34 @@ class Window:
             return picks, random.integers(count, size=samples)
         return picks, np.zeros(samples, np.int64)
 
-    def _batch(self, slots: Slots, images: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: RowNumbers, images: NDArray[np.int64]) -> Batch:
         rows, columns = self.game[:2]
-        shape = len(slots), encoding.planes(self.game), rows * columns
+        shape = len(numbers), encoding.planes(self.game), rows * columns
         planes, plain = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
-        states = self.contents.columns[STATES].take(slots, axis=0)
+        states = self.contents.columns[STATES].take(numbers, axis=0)
         _draw(self.game, self._cell_images, states, images, planes, plain)
-        numbers = self.contents.columns[_NUMBERS].take(slots, axis=0).T.copy()
-        single = dict(zip(_SINGLE, numbers, strict=True))
+        values = self.contents.columns[_SINGLE_COLUMNS].take(numbers, axis=0).T.copy()
+        single = dict(zip(_SINGLE, values, strict=True))
         wide = {
-            name: self._turned(name, slots, images)
+            name: self._turned(name, numbers, images)
             if name in ACTION_COLUMNS
-            else self._stored(name, slots)
+            else self._stored(name, numbers)
             for name in VECTOR_COLUMNS
         }
         return Batch(planes.reshape(*shape[:2], rows, columns), Facts(**single, **wide))
 
-    def _turned(self, name: str, slots: Slots, images: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return entries per action under symmetries; none where they are not kept."""
-        plain = self._stored(name, slots)
+    def _turned(
+        self, name: str, numbers: RowNumbers, images: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Return entries per action under symmetries; empty where they are not kept."""
+        plain = self._stored(name, numbers)
         turned = np.empty_like(plain)
         _turn(self._action_images, plain, images, turned)
         return turned
 
-    def _stored(self, name: str, slots: Slots) -> NDArray[np.float32]:
-        """Return a column of many numbers as it is; none of them where it is not kept."""
+    def _stored(self, name: str, numbers: RowNumbers) -> NDArray[np.float32]:
+        """Return a vector column as it is; empty where it is not kept."""
         stored = self.contents.columns.get(name)
         if stored is None:
-            return np.empty((len(slots), 0), np.float32)
-        return stored.take(slots, axis=0).astype(np.float32, copy=False)
+            return np.empty((len(numbers), 0), np.float32)
+        return stored.take(numbers, axis=0).astype(np.float32, copy=False)

@@ -1,7 +1,7 @@
 """Rules of the replay window: its size, and the merging of equal positions.
 
 Both are chosen in a run's settings. Another package adds a kind by registering it in `WINDOWS` or
-`MERGINGS` from a module that the entry-point group ``zerolab.training`` names.
+`MERGINGS` from a module named by the entry-point group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zerolab.core.registry import Registry
 
 
 class WindowSize(Variant):
-    """Base of windows: which positions are kept after an iteration, counted from 1.
+    """Base of window sizes: the positions kept after an iteration, counted from 1.
 
     The positions of a window are ordered by when they were last played, and the oldest leave.
     """
 
     @property
     def last(self) -> int | None:
-        """The iteration in which the window has its final size, if it is known in advance."""
+        """The iteration of the window's final size; None if not known in advance."""
         return None
 
     def oldest(self, iteration: int) -> int:
@@ -33,17 +33,17 @@ class WindowSize(Variant):
         return 1
 
     def positions(self, iteration: int, total: int) -> int | None:
-        """Return the most positions that are kept, or None for any number of them.
+        """Return the maximum number of positions kept, or None for no limit.
 
-        `total` positions were played in the run so far, equal ones counted each.
+        `total` positions were played in the run so far, equal ones counted separately.
         """
         return None
 
     def first_needed(self, iteration: int, total: int, played: Callable[[int], int]) -> int:
-        """Return the earliest iteration of which positions are in the window after `iteration`.
+        """Return the earliest iteration with positions in the window after `iteration`.
 
-        `played` gives the positions of an iteration; it is asked for no more of them than needed.
-        Where equal positions are merged, earlier iterations left traces in the window, too.
+        `played` gives the positions of an iteration; it is called only where needed. Where equal
+        positions are merged, earlier iterations left traces in the window, too.
         """
         oldest, kept, since = self.oldest(iteration), float("inf"), 0
         while iteration >= oldest and since < kept:
@@ -56,7 +56,10 @@ class WindowSize(Variant):
 
 
 class Merging(Variant):
-    """Base of mergings: how much a position changes what is known of an equal one.
+    """Base of mergings: the influence of a position on the facts of an equal one.
+
+    Games of self-play reach the same openings again and again. Unmerged, these fill the window, and
+    a network has to learn several different targets for one and the same input.
 
     Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
     """
@@ -68,13 +71,13 @@ class Merging(Variant):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether positions are equal that a symmetry of the game turns into each other."""
+        """Whether positions count as equal if a symmetry of the game maps one to the other."""
         return False
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the shares of new positions, float32[N].
 
-        `counts` numbers each among the equal ones, in the order in which they came: 2 or more.
+        `counts` numbers each among the equal ones, in the order of arrival: 2 or more.
         """
         raise NotImplementedError
 
@@ -93,7 +96,6 @@ class Iterations(WindowSize):
     sweeps 1 to 40); [Hongcharoen2018]: 20."""
 
     def oldest(self, iteration: int) -> int:
-        """See `WindowSize.oldest`."""
         return max(1, iteration - self.iterations + 1)
 
 
@@ -106,10 +108,9 @@ class Positions(WindowSize):
     name: Literal["positions"] = "positions"
 
     size: int = Field(default=2_000_000, ge=1, le=1_000_000_000)
-    """Positions that are kept. [Clausen2021], baseline: 2,000,000."""
+    """Number of positions kept. [Clausen2021], baseline: 2,000,000."""
 
     def positions(self, iteration: int, total: int) -> int:
-        """See `WindowSize.positions`."""
         return self.size
 
 
@@ -126,16 +127,16 @@ class PowerLaw(WindowSize):
     name: Literal["power_law"] = "power_law"
 
     c: int = Field(default=250_000, ge=1, le=1_000_000_000)
-    """Positions up to which all are kept. [Wu2019]: 250,000."""
+    """Number of positions up to which all are kept. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
-    """How fast the window grows: 1 for a constant share of all positions. [Wu2019]: 0.75."""
+    """Exponent of the window's growth: 1 for a constant share of all positions. [Wu2019]: 0.75."""
 
     beta: float = Field(default=0.4, gt=0, le=1)
-    """The share of new positions by which it grows when it holds c of them. [Wu2019]: 0.4."""
+    """Share of new positions by which the window grows when it holds c of them. [Wu2019]: 0.4."""
 
     def positions(self, iteration: int, total: int) -> int:
-        """See `WindowSize.positions`; fractions are rounded down."""
+        """Return the maximum number of positions; fractions are rounded down."""
         if total <= self.c:
             return self.c
         growth = ((total / self.c) ** self.alpha - 1) / self.alpha
@@ -149,21 +150,24 @@ _MOST = 1_000_000_000
 
 
 class Slow(WindowSize):
-    """A number of positions that grows linearly between two iterations [Clausen2021]."""
+    """A number of positions that grows linearly between two iterations [Clausen2021].
+
+    The examples of the first, weak networks leave early.
+    """
 
     name: Literal["slow"] = "slow"
 
     first: int = Field(default=500_000, ge=1, le=_MOST)
-    """Positions that are kept up to the iteration `begin`. [Clausen2021]: 500,000."""
+    """Positions kept up to the iteration `begin`. [Clausen2021]: 500,000."""
 
     final: int = Field(default=2_000_000, ge=1, le=_MOST)
-    """Positions that are kept from the iteration `end` on. [Clausen2021]: 2,000,000."""
+    """Positions kept from the iteration `end` on. [Clausen2021]: 2,000,000."""
 
     begin: int = Field(default=5, ge=1, le=1_000_000)
-    """The iteration from which on the window grows. [Clausen2021]: 5."""
+    """The iteration from which the window grows. [Clausen2021]: 5."""
 
     end: int = Field(default=15, ge=1, le=1_000_000)
-    """The iteration in which it has grown. [Clausen2021]: 15."""
+    """The iteration in which it reaches its final size. [Clausen2021]: 15."""
 
     @model_validator(mode="after")
     def _grows(self) -> Slow:
@@ -180,13 +184,64 @@ class Slow(WindowSize):
 
     @property
     def last(self) -> int:
-        """See `WindowSize.last`."""
         return self.end
 
     def positions(self, iteration: int, total: int) -> int:
-        """See `WindowSize.positions`; fractions are rounded down."""
+        """Return the maximum number of positions; fractions are rounded down."""
         grown = min(max(iteration, self.begin), self.end) - self.begin
         return self.first + (self.final - self.first) * grown // (self.end - self.begin)
 
 
 WINDOWS.add("slow", Slow)
+
+
+class NoMerging(Merging):
+    """Every position is a separate row."""
+
+    name: Literal["none"] = "none"
+    is_on = False
+
+
+class _On(Merging):
+    """Base of types that merge."""
+
+    across_symmetries: bool = False
+    """Also merge positions that a symmetry of the game turns into each other; `learn.symmetries`
+    then has to show the network the other images. [Clausen2021]: false."""
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.across_symmetries
+
+
+class Newest(_On):
+    """z = (1 - weight) * z_old + weight * z_new, in order of appearance [Clausen2021].
+
+    The latest positions, played by the strongest network, count most.
+    """
+
+    name: Literal["newest"] = "newest"
+
+    weight: float = Field(default=0.8, gt=0, le=1)
+    """Share of a new position in the merged row; 1 keeps the newest alone. [Clausen2021]: 0.8."""
+
+    def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
+        return np.full(len(counts), self.weight, np.float32)
+
+
+class Mean(_On):
+    """The plain mean of all positions that a row stands for.
+
+    Facts missing at some positions, such as replies, are means weighted by positions: a value after
+    positions without one counts as if these had one, too.
+    """
+
+    name: Literal["mean"] = "mean"
+    is_precise = True
+
+    def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
+        return (1 / counts).astype(np.float32)
+
+
+for _kind in (NoMerging, Newest, Mean):
+    MERGINGS.add(_kind.model_fields["name"].default, _kind)

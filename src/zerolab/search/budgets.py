@@ -1,8 +1,8 @@
 """Simulation budgets: the number of simulations of each move.
 
-Budgets know slots, as searches do, and neither games nor players, so that self-play, matches and a
-player with a clock can all ask them. Another package adds one by registering its settings in
-`BUDGETS` from a module that the entry-point group ``zerolab.search`` names.
+Budgets know trees, as searches do, and neither games nor players, so that self-play, matches and a
+player with a clock can all use them. Another package adds one by registering its settings in
+`BUDGETS` from a module named by the entry-point group ``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerolab.core.compiled import kernel
 from zerolab.core.config import Variant
 from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
-from zerolab.search.methods import plans
+from zerolab.search.methods import plans_ahead
 
 if TYPE_CHECKING:
     from zerolab.search.search import Search
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """What some moves may spend before `Budget.more` is asked."""
+    """Allowances of some moves until the next call of `Budget.more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]"""
@@ -35,17 +35,17 @@ class Allowance(NamedTuple):
 
 
 class Budget:
-    """Decides about the moves of one search, whose slots it shares."""
+    """The budget of one search, whose trees it shares."""
 
     may_extend: ClassVar[bool] = False
-    """Whether `more` is to be asked when the simulations of a move have run."""
+    """Whether `more` is to be called when the simulations of a move have run."""
 
-    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """Return what moves may spend whose searches begin; `keys` uint64[n] are their streams."""
+    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        """Return the allowances of new searches; `keys` uint64[n] are their random streams."""
         raise NotImplementedError
 
-    def more(self, slots: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        """Return how many simulations moves get beyond those that have run, int32[n]; 0: enough."""
+    def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+        """Return the number of further simulations of each move, int32[n]; 0 ends it."""
         raise NotImplementedError
 
 
@@ -55,8 +55,8 @@ class BudgetSettings(Variant):
     def check(self, search: SearchSettings) -> None:
         """Raise ValueError, naming values, where the budget does not fit a search."""
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
-        """Return a budget for a search with as many slots, in a game of as many actions."""
+    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
+        """Return a budget for a search with `trees` trees, in a game of `actions` actions."""
         raise NotImplementedError
 
 
@@ -71,17 +71,16 @@ class PlayoutCapSettings(BudgetSettings):
     and only the others, drawn at random for every move, become policy and value targets.
     """
 
-    name: Literal["caps"] = "caps"
+    name: Literal["playout_cap"] = "playout_cap"
 
     share: float = Field(default=0.25, gt=0, lt=1)
-    """The share of moves that are searched fully, with `search.simulations`. [Wu2019]: 0.25, with
-    600 simulations growing to 1000; [Clausen2021] lists 0.25 as an option."""
+    """Share of fully searched moves, which get `search.simulations`. [Wu2019]: 0.25, with 600
+    simulations growing to 1000; [Clausen2021] lists 0.25 as an option."""
 
     simulations: int = Field(default=20, ge=1, le=1_000_000)
     """Simulations of the other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
 
     def check(self, search: SearchSettings) -> None:
-        """See `BudgetSettings.check`."""
         if self.simulations >= search.simulations:
             raise ValueError(
                 f"selfplay.budget.simulations = {self.simulations} is not below search.simulations"
@@ -89,8 +88,7 @@ class PlayoutCapSettings(BudgetSettings):
                 " fully"
             )
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
-        """See `BudgetSettings.new_budget`."""
+    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
         return _PlayoutCap(self.share, self.simulations, search.simulations)
 
 
@@ -100,21 +98,20 @@ class _PlayoutCap(Budget):
         self._quick = quick
         self._full = full
 
-    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """See `Budget.begin`."""
-        full = np.empty(len(slots), np.bool_)
+    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        full = np.empty(len(trees), np.bool_)
         _draw(keys, self._share, full)
         return Allowance(np.where(full, self._full, self._quick).astype(np.int32), full)
 
 
 @kernel
 def _draw(keys, share, drawn):
-    """Draw whether each of some events of a probability happens, from streams uint64[n]."""
+    """Draw independent events of probability `share`, one from each stream of uint64[n]."""
     for i in range(keys.shape[0]):
         drawn[i] = streams.uniform(keys[i], 0) < share
 
 
-BUDGETS.add("caps", PlayoutCapSettings)
+BUDGETS.add("playout_cap", PlayoutCapSettings)
 
 
 class FixedSettings(BudgetSettings):
@@ -122,8 +119,7 @@ class FixedSettings(BudgetSettings):
 
     name: Literal["fixed"] = "fixed"
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Budget:
-        """See `BudgetSettings.new_budget`."""
+    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
         return _Fixed(search.simulations)
 
 
@@ -131,9 +127,8 @@ class _Fixed(Budget):
     def __init__(self, simulations: int) -> None:
         self._simulations = simulations
 
-    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """See `Budget.begin`."""
-        count = len(slots)
+    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        count = len(trees)
         return Allowance(np.full(count, self._simulations, np.int32), np.ones(count, np.bool_))
 
 
@@ -143,27 +138,27 @@ BUDGETS.add("fixed", FixedSettings)
 class KlGainSettings(BudgetSettings):
     """Thinking time by Kullback-Leibler divergence [Clausen2021].
 
-    The root's policy is compared with what it was `every` simulations before, the first one with
-    the priors of the actions that were visited [ClausenCode]; the move is played once the two
-    diverge little. The players of the league of [Clausen2021] think like this, with 50 to 2,000
-    nodes a move and a clock. `search.simulations` holds for matches and measurements alone.
+    The root's policy is compared with the one `every` simulations before, the first one with the
+    priors of the visited actions [ClausenCode]; the move is played once the two diverge little. The
+    players of the league of [Clausen2021] think like this, with 50 to 2,000 nodes per move and a
+    clock. `search.simulations` applies to matches and measurements alone.
     """
 
-    name: Literal["settle"] = "settle"
+    name: Literal["kl_gain"] = "kl_gain"
 
     every: int = Field(default=50, ge=1, le=1_000_000)
     """Simulations between two comparisons. [Clausen2021]: 50."""
 
     least: int = Field(default=50, ge=1, le=1_000_000)
-    """Simulations that a move gets in any case. [Clausen2021]: 50."""
+    """Minimum number of simulations of a move. [Clausen2021]: 50."""
 
     most: int = Field(default=2000, ge=1, le=1_000_000)
-    """Simulations after which it is played in any case. [Clausen2021]: 2000."""
+    """Maximum number of simulations of a move. [Clausen2021]: 2000."""
 
     threshold: float = Field(default=-8.0, ge=-64, le=64)
-    """The policy has settled once the logarithm to base 2 of the divergence, in bits, is at most
-    this. On Connect Four, with a network of four iterations and at most 1,000 simulations, -6, -8
-    and -10 came to 196, 337 and 594 simulations a move. [Clausen2021]: evolved between -14 and
+    """Maximum logarithm to base 2 of the divergence, in bits, at which the policy counts as
+    settled. On Connect Four, with a network of four iterations and at most 1,000 simulations, -6,
+    -8 and -10 led to 196, 337 and 594 simulations per move. [Clausen2021]: evolved between -14 and
     1."""
 
     @model_validator(mode="after")
@@ -179,69 +174,65 @@ class KlGainSettings(BudgetSettings):
         return self
 
     def check(self, search: SearchSettings) -> None:
-        """See `BudgetSettings.check`."""
-        if plans(search.root.build()):
+        if plans_ahead(search.root.build()):
             raise ValueError(
-                f'selfplay.budget = "settle": search.root = {quoted(search.root.name)} plans the'
+                f'selfplay.budget = "kl_gain": search.root = {quoted(search.root.name)} plans the'
                 ' simulations of a move ahead; expected another budget, such as "fixed"'
             )
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> KlGain:
-        """See `BudgetSettings.new_budget`."""
-        return KlGain(self, slots, actions)
+    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGain:
+        return KlGain(self, trees, actions)
 
 
 class KlGain(Budget):
-    """See `SettleSettings`; thresholds and the most simulations may differ from slot to slot."""
+    """Budget of `KlGainSettings`, with thresholds and maxima that may differ between trees."""
 
     may_extend: ClassVar[bool] = True
 
-    def __init__(self, settings: KlGainSettings, slots: int, actions: int) -> None:
+    def __init__(self, settings: KlGainSettings, trees: int, actions: int) -> None:
         self._settings = settings
-        self.thresholds = np.full(slots, settings.threshold)
-        """float64[slots]"""
-        self.most = np.full(slots, settings.most, np.int32)
-        """int32[slots]"""
-        self.spent = np.zeros(slots, np.int32)
-        """int32[slots]: simulations that the latest move of each slot has been given."""
-        self._former = np.zeros((slots, actions), np.float32)
-        self._compared = np.zeros(slots, np.bool_)
+        self.thresholds = np.full(trees, settings.threshold)
+        """float64[trees]"""
+        self.most = np.full(trees, settings.most, np.int32)
+        """int32[trees]"""
+        self.spent = np.zeros(trees, np.int32)
+        """int32[trees]: simulations that the latest move of each tree has been given."""
+        self._former = np.zeros((trees, actions), np.float32)
+        self._compared = np.zeros(trees, np.bool_)
 
-    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """See `Budget.begin`."""
-        self._compared[slots] = False
-        self.spent[slots] = np.minimum(self._settings.every, self.most[slots])
-        return Allowance(self.spent[slots], np.ones(len(slots), np.bool_))
+    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        self._compared[trees] = False
+        self.spent[trees] = np.minimum(self._settings.every, self.most[trees])
+        return Allowance(self.spent[trees], np.ones(len(trees), np.bool_))
 
-    def more(self, slots: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        """See `Budget.more`."""
-        settings, spent, most = self._settings, self.spent[slots], self.most[slots]
-        now = search.policies(slots)
-        former = self._policies_before(slots, now, search)
-        settled = divergence(former, now) <= 2.0 ** self.thresholds[slots]
-        self._former[slots] = now
+    def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+        settings, spent, most = self._settings, self.spent[trees], self.most[trees]
+        now = search.policies(trees)
+        former = self._policies_before(trees, now, search)
+        settled = divergence(former, now) <= 2.0 ** self.thresholds[trees]
+        self._former[trees] = now
         enough = (settled & (spent >= settings.least)) | (spent >= most)
         more = np.where(enough, 0, np.minimum(settings.every, most - spent)).astype(np.int32)
-        self.spent[slots] += more
+        self.spent[trees] += more
         return more
 
     def _policies_before(
-        self, slots: NDArray[np.int64], now: NDArray[np.float32], search: Search
+        self, trees: NDArray[np.int64], now: NDArray[np.float32], search: Search
     ) -> NDArray[np.float32]:
-        """Return the policies of the comparisons before, at first the priors of visited actions."""
-        former = self._former[slots]
-        new = ~self._compared[slots]
+        """Return the policies compared before, at first the priors of visited actions."""
+        former = self._former[trees]
+        new = ~self._compared[trees]
         if new.any():
-            former[new] = np.where(now[new] > 0, search.root_priors(slots[new]), 0)
-            self._compared[slots] = True
+            former[new] = np.where(now[new] > 0, search.root_priors(trees[new]), 0)
+            self._compared[trees] = True
         return former
 
 
 def divergence(former: NDArray[Any], now: NDArray[Any]) -> NDArray[np.float64]:
     """Return the Kullback-Leibler divergence of distributions [n, actions] in bits, float64[n].
 
-    It is that of `former` from `now`, over the actions that both give weight to, and is 0 where
-    there are none.
+    It is that of `former` from `now`, over the actions with weight in both, and 0 where there are
+    none.
     """
     both = (former > 0) & (now > 0)
     p, q = (np.where(both, each, 0).astype(np.float64) for each in (former, now))
@@ -251,4 +242,4 @@ def divergence(former: NDArray[Any], now: NDArray[Any]) -> NDArray[np.float64]:
     return total
 
 
-BUDGETS.add("settle", KlGainSettings)
+BUDGETS.add("kl_gain", KlGainSettings)

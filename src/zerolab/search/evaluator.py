@@ -1,8 +1,8 @@
 """Evaluators, and a cache of their evaluations by position.
 
-Both uses change nothing where the evaluator's answers do not depend on the batch (see
-`SearchSettings.cache`). The table is bounded: a position may be stored in any of four neighbouring
-slots, and the oldest entry there is replaced.
+The cache serves equal positions of a step and those of later steps. Both uses change nothing where
+evaluations do not depend on the batch (see `SearchSettings.cache`). The table is bounded: a
+position may be stored in any of four neighbouring entries, of which the oldest is replaced.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from zerolab.core.memory import LINE, copy_row, prefetch
 from zerolab.core.streams import mix
 
 _WAYS = 4
-NO_SLOT = -1
+NO_ENTRY = -1
 
 _TAG = np.dtype([("step", np.int64), ("hash", np.uint32), ("row", np.int32)])
-"""What tells whether a position is in a slot: four tags fit one line of the processor's cache."""
+"""Identity of an entry's position: four tags fit one line of the processor's cache."""
 
 
 class Cache(NamedTuple):
-    """`size` evaluations, a power of two; the last slots wrap around to the first.
+    """`size` evaluations, a power of two; the last entries wrap around to the first.
 
-    `step`, `hash` and `row` of a slot lie beside each other in memory; so do state, value and
-    priors.
+    `step`, `hash` and `row` of an entry are adjacent in memory; so are state, value and priors.
     """
 
     step: NDArray[np.int64]  # [size] the step that requested it, 0 where there is none
@@ -43,7 +42,7 @@ class Cache(NamedTuple):
 
 
 def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> Cache:
-    """Allocate a cache for at least `positions` positions; see `interface.read` for `wanted`."""
+    """Allocate a cache for at least `positions` positions, with some extra outputs."""
     size, width = _shape(positions, words, actions)
     tags = np.zeros(size, _TAG)
     state = 2 * words
@@ -68,7 +67,7 @@ def cache_bytes(positions: int, words: int, actions: int, wanted: Collection[str
 
 
 def _shape(positions: int, words: int, actions: int) -> tuple[int, int]:
-    """Return how many slots there are, and the float32 values of state, value and priors."""
+    """Return the number of entries, and the float32 values of state, value and priors of one."""
     size = max(_WAYS, 1 << (positions - 1).bit_length())
     line = LINE // 4
     return size, -(-(2 * words + 1 + actions) // line) * line
@@ -92,66 +91,66 @@ def hash_states(states, hashes):
 
 @inlined
 def prefetch_tags(cache, key):
-    """Begin to load what tells whether the state with the hash `key` is in the cache."""
-    slot = np.int64(key & np.uint64(cache.step.shape[0] - 1))
-    prefetch(cache.step, (slot,), 0)
-    prefetch(cache.step, (slot + _WAYS - 1,), 0)
+    """Prefetch the tags that decide whether the state with the hash `key` is in the cache."""
+    entry = np.int64(key & np.uint64(cache.step.shape[0] - 1))
+    prefetch(cache.step, (entry,), 0)
+    prefetch(cache.step, (entry + _WAYS - 1,), 0)
 
 
 @inlined
 def prefetch_entry(cache, key):
-    """Begin to load the slot where a state with the hash `key` is, or else would be stored."""
+    """Prefetch the entry of the state with the hash `key`, or the one where it would be stored."""
     size = cache.step.shape[0]
     tag = np.uint32(key >> np.uint64(32))
-    slot = np.int64(key & np.uint64(size - 1))
-    likely = slot
+    entry = np.int64(key & np.uint64(size - 1))
+    likely = entry
     for _ in range(_WAYS):
-        if cache.hash[slot] == tag:
-            likely = slot
+        if cache.hash[entry] == tag:
+            likely = entry
             break
-        if cache.step[slot] < cache.step[likely]:
-            likely = slot
-        slot = (slot + 1) & (size - 1)
+        if cache.step[entry] < cache.step[likely]:
+            likely = entry
+        entry = (entry + 1) & (size - 1)
     prefetch(cache.states, (likely,), 0)
 
 
 @inlined
 def find(cache, state, key, earliest):
-    """Return the slot of a state requested in step `earliest` or later, or NO_SLOT.
+    """Return the entry of a state requested in step `earliest` or later, or NO_ENTRY.
 
     `key` is the state's hash.
     """
     size = cache.step.shape[0]
     tag = np.uint32(key >> np.uint64(32))
-    slot = np.int64(key & np.uint64(size - 1))
+    entry = np.int64(key & np.uint64(size - 1))
     for _ in range(_WAYS):
-        step = cache.step[slot]
-        if cache.hash[slot] == tag and step >= earliest and step > 0:
+        step = cache.step[entry]
+        if cache.hash[entry] == tag and step >= earliest and step > 0:
             same = True
             for word in range(state.shape[0]):
-                same &= cache.states[slot, word] == state[word]
+                same &= cache.states[entry, word] == state[word]
             if same:
-                return slot
-        slot = (slot + 1) & (size - 1)
-    return NO_SLOT
+                return entry
+        entry = (entry + 1) & (size - 1)
+    return NO_ENTRY
 
 
 @inlined
 def reserve(cache, state, key, step, row):
-    """Reserve a slot for a state whose evaluation is row `row` of the batch of this step.
+    """Reserve an entry for a state whose evaluation is row `row` of the batch of this step.
 
-    `key` is the state's hash. Returns NO_SLOT if all its slots are waiting for evaluations of
-    this step.
+    `key` is the state's hash. Returns NO_ENTRY if all its entries wait for this step's
+    evaluations.
     """
     size = cache.step.shape[0]
-    slot = np.int64(key & np.uint64(size - 1))
-    oldest = slot
+    entry = np.int64(key & np.uint64(size - 1))
+    oldest = entry
     for _ in range(_WAYS):
-        if cache.step[slot] < cache.step[oldest]:
-            oldest = slot
-        slot = (slot + 1) & (size - 1)
+        if cache.step[entry] < cache.step[oldest]:
+            oldest = entry
+        entry = (entry + 1) & (size - 1)
     if cache.step[oldest] == step:
-        return NO_SLOT
+        return NO_ENTRY
     cache.step[oldest] = step
     cache.hash[oldest] = np.uint32(key >> np.uint64(32))
     cache.row[oldest] = row
@@ -166,7 +165,7 @@ _NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "act
 
 
 class Evaluator(Protocol):
-    """Gives priors and values for a batch of positions; search knows nothing else of a network."""
+    """Gives priors and values for a batch of positions; a search's only view of a network."""
 
     def evaluate(
         self, states: NDArray[np.uint64]
@@ -174,14 +173,14 @@ class Evaluator(Protocol):
         """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
 
         Priors may give weight to illegal actions: the search masks and renormalises them. Values
-        lie in [-1, 1] and are those of the player to move. The search asks once for equal states
-        of a batch and may reuse answers (see `SearchSettings.deduplicate` and `.cache`).
+        lie in [-1, 1] and are those of the player to move. The search requests equal states of a
+        batch once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
         """
         ...
 
 
 class Evaluation(NamedTuple):
-    """What an evaluator says about N positions; what was not wanted is None."""
+    """An evaluator's outputs for N positions; extra outputs that were not wanted are None."""
 
     priors: NDArray[np.float32]
     """float32[N, actions]; see `Evaluator.evaluate`."""
@@ -205,7 +204,7 @@ class Evaluation(NamedTuple):
 
 @runtime_checkable
 class DetailedEvaluator(Evaluator, Protocol):
-    """An evaluator that can say more than priors and values."""
+    """An evaluator with more outputs than priors and values."""
 
     def evaluate_more(
         self, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
@@ -217,7 +216,7 @@ class DetailedEvaluator(Evaluator, Protocol):
     ]:
         """Return the fields of an `Evaluation`; those that are not wanted are None.
 
-        Raises UserError where something is wanted that is not known.
+        Raises UserError for an output that the evaluator lacks.
         """
         ...
 
@@ -225,7 +224,7 @@ class DetailedEvaluator(Evaluator, Protocol):
 def evaluate(
     evaluator: Evaluator, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
 ) -> Evaluation:
-    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks what is wanted."""
+    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks a wanted output."""
     if not wanted:
         return Evaluation(*evaluator.evaluate(states))
     require_outputs(evaluator, wanted)
@@ -234,7 +233,7 @@ def evaluate(
 
 
 def require_outputs(evaluator: Evaluator, wanted: Collection[ExtraOutput]) -> None:
-    """Raise UserError if more than priors and values is wanted of an evaluator without more."""
+    """Raise UserError if extra outputs are wanted of an evaluator that has none."""
     if wanted and not isinstance(evaluator, DetailedEvaluator):
         needed = " and ".join(_NEEDS[each] for each in sorted(wanted))
         raise UserError(f"the search needs {needed}: expected a network with a head for it")

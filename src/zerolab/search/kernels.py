@@ -1,11 +1,11 @@
-"""The compiled search over B trees: select leaves, expand them, back their values up.
+"""The compiled search over B trees: select leaves, expand them, back up their values.
 
-One step: `select_leaves` descends every active tree until it meets a position that needs the
-evaluator, the evaluator answers the whole batch, `expand_and_backup` takes the answers.
+In one step, `select_leaves` descends every active tree until it meets a position that needs the
+evaluator, the evaluator evaluates the whole batch, and `expand_and_backup` uses the results.
 Simulations that end in a finished game or a known position are backed up at once, so a batch holds
 only positions to evaluate. Trees never influence each other.
 
-Helpers are inlined, and branches around them are avoided where docs/decisions/0010 says so.
+Helpers are inlined; docs/decisions/0010 says where branches around them are avoided.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, copy_row, prefetch
-from zerolab.search.evaluator import NO_SLOT, find, reserve
-from zerolab.search.mcts_solver import decided, is_decided
-from zerolab.search.methods import seed
+from zerolab.search.evaluator import NO_ENTRY, find, reserve
+from zerolab.search.mcts_solver import decided_value, is_decided
+from zerolab.search.methods import seed_children
 from zerolab.search.simulation import (
     EXPECTED_CHILDREN,
     backup,
@@ -37,60 +37,63 @@ from zerolab.search.tree import (
     opened,
     prefetch_nodes,
 )
-from zerolab.search.values import draw_of
-from zerolab.search.virtual_loss import begin_to_wait, is_waiting, to_begin
+from zerolab.search.values import draw_probability
+from zerolab.search.virtual_loss import is_waiting, left_to_begin, start_waiting
 
 _AHEAD = 16
-"""How many entries of the cache before it is written one is asked for."""
+"""Distance, in entries of the cache, at which memory to be written is prefetched."""
 
 _EXTENSION = 1 << 41
-"""The part of a playout stream that a search goes on with when it is extended."""
+"""Part of a playout stream from which an extended search continues."""
 
 
 @inlined
 def _finish_simulation(
     game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
 ):
-    """End a simulation whose leaf needs no evaluation; return whether that is so, and its slot."""
+    """End a simulation whose leaf needs no evaluation.
+
+    Returns whether it has ended, and the leaf's entry in the cache.
+    """
     state = tree.states[b, node]
-    if is_decided(tree.proofs, tree, b, node):
+    if is_decided(tree.solver, tree, b, node):
         workspace.moves[0] = 0
-        signal = decided(tree.proofs, tree, b, node)
+        backup_value = decided_value(tree.solver, tree, b, node)
         search.counts[TERMINAL] += 1
         search.counts[SIMULATIONS] += backup(
-            methods, tree, search, b, node, signal, workspace.moves, False
+            methods, tree, search, b, node, backup_value, workspace.moves, False
         )
-        return True, NO_SLOT
-    slot = NO_SLOT
+        return True, NO_ENTRY
+    entry = NO_ENTRY
     if step.deduplicate or step.cached:
-        slot = find(cache, state, key, 1 if step.cached else step.number)
-    if step.uniform or (slot != NO_SLOT and cache.step[slot] < step.number):
+        entry = find(cache, state, key, 1 if step.cached else step.number)
+    if step.uniform or (entry != NO_ENTRY and cache.step[entry] < step.number):
         search.counts[CACHED] += not step.uniform
-        priors = workspace.uniform if step.uniform else cache.priors[slot]
-        estimate = np.float32(0.0) if step.uniform else cache.values[slot]
-        evaluation = priors, estimate, draw_of(tree.utility, cache.draws, slot)
+        priors = workspace.uniform if step.uniform else cache.priors[entry]
+        estimate = np.float32(0.0) if step.uniform else cache.values[entry]
+        evaluation = priors, estimate, draw_probability(tree.utility, cache.draws, entry)
         search.counts[SIMULATIONS] += expand_and_backup_leaf(
             game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, False
         )
-        seed(methods.fpu, tree, b, node, cache.action_values, slot)
-        return True, slot
-    return False, slot
+        seed_children(methods.fpu, tree, b, node, cache.action_values, entry)
+        return True, entry
+    return False, entry
 
 
 @inlined
-def _request(cache, search, step, b, node, state, key, slot, rows):
-    """Request the evaluation of a leaf that is about to wait; return the length of the batch.
+def _request(cache, search, step, b, node, state, key, entry, rows):
+    """Request the evaluation of a leaf, which then waits; return the length of the batch.
 
-    `slot` is that of an equal position requested in this step, or NO_SLOT.
+    `entry` is the entry of an equal position requested in this step, or NO_ENTRY.
     """
     place = search.waiting[b]
     search.leaf[b, place] = node
-    if slot != NO_SLOT and step.deduplicate:
+    if entry != NO_ENTRY and step.deduplicate:
         search.counts[DEDUPLICATED] += 1
-        search.row[b, place] = cache.row[slot]
+        search.row[b, place] = cache.row[entry]
         return rows
-    known = slot != NO_SLOT or not (step.deduplicate or step.cached)
-    search.slot[rows] = NO_SLOT if known else reserve(cache, state, key, step.number, rows)
+    known = entry != NO_ENTRY or not (step.deduplicate or step.cached)
+    search.entry[rows] = NO_ENTRY if known else reserve(cache, state, key, step.number, rows)
     copy_row(state, search.states[rows])
     search.row[b, place] = rows
     return rows + 1
@@ -100,8 +103,8 @@ def _request(cache, search, step, b, node, state, key, slot, rows):
 def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace):
     """Run simulations of a group of trees until each waits for an evaluation or has none left.
 
-    The first simulations descend together, later ones alone; leaves are requested in the order
-    of the trees. Returns the length of the batch and whether some tree ran out of nodes.
+    The first simulations descend together, later ones alone; leaves are requested in the order of
+    the trees. Returns the length of the batch and whether a tree ran out of nodes.
     """
     actions = workspace.mask.shape[0]
     full = False
@@ -116,18 +119,18 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
             b = workspace.trees[at]
             node = workspace.leaves[at]
             key = workspace.hashes[at]
-            if is_waiting(methods.wave, tree, b, node):
+            if is_waiting(methods.virtual_loss, tree, b, node):
                 at += 1
                 continue
-            ended, slot = _finish_simulation(
+            ended, entry = _finish_simulation(
                 game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
             )
             if ended:
-                goes_on = to_begin(methods.wave, search, b) > 0
+                goes_on = left_to_begin(methods.virtual_loss, search, b) > 0
             else:
                 state = tree.states[b, node]
-                rows = _request(cache, search, step, b, node, state, key, slot, rows)
-                goes_on = begin_to_wait(methods.wave, tree, search, b, node)
+                rows = _request(cache, search, step, b, node, state, key, entry, rows)
+                goes_on = start_waiting(methods.virtual_loss, tree, search, b, node)
             if goes_on and not has_room(tree, b, actions * (1 + search.waiting[b])):
                 full = True
                 goes_on = False
@@ -139,17 +142,17 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
 
 
 @kernel
-def extend_streams(search, slots):
-    """Give the searches of trees `slots` fresh playout streams, derived from their former ones."""
-    for b in slots:
+def extend_streams(search, trees):
+    """Give the searches of some trees fresh playout streams, derived from their former ones."""
+    for b in trees:
         search.playout_key[b] = streams.fold(search.playout_key[b], _EXTENSION)
 
 
 @kernel
 def select_leaves(game, methods, leaf_evaluator, handle, step):
-    """Run simulations until every active tree waits for an evaluation or has none left to run.
+    """Run simulations until every active tree waits for an evaluation or has none left.
 
-    `handle` is that of the search's `Memory`. Returns the length of the batch and whether some tree
+    `handle` is that of the search's `Memory`. Returns the length of the batch and whether a tree
     ran out of nodes.
     """
     forest, cache, search, workspace = borrowed(handle.value)
@@ -170,31 +173,31 @@ def select_leaves(game, methods, leaf_evaluator, handle, step):
 
 
 @kernel
-def store(handle, answers):
+def store(handle, evaluations):
     """Store the evaluations of a batch in the cache."""
     memory = borrowed(handle.value)
     cache = memory.cache
     search = memory.state
-    answers = borrowed(answers)
-    rows = answers.values.shape[0]
+    evaluations = borrowed(evaluations)
+    rows = evaluations.values.shape[0]
     for row in range(rows):
-        ahead = search.slot[min(row + _AHEAD, rows - 1)]
+        ahead = search.entry[min(row + _AHEAD, rows - 1)]
         prefetch(cache.states, (ahead,), 0)
-        slot = search.slot[row]
-        if slot != NO_SLOT:
-            copy_row(answers.priors[row], cache.priors[slot])
-            cache.values[slot] = answers.values[row]
-            if answers.draws.shape[0] > 0:
-                cache.draws[slot] = answers.draws[row]
-            if answers.action_values.shape[1] > 0:
-                copy_row(answers.action_values[row], cache.action_values[slot])
+        entry = search.entry[row]
+        if entry != NO_ENTRY:
+            copy_row(evaluations.priors[row], cache.priors[entry])
+            cache.values[entry] = evaluations.values[row]
+            if evaluations.draws.shape[0] > 0:
+                cache.draws[entry] = evaluations.draws[row]
+            if evaluations.action_values.shape[1] > 0:
+                copy_row(evaluations.action_values[row], cache.action_values[entry])
 
 
 @inlined
 def _gather_waiting(tree, search, begin, end, place, workspace):
-    """Collect the trees from `begin` to `end` - 1 where a leaf waits in its `place`.
+    """Collect the trees from `begin` to `end` - 1 whose leaf number `place` waits.
 
-    What their backups need is loaded meanwhile.
+    The nodes that their backups need are prefetched.
     """
     count = 0
     nodes = min(workspace.mask.shape[0], EXPECTED_CHILDREN)
@@ -225,15 +228,15 @@ def _gather_waiting(tree, search, begin, end, place, workspace):
 
 
 @kernel
-def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end):
+def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin, end):
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
-    `answers` are those to the batch. Returns how many simulations that ends. Disjoint ranges of
-    trees may be expanded at the same time, with a workspace and counts of their own.
+    Returns the number of simulations that this ends. Disjoint ranges of trees may be expanded at
+    the same time, each with its own workspace and counts.
     """
     forest, _, search, workspace = borrowed(handle.value)
     tree = opened(forest)
-    answers = borrowed(answers)
+    evaluations = borrowed(evaluations)
     simulations = 0
     for first in range(begin, end, GROUP):
         last = min(first + GROUP, end)
@@ -245,8 +248,8 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end
                 b = workspace.trees[i]
                 node = np.int64(search.leaf[b, place])
                 row = search.row[b, place]
-                draw = draw_of(tree.utility, answers.draws, row)
-                evaluation = answers.priors[row], answers.values[row], draw
+                draw = draw_probability(tree.utility, evaluations.draws, row)
+                evaluation = evaluations.priors[row], evaluations.values[row], draw
                 simulations += expand_and_backup_leaf(
                     game,
                     methods,
@@ -259,6 +262,6 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, answers, begin, end
                     workspace,
                     True,
                 )
-                seed(methods.fpu, tree, b, node, answers.action_values, row)
+                seed_children(methods.fpu, tree, b, node, evaluations.action_values, row)
         search.waiting[first:last] = 0
     return simulations

@@ -22,7 +22,7 @@ class Mixed(NamedTuple):
 
 
 @register_leaf_evaluator("mixed", Mixed)
-class MixedRule:
+class _MixedRule:
     """With weight 0 bit for bit the evaluator's value, with weight 1 the playouts'."""
 
     @staticmethod
@@ -40,9 +40,7 @@ class NetworkValue(NamedTuple):
 
 
 @register_leaf_evaluator("network", NetworkValue)
-class NetworkValueRule(LeafEvaluator):
-    """See `NetworkValue`."""
-
+class _NetworkValueRule(LeafEvaluator):
     @staticmethod
     def leaf_value(rule, game, state, estimate, key, scratch, moves):
         return estimate
@@ -51,16 +49,14 @@ class NetworkValueRule(LeafEvaluator):
 class RandomPlayout(NamedTuple):
     """v = mean outcome of random playouts; priors stay the evaluator's [Wang2020b].
 
-    playouts: per leaf, averaged. [Wang2020b]: 1.
+    Plain MCTS, and Rollout of [Wang2020b]. playouts: per leaf, averaged. [Wang2020b]: 1.
     """
 
     playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
 
 @register_leaf_evaluator("playout", RandomPlayout)
-class RandomPlayoutRule:
-    """See `RandomPlayout`."""
-
+class _RandomPlayoutRule:
     @staticmethod
     def playouts(rule):
         return rule.playouts

@@ -1,8 +1,8 @@
 """MCTS-Solver [Winands2008]: proven results of nodes.
 
-A node is proven once its game is over, once one of its actions is proven to win, or once all of
-its actions are proven. Proofs travel up the tree with the simulation that completes them, and its
-value is exact from there on.
+A node is proven once its game is over, once one of its actions is proven to win, or once all of its
+actions are proven. Proofs travel up the tree with the simulation that completes them, whose value
+is exact from there on.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ import numpy as np
 
 from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
-from zerolab.search.values import settled, signal_of
+from zerolab.search.values import backup_value_of, set_exact
 
-SOLVERS = CompiledInterface("kind of proofs")
+SOLVERS = CompiledInterface("solver of nodes")
 
 PROVEN = 5
-"""The place of the number of proven nodes in `SearchState.counts`."""
+"""Index of the number of proven nodes in `SearchState.counts`."""
 
 SCALE = 1 << 30
-"""What probabilities are multiplied by to become whole weights."""
+"""Factor that turns probabilities into integer weights."""
 
 
 class NoSolver(NamedTuple):
-    """Means alone count; only what is finished is known."""
+    """No proofs: only finished games have a known result."""
 
 
 class MctsSolver(NamedTuple):
-    """Every node may have a proven result, and the plies to the end of the game that prove it.
+    """Every node may have a proven result, and its distance in plies to the end of the game.
 
-    A win is as short as the shortest proof found, which need not be the shortest win; a loss as
+    A win is as short as the shortest proof found, which need not be the shortest win; a loss is as
     long as the longest proof of the replies to it.
     """
 
 
 @SOLVERS.function
-def forget(proofs: Any, tree: Any, b: int, node: int) -> None:
-    """Prepare for a new node."""
+def clear_proof(solver: Any, tree: Any, b: int, node: int) -> None:
+    """Clear the proof of a new node."""
     raise AssertionError
 
 
 @SOLVERS.function
-def is_open(proofs: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether simulations still have something to find out below a node."""
+def is_open(solver: Any, tree: Any, b: int, node: int) -> bool:
+    """Return whether a node is unproven, so that simulations below it are of use."""
     raise AssertionError
 
 
 @SOLVERS.function
-def is_decided(proofs: Any, tree: Any, b: int, node: int) -> bool:
+def is_decided(solver: Any, tree: Any, b: int, node: int) -> bool:
     """Return whether a leaf's result is known."""
     raise AssertionError
 
 
 @SOLVERS.function
-def decided(proofs: Any, tree: Any, b: int, node: int) -> Any:
-    """Return the signal of a leaf whose result is known."""
+def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
+    """Return the backup value of a leaf whose result is known."""
     raise AssertionError
 
 
 @SOLVERS.function
-def propagate(
-    proofs: Any, tree: Any, counts: Any, b: int, node: int, child: int, signal: Any
+def propagate_proof(
+    solver: Any, tree: Any, counts: Any, b: int, node: int, child: int, backup_value: Any
 ) -> Any:
-    """Return the signal that arrives at a node by way of a child, exact if that proves the node.
+    """Return the backup value at a node, exact if its child's proof proves the node.
 
     At the leaf of a simulation, `child` is -1. `counts` are those of `SearchState`.
     """
@@ -72,61 +72,59 @@ def propagate(
 
 
 @SOLVERS.function
-def unless_lost(proofs: Any, tree: Any, b: int, child: int, score: float) -> float:
-    """Return a child's score, or minus infinity if the move there is proven to lose."""
+def unless_lost(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
+    """Return a child's score, or minus infinity if the move to it is proven to lose."""
     raise AssertionError
 
 
 @SOLVERS.function
-def is_lost(proofs: Any, tree: Any, b: int, child: int) -> bool:
-    """Return whether the move that leads to a child is proven to lose."""
+def is_lost(solver: Any, tree: Any, b: int, child: int) -> bool:
+    """Return whether the move to a child is proven to lose."""
     raise AssertionError
 
 
 @SOLVERS.function
-def restrict(proofs: Any, tree: Any, b: int, weights: Any) -> None:
-    """Change weights [actions] of root actions to what is proven about them.
+def restrict_to_proofs(solver: Any, tree: Any, b: int, weights: Any) -> None:
+    """Adjust weights [actions] of root actions to proofs.
 
-    Of a won root, the quickest wins found share all weight, of a lost one the slowest losses; else
-    losing actions have none. Where that leaves nothing, the priors of the others are taken.
+    At a won root, the quickest wins found share all weight; at a lost one, the slowest losses.
+    Elsewhere losing actions get none; where that leaves nothing, the others get their priors.
     """
     raise AssertionError
 
 
-class NoSolverRule:
-    """See `NoProofs`."""
-
+class _NoSolverRule:
     @staticmethod
-    def forget(proofs, tree, b, node):
+    def clear_proof(solver, tree, b, node):
         pass
 
     @staticmethod
-    def is_open(proofs, tree, b, node):
+    def is_open(solver, tree, b, node):
         return True
 
     @staticmethod
-    def is_decided(proofs, tree, b, node):
+    def is_decided(solver, tree, b, node):
         return tree.outcome[b, node] != ONGOING
 
     @staticmethod
-    def decided(proofs, tree, b, node):
+    def decided_value(solver, tree, b, node):
         result = tree.outcome[b, node]
-        return signal_of(tree.utility, result, 1.0 if result == DRAW else 0.0)
+        return backup_value_of(tree.utility, result, 1.0 if result == DRAW else 0.0)
 
     @staticmethod
-    def propagate(proofs, tree, counts, b, node, child, signal):
-        return signal
+    def propagate_proof(solver, tree, counts, b, node, child, backup_value):
+        return backup_value
 
     @staticmethod
-    def unless_lost(proofs, tree, b, child, score):
+    def unless_lost(solver, tree, b, child, score):
         return score
 
     @staticmethod
-    def is_lost(proofs, tree, b, child):
+    def is_lost(solver, tree, b, child):
         return False
 
     @staticmethod
-    def restrict(proofs, tree, b, weights):
+    def restrict_to_proofs(solver, tree, b, weights):
         pass
 
 
@@ -138,13 +136,13 @@ def _record(tree, b, node, result, distance):
 
 @inlined
 def _exact(tree, b, node):
-    """Return the signal of a proven node, and make it the node's mean."""
-    return settled(tree.utility, tree, b, node, tree.proven[b, node], tree.distance[b, node])
+    """Set a proven node's mean to its exact value, and return that value."""
+    return set_exact(tree.utility, tree, b, node, tree.proven[b, node], tree.distance[b, node])
 
 
 @inlined
 def _prove(tree, b, node):
-    """Prove a node from its children, if they suffice: the quickest win, a draw, the slowest loss.
+    """Prove a node from its children, if they suffice, by the quickest win or the slowest loss.
 
     Returns whether they do.
     """
@@ -169,7 +167,7 @@ def _prove(tree, b, node):
 
 @inlined
 def _fill(weights, tree, b, result, distance):
-    """Give weight 1 to the root's actions whose children have this proof, and 0 to all others."""
+    """Give weight 1 to the root actions whose children have this proof, and 0 to all others."""
     weights[:] = 0
     first = tree.first_child[b, 0]
     for child in range(first, first + tree.children[b, 0]):
@@ -177,47 +175,45 @@ def _fill(weights, tree, b, result, distance):
             weights[tree.action[b, child]] = 1
 
 
-class MctsSolverRule:
-    """See `Proofs`."""
-
+class _MctsSolverRule:
     @staticmethod
-    def forget(proofs, tree, b, node):
+    def clear_proof(solver, tree, b, node):
         tree.proven[b, node] = ONGOING
 
     @staticmethod
-    def is_open(proofs, tree, b, node):
+    def is_open(solver, tree, b, node):
         return tree.proven[b, node] == ONGOING
 
     @staticmethod
-    def is_decided(proofs, tree, b, node):
+    def is_decided(solver, tree, b, node):
         return tree.outcome[b, node] != ONGOING or tree.proven[b, node] != ONGOING
 
     @staticmethod
-    def decided(proofs, tree, b, node):
+    def decided_value(solver, tree, b, node):
         if tree.proven[b, node] == ONGOING:
             _record(tree, b, node, tree.outcome[b, node], 0)
         return _exact(tree, b, node)
 
     @staticmethod
-    def propagate(proofs, tree, counts, b, node, child, signal):
+    def propagate_proof(solver, tree, counts, b, node, child, backup_value):
         if tree.proven[b, node] == ONGOING:
             if child < 0 or tree.proven[b, child] == ONGOING:
-                return signal
+                return backup_value
             if not _prove(tree, b, node):
-                return signal
+                return backup_value
             counts[PROVEN] += 1
         return _exact(tree, b, node)
 
     @staticmethod
-    def unless_lost(proofs, tree, b, child, score):
+    def unless_lost(solver, tree, b, child, score):
         return np.float32(-np.inf) if tree.proven[b, child] == WIN else score
 
     @staticmethod
-    def is_lost(proofs, tree, b, child):
+    def is_lost(solver, tree, b, child):
         return tree.proven[b, child] == WIN
 
     @staticmethod
-    def restrict(proofs, tree, b, weights):
+    def restrict_to_proofs(solver, tree, b, weights):
         result = tree.proven[b, 0]
         if result in (WIN, LOSS):
             _fill(weights, tree, b, -result, tree.distance[b, 0] - 1)
@@ -236,5 +232,5 @@ class MctsSolverRule:
                 weights[tree.action[b, child]] = 1 + tree.prior[b, child] * SCALE
 
 
-SOLVERS.implement(NoSolver, NoSolverRule)
-SOLVERS.implement(MctsSolver, MctsSolverRule)
+SOLVERS.implement(NoSolver, _NoSolverRule)
+SOLVERS.implement(MctsSolver, _MctsSolverRule)

@@ -1,9 +1,8 @@
 """The exchangeable parts of a search: selection, first-play urgency, ties, leaf values, root.
 
-Selection rules, first-play urgency rules, leaf evaluators and root rules are NamedTuples,
-registered with the functions below; kernels are compiled for the types they are given. Each but
-first-play urgency has a folder, with one file for each rule; other packages add theirs by a module
-that the entry point ``zerolab.search`` names.
+Each part is a NamedTuple registered with one of the functions below; kernels are compiled for the
+types they are given. Another package adds its own from a module named by the entry point
+``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -52,20 +51,20 @@ register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
 @SELECTIONS.function
-def statistics(rule: Any) -> int:
-    """Return K: how many numbers of its own the rule keeps at every node in `Tree.statistics`."""
+def statistics_width(rule: Any) -> int:
+    """Return K, the number of columns of `Tree.statistics` that the rule keeps for every node."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def with_budget(rule: Any, simulations: int) -> Any:
-    """Return the rule with what depends on the number of simulations per move filled in."""
+    """Return the rule with fields filled in that depend on the simulations per move."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def prepare(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
-    """Return what the scores of all children of a node have in common."""
+    """Return the terms shared by the scores of all children of a node."""
     raise AssertionError
 
 
@@ -76,35 +75,35 @@ def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
 
 
 @SELECTIONS.function
-def update(rule: Any, tree: Any, b: int, leaf: int, signal: Any, moves: Any) -> None:
+def update(rule: Any, tree: Any, b: int, leaf: int, backup_value: Any, moves: Any) -> None:
     """Update the rule's statistics with one simulation, after its backup.
 
-    `signal` is what the leaf says to the mover there: its value, and with a draw value also the
-    probability of a draw. The functions of `search.values` read it: `worth` makes a number of it,
-    `seen_from_parent` takes it up the tree. `moves` int32[1 + MAX_PLIES] is the length and the
-    actions of a playout from the leaf (see `rules.playout`), the length being 0 without one.
+    The backup value is that of the leaf's mover, read by the functions of `search.values`: `worth`
+    turns it into a number, `seen_from_parent` takes it up the tree. `moves` int32[1 + MAX_PLIES]
+    holds the length and the actions of a playout from the leaf (see `rules.playout`); the length is
+    0 without one.
     """
     raise AssertionError
 
 
 @FPUS.function
-def wanted(rule: Any) -> tuple[ExtraOutput, ...]:
-    """Return what the rule needs of an evaluator beyond priors and values; see `Evaluation`."""
+def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
+    """Return the outputs that the rule needs of an evaluator beyond priors and values."""
     raise AssertionError
 
 
 @FPUS.function
 def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
-    """Return the value that unvisited children of a node are taken to have for its mover.
+    """Return the assumed value of unvisited children of a node for its mover.
 
-    Where they differ, it is what `first_play` needs to know of the node.
+    Where children differ, it is the part that `first_play` needs to know of the node.
     """
     raise AssertionError
 
 
 @FPUS.function
 def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
-    """Return the value that an unvisited child is taken to have for the mover of its parent.
+    """Return the assumed value of an unvisited child for the mover of its parent.
 
     `shared` is the parent's `fpu_value`.
     """
@@ -112,20 +111,20 @@ def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float
 
 
 @FPUS.function
-def seed(rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int) -> None:
-    """Take in the evaluator's values of a new node's actions, a row of float32[N, actions]."""
+def seed_children(rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int) -> None:
+    """Store the evaluator's values of a new node's actions, a row of float32[N, actions]."""
     raise AssertionError
 
 
 @FPUS.function
-def forget_value(rule: Any, tree: Any, b: int, child: int) -> None:
-    """Make a child an unvisited one, whose visits have been dropped."""
+def reset_child(rule: Any, tree: Any, b: int, child: int) -> None:
+    """Reset a child whose visits have been dropped to an unvisited one."""
     raise AssertionError
 
 
 @TIE_BREAKS.function
 def takes_tie(rule: Any, key: int, node: int, child: int, ties: int) -> bool:
-    """Return whether a child replaces the best so far of a node, whose score it equals.
+    """Return whether a child replaces the best one so far of a node, whose score it equals.
 
     It is the `ties`-th child with this score. `key` is a random stream of the simulation.
     """
@@ -145,21 +144,21 @@ def leaf_value(
     """Return the value of a new, ongoing leaf for its mover.
 
     `state` is uint64[words], `estimate` the evaluator's value, `key` a random stream of the
-    simulation, `scratch` uint64[words] to play on; `moves`, which may be written, is that of
-    `update`.
+    simulation, `scratch` uint64[words] for playouts; `moves` is that of `update` and may be
+    written.
     """
     raise AssertionError
 
 
 @ROOT_RULES.function
-def root_state(rule: Any, slots: int, actions: int) -> Any:
-    """Return what the rule keeps for each of `slots` trees: a NamedTuple of arrays."""
+def root_state(rule: Any, trees: int, actions: int) -> Any:
+    """Return the rule's state for each of `trees` trees: a NamedTuple of arrays."""
     raise AssertionError
 
 
 @ROOT_RULES.function
-def plans(rule: Any) -> bool:
-    """Return whether the rule plans the simulations of a bare root ahead, with noise of its own."""
+def plans_ahead(rule: Any) -> bool:
+    """Return whether the rule plans the simulations of a bare root, with its own noise."""
     raise AssertionError
 
 
@@ -171,7 +170,7 @@ def prepare_root(rule: Any, tree: Any, search: Any, step: Any, b: int) -> None:
 
 @ROOT_RULES.function
 def first_node(rule: Any, methods: Any, tree: Any, search: Any, b: int) -> int:
-    """Return where a simulation begins to descend by the selection rule: 0 or a child of it."""
+    """Return the node from which the selection rule descends: 0 or a child of it."""
     raise AssertionError
 
 
@@ -187,16 +186,16 @@ def weigh_moves(
 ) -> None:
     """Write weights of moves into int64[actions], less than 2**32 in all.
 
-    A move is drawn in proportion to them where `sample` is set; else the highest one is taken.
+    A move is drawn in proportion to them where `sample` is set; otherwise the highest is taken.
     """
     raise AssertionError
 
 
 class FirstPlay:
-    """Base of first-play urgency rules by which all unvisited children of a node are equal."""
+    """Base of first-play urgency rules that treat all unvisited children of a node alike."""
 
     @staticmethod
-    def wanted(rule):
+    def extra_outputs(rule):
         return ()
 
     @staticmethod
@@ -204,19 +203,19 @@ class FirstPlay:
         return shared
 
     @staticmethod
-    def seed(rule, tree, b, node, action_values, row):
+    def seed_children(rule, tree, b, node, action_values, row):
         pass
 
     @staticmethod
-    def forget_value(rule, tree, b, child):
+    def reset_child(rule, tree, b, child):
         tree.value[b, child] = np.float32(0.0)
 
 
 class Selection:
-    """Base of selection rules without statistics of their own."""
+    """Base of selection rules without statistics."""
 
     @staticmethod
-    def statistics(rule):
+    def statistics_width(rule):
         return 0
 
     @staticmethod
@@ -224,7 +223,7 @@ class Selection:
         return rule
 
     @staticmethod
-    def update(rule, tree, b, leaf, signal, moves):
+    def update(rule, tree, b, leaf, backup_value, moves):
         pass
 
 
@@ -237,22 +236,20 @@ class LeafEvaluator:
 
 
 class FirstTie(NamedTuple):
-    """The child of the lowest action, as in the papers' framework [AZG]."""
+    """The child of the lowest action, as in [AZG]."""
 
 
-class FirstTieRule:
-    """See `FirstTie`."""
-
+class _FirstTieRule:
     @staticmethod
     def takes_tie(rule, key, node, child, ties):
         return False
 
 
 class RandomTie(NamedTuple):
-    """One of them uniformly at random."""
+    """One of the children, uniformly at random."""
 
 
-class RandomTieRule:
+class _RandomTieRule:
     """Reservoir sampling: the k-th of equal children replaces the one chosen so far with 1 / k."""
 
     @staticmethod
@@ -261,22 +258,22 @@ class RandomTieRule:
         return streams.below(random, ties) == 0
 
 
-TIE_BREAKS.implement(FirstTie, FirstTieRule)
-TIE_BREAKS.implement(RandomTie, RandomTieRule)
+TIE_BREAKS.implement(FirstTie, _FirstTieRule)
+TIE_BREAKS.implement(RandomTie, _RandomTieRule)
 
 TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTie, "random": RandomTie}
-"""By the names that settings have for them."""
+"""Types by the names of the setting `tie_break`."""
 
 
 class Methods(NamedTuple):
-    """How a tree is searched; each is a type registered in `search.methods`.
+    """The methods by which a tree is searched, each of a registered type.
 
-    Kernels are compiled for them. What takes all of them is compiled anew for each combination, so
-    the leaf evaluator, which few functions need, is not among them.
+    Kernels are compiled for them. A kernel that takes all of them is compiled anew for each
+    combination, so the leaf evaluator, which few functions need, is not among them.
     """
 
     selection: Any
     fpu: Any
     tie_break: Any
     root: Any
-    wave: Any
+    virtual_loss: Any

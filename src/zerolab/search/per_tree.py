@@ -1,7 +1,8 @@
 """Settings of a search that differ from tree to tree.
 
-The rules here are those of `Puct`, `Fixed` and `WithDraws` with arrays in the place of numbers.
-They are types of their own: where all trees are searched alike, kernels know nothing of them.
+One batch thus serves many players. The rules here are those of `Puct`, `Fixed` and `WithDraws` with
+arrays in place of numbers. They are separate types: kernels of searches without such settings know
+nothing of them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from zerolab.search.values import UTILITIES, WithDraws, WithDrawsRule, ZeroSum
 
 
 class PerTreeSettings(NamedTuple):
-    """What a search with B trees sets for each tree; None is what `SearchSettings` say for all.
+    """Settings of each of B trees; None for those that `SearchSettings` fix for all.
 
-    The arrays may be written whenever the trees concerned are not being searched.
+    The arrays may be written while the trees concerned are not being searched.
     """
 
     c: NDArray[np.float64] | None = None
@@ -34,7 +35,7 @@ class PerTreeSettings(NamedTuple):
     """float64[B]: `SearchSettings.draw_value`; 0 counts, too."""
 
     def check(self, settings: SearchSettings) -> None:
-        """Raise ValueError where a search has another rule than the one that has the setting."""
+        """Raise ValueError where a search has no rule with such a setting."""
         if self.c is not None and settings.selection.name != "puct":
             name = quoted(settings.selection.name)
             raise ValueError(f'selection = {name} has no c for each tree: expected "puct"')
@@ -51,16 +52,17 @@ class PerTreeSettings(NamedTuple):
         return settings.fpu.build() if self.fpu is None else FixedPerTree(self.fpu)
 
     def utility(self, settings: SearchSettings) -> Any:
-        """Return what values are worth."""
+        """Return the utility that gives values their worth."""
         if self.draw_value is not None:
             return WithDrawsPerTree(settings.discount, self.draw_value)
         if settings.draw_value != 0:
             return WithDraws(settings.discount, settings.draw_value)
         return ZeroSum(settings.discount)
 
-    def wanted(self, settings: SearchSettings) -> frozenset[ExtraOutput]:
-        """Return what the search needs of an evaluator beyond priors and values."""
-        return settings.wanted if self.draw_value is None else settings.wanted | {"draws"}
+    def extra_outputs(self, settings: SearchSettings) -> frozenset[ExtraOutput]:
+        """Return the outputs that the search needs of an evaluator beyond priors and values."""
+        outputs = settings.extra_outputs
+        return outputs if self.draw_value is None else outputs | {"draws"}
 
 
 class PuctPerTree(NamedTuple):
@@ -69,9 +71,7 @@ class PuctPerTree(NamedTuple):
     c: NDArray[np.float64]  # [B]
 
 
-class PuctPerTreeRule(PuctRule):
-    """See `PuctByTree`."""
-
+class _PuctPerTreeRule(PuctRule):
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
         exploration = np.float32(rule.c[b] * math.sqrt(tree.visits[b, node]))
@@ -84,9 +84,7 @@ class FixedPerTree(NamedTuple):
     value: NDArray[np.float64]  # [B]
 
 
-class FixedPerTreeRule(FixedRule):
-    """See `FixedByTree`."""
-
+class _FixedPerTreeRule(FixedRule):
     @staticmethod
     def fpu_value(rule, tree, b, node):
         return np.float32(rule.value[b])
@@ -99,18 +97,16 @@ class WithDrawsPerTree(NamedTuple):
     draw_value: NDArray[np.float64]  # [B]
 
 
-class WithDrawsPerTreeRule(WithDrawsRule):
-    """See `WithDrawsByTree`."""
-
+class _WithDrawsPerTreeRule(WithDrawsRule):
     @staticmethod
     def draw_worth(utility, tree, b, node):
         return np.float32(utility.draw_value[b]) * tree.draws[b, node]
 
     @staticmethod
-    def worth(utility, b, signal):
-        return signal[0] + np.float32(utility.draw_value[b]) * signal[1]
+    def worth(utility, b, backup_value):
+        return backup_value[0] + np.float32(utility.draw_value[b]) * backup_value[1]
 
 
-SELECTIONS.implement(PuctPerTree, PuctPerTreeRule)
-FPUS.implement(FixedPerTree, FixedPerTreeRule)
-UTILITIES.implement(WithDrawsPerTree, WithDrawsPerTreeRule)
+SELECTIONS.implement(PuctPerTree, _PuctPerTreeRule)
+FPUS.implement(FixedPerTree, _FixedPerTreeRule)
+UTILITIES.implement(WithDrawsPerTree, _WithDrawsPerTreeRule)

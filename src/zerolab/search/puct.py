@@ -1,4 +1,8 @@
-"""PUCT [Rosin2011] in the form of [Silver2018], and first-play urgency."""
+"""PUCT [Rosin2011] in the form of [Silver2018] and [Wang2019, Alg. 4], and first-play urgency.
+
+First-play urgency (FPU) is the assumed value of children without visits. Q itself is computed in
+`search.values`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from zerolab.search.values import action_value, draw_worth, node_value
 class Puct(NamedTuple):
     """U(s, a) = Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
 
-    N(s) counts the node's own evaluation, so that the prior takes effect at the first visit.
+    N(s) includes the node's own evaluation, so that the prior takes effect at the first visit.
 
     c: exploration constant. [Wang2019], [Wang2020a], [Wang2020b]: 1.0 ([Wang2020a] sweeps 0.5 to
     2). [Clausen2021]: 3.09, published as 1.545 for Q in [0, 1]; evolved within [0.5, 8].
@@ -33,7 +37,7 @@ class Puct(NamedTuple):
 
 @register_selection("puct", Puct)
 class PuctRule(Selection):
-    """See `Puct`."""
+    """Implementation of `Puct`, and base of its variations."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
@@ -57,9 +61,7 @@ class Zero(NamedTuple):
 
 
 @register_fpu("zero", Zero)
-class ZeroRule(FirstPlay):
-    """See `Zero`."""
-
+class _ZeroRule(FirstPlay):
     @staticmethod
     def fpu_value(rule, tree, b, node):
         return np.float32(0.0)
@@ -75,9 +77,7 @@ class Parent(NamedTuple):
 
 
 @register_fpu("parent", Parent)
-class ParentRule(FirstPlay):
-    """See `Parent`."""
-
+class _ParentRule(FirstPlay):
     @staticmethod
     def fpu_value(rule, tree, b, node):
         return node_value(tree.utility, tree, b, node) - np.float32(rule.reduction)
@@ -95,7 +95,7 @@ class Fixed(NamedTuple):
 
 @register_fpu("fixed", Fixed)
 class FixedRule(FirstPlay):
-    """See `Fixed`."""
+    """Implementation of `Fixed`."""
 
     @staticmethod
     def fpu_value(rule, tree, b, node):
@@ -103,18 +103,19 @@ class FixedRule(FirstPlay):
 
 
 class ActionValues(NamedTuple):
-    """Q(s, a) is what the network expects of the action: its third head [Clausen2021].
+    """Q(s, a) is the network's value of the action: the third head of [Clausen2021].
 
-    Needs a network with the head ``action_values``. A draw is as likely as it is at the parent.
+    Needs a network with the head ``action_values``. A draw is taken to be as likely as at the
+    parent.
     """
 
 
 @register_fpu("action_values", ActionValues)
-class ActionValuesRule(FirstPlay):
-    """Children are born with the network's value for their mover as their mean."""
+class _ActionValuesRule(FirstPlay):
+    """New children start with the network's value for their mover as their mean."""
 
     @staticmethod
-    def wanted(rule):
+    def extra_outputs(rule):
         return ("action_values",)
 
     @staticmethod
@@ -126,11 +127,11 @@ class ActionValuesRule(FirstPlay):
         return shared - tree.value[b, child]
 
     @staticmethod
-    def seed(rule, tree, b, node, action_values, row):
+    def seed_children(rule, tree, b, node, action_values, row):
         first = tree.first_child[b, node]
         for child in range(first, first + tree.children[b, node]):
             tree.value[b, child] = -action_values[row, tree.action[b, child]]
 
     @staticmethod
-    def forget_value(rule, tree, b, child):
+    def reset_child(rule, tree, b, child):
         pass

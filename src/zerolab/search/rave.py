@@ -26,7 +26,7 @@ class Rave(NamedTuple):
 
     c: exploration constant. [Wang2020b]: 1.0. equivalence: k; by default the simulations per move,
     as in [Wang2020b]; 0 is PUCT. all_movers: also count actions that the opponent played later.
-    playout_moves: count the moves of playouts, too, as [Gelly2007] and [Gelly2011] do; without,
+    playout_moves: also count the moves of playouts, as [Gelly2007] and [Gelly2011] do; otherwise
     only moves within the tree, as [Wang2020b] can be read. Of several playouts per leaf, the moves
     of the last are credited with the mean value of all.
     """
@@ -41,8 +41,8 @@ class Rave(NamedTuple):
 def _count_one(tree, b, node, which):
     """Add 1 to a count by Kahan's summation: float32 alone would stop at 2^24.
 
-    The remainder is kept `_REST` places further on. Scores read the count alone: reading float64 or
-    uint32 instead made the search 8 % slower on Gobang.
+    The remainder is kept `_REST` columns further on. Scores read the count alone: reading float64
+    or uint32 instead made the search 8 % slower on Gobang.
     """
     before = tree.statistics[b, node, which]
     if before < _EXACT:
@@ -73,33 +73,32 @@ def _add(tree, b, node, action, value):
 
 
 @inlined
-def _credit(rule, tree, b, node, own, action, signal):
+def _credit(rule, tree, b, node, own, action, backup_value):
     """Credit an action to the node in or after which it was played, and to the nodes before it.
 
-    `own` says whether the node's mover played it; `signal` is for that mover. A state is credited
-    with the first occurrence only, so crediting ends where the same action led to a node.
+    `own` is true where the node's mover played it; the backup value is that mover's. A state is
+    credited with the first occurrence only, so crediting ends where the same action led to a node.
     """
     while node >= 0:
         if own or rule.all_movers:
-            _add(tree, b, node, action, worth(tree.utility, b, signal))
+            _add(tree, b, node, action, worth(tree.utility, b, backup_value))
         own = not own
         if (own or rule.all_movers) and tree.action[b, node] == action:
             return
-        signal = seen_from_parent(tree.utility, signal)
+        backup_value = seen_from_parent(tree.utility, backup_value)
         node = tree.parent[b, node]
 
 
 @register_selection("rave", Rave)
-class RaveRule(Selection):
+class _RaveRule(Selection):
     """Statistics of a node: N_rave and Q_rave of the action that leads to it, and N_rave(s) - 1.
 
-    Both counts have a remainder; see `_count_one`.
-
-    N(s) and N_rave(s) count the node's own evaluation, as in `Puct`.
+    Both counts have a remainder; see `_count_one`. N(s) and N_rave(s) include the node's own
+    evaluation, as in `Puct`.
     """
 
     @staticmethod
-    def statistics(rule):
+    def statistics_width(rule):
         return 5
 
     @staticmethod
@@ -118,10 +117,10 @@ class RaveRule(Selection):
 
     @staticmethod
     def score(rule, tree, b, child, shared):
-        """See `interface.score`.
+        """Load means before it is known whether they count.
 
-        Means are loaded before it is known whether they count: branches instead, which the
-        processor cannot predict here, make the whole search two times slower.
+        Branches instead, which the processor cannot predict here, make the whole search two times
+        slower.
         """
         exploration, rave, beta, fpu, shared_value = shared
         unvisited = first_play(fpu, tree, b, child, shared_value)
@@ -137,9 +136,9 @@ class RaveRule(Selection):
         return (np.float32(1) - beta) * puct + beta * later
 
     @staticmethod
-    def update(rule, tree, b, leaf, signal, moves):
+    def update(rule, tree, b, leaf, backup_value, moves):
         node = leaf
-        arriving = signal
+        arriving = backup_value
         while tree.parent[b, node] >= 0:
             arriving = seen_from_parent(tree.utility, arriving)
             action = tree.action[b, node]
@@ -148,7 +147,7 @@ class RaveRule(Selection):
         if rule.playout_moves:
             for ply in range(moves[0]):
                 if not _occurs(rule, moves, ply):
-                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], signal)
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], backup_value)
 
 
 @inlined

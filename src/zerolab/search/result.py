@@ -23,28 +23,28 @@ class SearchResult(NamedTuple):
     values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
     priors: NDArray[np.float32]  # [actions] P(s, a), root noise included; 0 where illegal
     value: float
-    """V(s): the mean of all values backed up to the root."""
+    """V(s): mean of all values backed up to the root."""
     principal_variation: tuple[int, ...]
-    """The root rule's choice, then the most visited actions in turn."""
+    """The root rule's choice, then the most visited action of each position."""
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """The visit distribution float64[actions]; all zero before the first visit."""
+        """Visit distribution float64[actions]; all zero before the first visit."""
         shares: NDArray[np.float64] = self.visits / max(1, int(self.visits.sum()))
         return shares
 
     @property
     def best_action(self) -> int:
-        """The first action of the principal variation."""
+        """First action of the principal variation."""
         line = self.principal_variation
         return line[0] if line else int(self.visits.argmax())
 
 
 def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[int, ...]:
-    """Return the most visited actions from the root of tree `b` on, as far as there are visits.
+    """Return the most visited actions from the root of tree `b` on, while there are visits.
 
-    Of equally visited actions the lowest is taken. Where results are proven, they decide. At the
-    root `chosen` is taken, if it is given.
+    Of equally visited actions the lowest is taken. Proven results take precedence. At the root
+    `chosen` is taken, if given.
     """
     line: list[int] = []
     node = 0
@@ -60,11 +60,11 @@ def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[
 
 
 def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
-    """Return by how much the children of an expanded node are preferred: visits, and proofs."""
+    """Return the preferences among the children of an expanded node: proofs, else visits."""
     first = tree.first_child[b, node]
     children = slice(first, first + tree.children[b, node])
     visits = tree.visits[b, children]
-    if not isinstance(tree.proofs, MctsSolver):
+    if not isinstance(tree.solver, MctsSolver):
         return visits
     proven, result = tree.proven[b, children], tree.proven[b, node]
     if result in (WIN, LOSS):
@@ -73,7 +73,7 @@ def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
 
 
 class ChildView(NamedTuple):
-    """An action at a node, as its selection rule sees it; values are the node's mover's."""
+    """An action at a node, as seen by its selection rule; values are the node's mover's."""
 
     action: int
     visits: int
@@ -83,10 +83,10 @@ class ChildView(NamedTuple):
     value: float
     """Q(s, a), in [-1, 1]; 0 where unvisited."""
     bonus: float
-    """U(s, a): by how much the rule's score is higher than Q. Of unvisited actions it includes what
-    first-play urgency takes their value for."""
+    """U(s, a): the excess of the rule's score over Q. For unvisited actions it includes first-play
+    urgency."""
     outcome: int | None
-    """The result for the node's mover, where the action ends the game."""
+    """Result for the node's mover, where the action ends the game."""
 
 
 class NodeView(NamedTuple):
@@ -95,11 +95,11 @@ class NodeView(NamedTuple):
     visits: int
     value: float
     children: tuple[ChildView, ...]
-    """The most visited first; none before the node is expanded."""
+    """Most visited first; empty before the node is expanded."""
 
 
 def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> NodeView | None:
-    """Return the node of tree `b` to which actions lead from the root.
+    """Return the node of tree `b` reached by a path of actions from the root.
 
     None where the search has not been there yet.
     """

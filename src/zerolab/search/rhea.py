@@ -1,9 +1,9 @@
-"""Rolling horizon evolution (RHEA) [Perez2013]: each move, a plan of own actions is evolved.
+"""Rolling horizon evolution (RHEA) [Perez2013]: a plan of own actions, evolved for each move.
 
 An individual is a plan: one gene for each of the next own actions. A gene is 64 random bits, that
-is, a real number in [0, 1) in fixed point, which `rules.random_action` maps onto the actions legal
-where it is read, so every plan is legal whatever the opponent does. Numbers are those of
-[Wang2020b]; docs/papers.md says how what it leaves open is resolved.
+is, a real number in [0, 1) in fixed point, which `rules.random_action` maps to the legal actions of
+the position where it is read, so every plan is legal. Numbers are those
+of [Wang2020b]; docs/papers.md lists how open points were resolved.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 
 
 class RheaSettings(Settings):
-    """How plans are evolved; the budget is exactly `playouts`."""
+    """Evolution of plans; the budget is exactly `playouts`."""
 
     playouts: int = Field(default=100, ge=1, le=1_000_000)
-    """N: playouts per move. [Wang2020b]: 100. The last individual gets what is left, which may be
+    """N: playouts per move. [Wang2020b]: 100. The last individual gets the remaining ones, possibly
     fewer than `playouts_each`."""
 
     population: int = Field(default=10, ge=1, le=10_000)
-    """mu of the (mu + 1) evolution: individuals kept. [Wang2020b]: 10."""
+    """mu of the (mu + 1) evolution: size of the population. [Wang2020b]: 10."""
 
     horizon: int = Field(default=10, ge=1, le=MAX_PLIES)
     """Own actions in a plan; the rest of the game is random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
-    """Probability with which each gene of an offspring is redrawn. [Wang2020b]: 0.2. An offspring
-    without any mutation is evaluated all the same."""
+    """Probability of redrawing each gene of an offspring. [Wang2020b]: 0.2. An offspring without
+    any mutation is evaluated all the same."""
 
     playouts_each: int = Field(default=2, ge=1, le=1_000_000)
-    """Playouts that evaluate an individual, once, when it is born. [Wang2020b]: 2."""
+    """Playouts that evaluate an individual, once, at its birth. [Wang2020b]: 2."""
 
     @model_validator(mode="after")
     def _enough_playouts(self) -> RheaSettings:
@@ -54,7 +54,7 @@ class RheaSettings(Settings):
 
 
 class Population(NamedTuple):
-    """The individuals alive; empty places have fitness -inf."""
+    """Living individuals; empty places have fitness -inf."""
 
     genes: NDArray[np.uint64]  # [population, horizon]
     fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]
@@ -119,7 +119,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
 
 @inlined
 def breed(population, key, mutation, offspring):
-    """Write the genes of a mutated clone of a parent drawn uniformly into uint64[horizon]."""
+    """Write the genes of a mutated clone of a uniformly drawn parent into uint64[horizon]."""
     parent = streams.below(streams.bits(key, 0), population.fitness.shape[0])
     for i in range(offspring.shape[0]):
         offspring[i] = population.genes[parent, i]
@@ -131,8 +131,8 @@ def breed(population, key, mutation, offspring):
 def evaluate(game, root, key, playouts, workspace):
     """Return a plan's fitness, the mean of Q / h over its playouts [Wang2020b].
 
-    `workspace` is the plan's genes uint64[horizon], two states uint64[words] to play on, and the
-    moves int32[1 + MAX_PLIES] of `rules.playout`.
+    `workspace` consists of the plan's genes uint64[horizon], two states uint64[words] for playouts,
+    and the moves int32[1 + MAX_PLIES] of `rules.playout`.
     """
     total = 0.0
     for playout in range(playouts):
@@ -142,7 +142,7 @@ def evaluate(game, root, key, playouts, workspace):
 
 @inlined
 def _play(game, root, key, workspace):
-    """Return Q / h of one game: Q its outcome for the mover of `root`, h its plies from there."""
+    """Return Q / h of one game: its outcome Q for the mover of `root`, over its plies h."""
     genes, state, scratch, moves = workspace
     copy_row(root, state)
     for ply in range(2 * genes.shape[0]):
@@ -176,7 +176,7 @@ def enter(population, genes, fitness, number):
 
 @inlined
 def best(population):
-    """Return the place of the fittest individual, of equals the youngest one."""
+    """Return the index of the fittest individual, among equals the youngest."""
     found = 0
     for i in range(1, population.fitness.shape[0]):
         if population.fitness[i] > population.fitness[found] or (

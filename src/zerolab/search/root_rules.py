@@ -1,7 +1,7 @@
-"""Root rules: PUCT with Dirichlet noise and forced playouts, and Gumbel.
+"""Root rules: PUCT with Dirichlet noise and forced playouts, and Gumbel [Danihelka2022].
 
-Every simulation of the root is planned ahead, and the policy learnt from improves on the prior
-even where only some actions have been visited, so that few simulations are enough to learn from.
+Gumbel plans every simulation of the root, and its policy improves on the prior even where only some
+actions have been visited, so that few simulations suffice to learn from.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Gumbel(NamedTuple):
     the logarithm of the prior [Danihelka2022, Algorithms 1 and 2]. The move is the best of the most
     visited actions; policies are softmax(logits + sigma(completed Q)), in which actions without
     visits have the value v_mix [Danihelka2022, Eq. 33]. Roots are bare: trees are not kept between
-    moves, whatever `reuse_tree` says. Below the root, the selection rule decides.
+    moves even with `reuse_tree`. Below the root, the selection rule decides.
 
-    considered: actions that are sampled, at most. [Danihelka2022]: 16. visit_weight: c_visit.
+    considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.
     [Danihelka2022], [mctx]: 50. value_scale: c_scale. [Danihelka2022]: 1 in board games, 0.1 on
     Atari; [mctx]: 0.1, with values rescaled to [0, 1].
     """
@@ -43,7 +43,7 @@ class Gumbel(NamedTuple):
 
 
 class GumbelState(NamedTuple):
-    """What is kept for each tree; children of the root are counted from 0."""
+    """State of each tree's root; its children are numbered from 0."""
 
     scores: NDArray[np.float32]  # [B, actions] g + logits
     value: NDArray[np.float32]  # [B] the evaluator's worth of the root
@@ -51,11 +51,11 @@ class GumbelState(NamedTuple):
 
 @inlined
 def considered_visits(considered, simulations, number):
-    """Return how many visits a child needs to have to be chosen by the simulation `number`, from 0.
+    """Return the number of visits of the child to be chosen by the simulation `number`, from 0.
 
     Sequential halving gives each of its ceil(log2(considered)) phases as many simulations, shared
-    equally by the children still considered; then it drops the worse half of them. Simulations that
-    rounding leaves over are shared by the last two [mctx, get_table_of_considered_visits].
+    equally by the children still considered; then it drops the worse half of them. Simulations left
+    over by rounding are shared by the last two [mctx, get_table_of_considered_visits].
     """
     if considered <= 1:
         return number
@@ -110,9 +110,9 @@ def _sigma(tree, b, child, mixed, factor):
 
 @inlined
 def _best(rule, tree, search, b, visits):
-    """Return the best of the root's children with so many visits that is not proven to lose.
+    """Return the best of the root's children with `visits` visits that is not proven to lose.
 
-    If all of them are, the best child with so many visits; -1 if there is none.
+    If all of them are, the best child with as many visits; -1 if there is none.
     """
     mixed, factor = _completion(rule, tree, search, b)
     first = tree.first_child[b, 0]
@@ -121,7 +121,7 @@ def _best(rule, tree, search, b, visits):
     hopeless = True
     for child in range(first, first + tree.children[b, 0]):
         if tree.visits[b, child] == visits:
-            lost = is_lost(tree.proofs, tree, b, child)
+            lost = is_lost(tree.solver, tree, b, child)
             own = search.root.scores[b, child - first] + _sigma(tree, b, child, mixed, factor)
             if best < 0 or (hopeless and not lost) or (own > highest and lost == hopeless):
                 best = child
@@ -136,7 +136,7 @@ def _most_visited(tree, b):
     first = tree.first_child[b, 0]
     most = 0
     for child in range(first, first + tree.children[b, 0]):
-        if not is_lost(tree.proofs, tree, b, child):
+        if not is_lost(tree.solver, tree, b, child):
             most = max(most, tree.visits[b, child])
     return most
 
@@ -159,16 +159,14 @@ def _write_policy(rule, tree, search, b, scale, weights):
 
 
 @register_root_rule("gumbel", Gumbel)
-class GumbelRule:
-    """See `Gumbel`."""
+class _GumbelRule:
+    @staticmethod
+    def root_state(rule, trees, actions):
+        scores = np.zeros((trees, actions), np.float32)
+        return GumbelState(scores, np.zeros(trees, np.float32))
 
     @staticmethod
-    def root_state(rule, slots, actions):
-        scores = np.zeros((slots, actions), np.float32)
-        return GumbelState(scores, np.zeros(slots, np.float32))
-
-    @staticmethod
-    def plans(rule):
+    def plans_ahead(rule):
         return True
 
     @staticmethod
@@ -212,16 +210,16 @@ class PuctRoot(NamedTuple):
 
     forced_playouts: k of [Wu2019, Section 3.2], 0 for none. In searches with noise, a child of the
     root that has been visited gets at least sqrt(k * P(s, a) * sum_b N(s, b)) visits, P with its
-    noise. Policies leave out visits that are owed to that alone: from every child but the most
-    visited one, up to as many are taken as leave its score below that one's, and children left
-    with a single visit are dropped. [Wu2019]: 2.
+    noise. Policies leave out visits due to that alone: from every child but the most visited one,
+    as many are taken as leave its score below that one's, and children left with a single visit are
+    dropped. [Wu2019]: 2.
     """
 
     forced_playouts: Annotated[float, Field(ge=0, le=100)] = 0.0
 
 
 class _NoState(NamedTuple):
-    """Nothing is kept."""
+    """No state per tree."""
 
 
 @inlined
@@ -247,9 +245,9 @@ def _add_root_noise(tree, b, key, fraction, concentration):
 
 @inlined
 def _pruned(rule, methods, tree, b, child, total, limit, shared):
-    """Return a child's visits without forced ones, as long as its score stays below a limit.
+    """Return a child's visits without forced ones, while its score stays below a limit.
 
-    The score is that of the child's value as it is [Wu2019, Section 3.2].
+    The score is computed with the child's current value [Wu2019, Section 3.2].
     """
     all_visits = tree.visits[b, child]
     forced = math.sqrt(rule.forced_playouts * tree.prior[b, child] * total)
@@ -266,14 +264,14 @@ def _pruned(rule, methods, tree, b, child, total, limit, shared):
 
 @inlined
 def _prune(rule, methods, tree, b, weights):
-    """Take the forced visits out of weights that are visits."""
+    """Remove the forced visits from weights that are visits."""
     first = tree.first_child[b, 0]
     last = first + tree.children[b, 0]
     best = -1
     total = 0
     for child in range(first, last):
         total += tree.visits[b, child]
-        lost = is_lost(tree.proofs, tree, b, child)
+        lost = is_lost(tree.solver, tree, b, child)
         if not lost and (best < 0 or tree.visits[b, child] > tree.visits[b, best]):
             best = child
     if best < 0:
@@ -296,15 +294,13 @@ def write_visits(tree, b, weights):
 
 
 @register_root_rule("puct", PuctRoot)
-class PuctRootRule:
-    """See `PuctRoot`."""
-
+class _PuctRootRule:
     @staticmethod
-    def root_state(rule, slots, actions):
+    def root_state(rule, trees, actions):
         return _NoState()
 
     @staticmethod
-    def plans(rule):
+    def plans_ahead(rule):
         return False
 
     @staticmethod
@@ -320,7 +316,7 @@ class PuctRootRule:
             for child in range(first, first + tree.children[b, 0]):
                 visits = np.float64(tree.visits[b, child])
                 few = 0.0 < visits * visits < owed * tree.prior[b, child]
-                if few and not is_lost(tree.proofs, tree, b, child):
+                if few and not is_lost(tree.solver, tree, b, child):
                     return child
         return 0
 

@@ -1,4 +1,4 @@
-"""Compiled operations on roots: set them, move them along the game, read them, choose a move."""
+"""Compiled operations on roots: set, advance and read them, and choose a move."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
 from zerolab.rules import rules
-from zerolab.search.mcts_solver import forget, is_open, restrict
-from zerolab.search.methods import forget_value, weigh_moves, weigh_policy
+from zerolab.search.mcts_solver import clear_proof, is_open, restrict_to_proofs
+from zerolab.search.methods import reset_child, weigh_moves, weigh_policy
 
 _DROPPED = -2
-"""The parent of nodes that no longer belong to their tree."""
+"""Parent of nodes that no longer belong to their tree."""
 
 
 @kernel
-def set_root(game, tree, slots, states):
-    """Make the state i, of uint64[n, words], the bare root of tree `slots[i]`."""
-    for i in range(slots.shape[0]):
-        _set_root(game, tree, slots[i], states[i])
+def set_root(game, tree, trees, states):
+    """Make each state of uint64[n, words] the bare root of a tree."""
+    for i in range(trees.shape[0]):
+        _set_root(game, tree, trees[i], states[i])
 
 
 @inlined
@@ -31,7 +31,7 @@ def _set_root(game, tree, b, state):
     tree.children[b, 0] = 0
     tree.visits[b, 0] = 0
     tree.value[b, 0] = np.float32(0.0)
-    forget(tree.proofs, tree, b, 0)
+    clear_proof(tree.solver, tree, b, 0)
     tree.statistics[b, 0] = np.float32(0.0)
     tree.used[b] = 1
 
@@ -40,8 +40,8 @@ def _set_root(game, tree, b, state):
 def _keep_subtree(tree, b, root, moved):
     """Move the subtree of a node to the front of its tree's arrays.
 
-    Children come after their parents, so one pass in ascending order moves every node to its
-    final place, never over one that is still to be moved; siblings stay contiguous.
+    Children come after their parents, so one pass in ascending order moves every node to its final
+    place, never over one that has yet to be moved; siblings stay contiguous.
     """
     used = tree.used[b]
     moved[:used] = -1
@@ -85,15 +85,15 @@ def _searched_child(tree, b, action):
 
 
 @kernel
-def advance(game, tree, slots, played, keep):
-    """Make the child that action `played[i]` leads to the root of tree `slots[i]`.
+def advance(game, tree, trees, played, keep):
+    """Make the child that an action leads to the root of its tree, for each of some trees.
 
     Its subtree is kept if it has been searched and `keep` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     state = np.empty(rules.words(game), np.uint64)
-    for i in range(slots.shape[0]):
-        b = slots[i]
+    for i in range(trees.shape[0]):
+        b = trees[i]
         root = _searched_child(tree, b, played[i]) if keep else -1
         if root > 0:
             _keep_subtree(tree, b, root, moved)
@@ -104,7 +104,7 @@ def advance(game, tree, slots, played, keep):
 
 @inlined
 def _unexpand(tree, b, node):
-    """Drop a node's children and all that is behind them."""
+    """Drop a node's children and their subtrees."""
     first = tree.first_child[b, node]
     if first != 0:
         tree.parent[b, first : first + tree.children[b, node]] = _DROPPED
@@ -113,7 +113,7 @@ def _unexpand(tree, b, node):
 
 @inlined
 def _scale_children(fpu, tree, b, node, total):
-    """Share the visits of a node, less its own evaluation, among children that have `total`.
+    """Share the visits of a node, less its own evaluation, among its children, which have `total`.
 
     Shares are rounded so that they add up; no child gets more visits than it has.
     """
@@ -123,20 +123,20 @@ def _scale_children(fpu, tree, b, node, total):
     for child in range(first, first + tree.children[b, node]):
         after = before + tree.visits[b, child]
         tree.visits[b, child] = after * target // total - before * target // total
-        if tree.visits[b, child] == 0 and is_open(tree.proofs, tree, b, child):
-            forget_value(fpu, tree, b, child)
+        if tree.visits[b, child] == 0 and is_open(tree.solver, tree, b, child):
+            reset_child(fpu, tree, b, child)
         before = after
 
 
 @kernel
-def scale_visits(fpu, tree, slots, weight):
-    """Scale the visits below the roots of trees `slots` by a weight in [0, 1].
+def scale_visits(fpu, tree, trees, weight):
+    """Scale the visits below the roots of some trees by a weight in [0, 1].
 
-    Mean values and proofs stay, except that nodes left without visits become unvisited ones.
+    Mean values and proofs stay, except that nodes left without visits become unvisited.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
-    for i in range(slots.shape[0]):
-        b = slots[i]
+    for i in range(trees.shape[0]):
+        b = trees[i]
         visits = tree.visits[b, 0]
         if visits <= 1:
             continue
@@ -148,23 +148,23 @@ def scale_visits(fpu, tree, slots, weight):
             total = np.int64(tree.visits[b, first : first + tree.children[b, node]].sum())
             if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
                 _unexpand(tree, b, node)
-            elif total > 0 and is_open(tree.proofs, tree, b, node):
+            elif total > 0 and is_open(tree.solver, tree, b, node):
                 _scale_children(fpu, tree, b, node, total)
         _keep_subtree(tree, b, 0, moved)
 
 
 @kernel
-def root_children(tree, slots, visits, values, priors):
+def root_children(tree, trees, visits, values, priors):
     """Write visit counts int32, mean values and priors float32 of root actions, [n, actions].
 
-    Values are those of the player who chooses; actions without visits have value 0, illegal ones
-    prior 0, too.
+    Values are those of the player who chooses; actions without visits have value 0, and illegal
+    ones prior 0 as well.
     """
     visits[:] = 0
     values[:] = np.float32(0.0)
     priors[:] = np.float32(0.0)
-    for i in range(slots.shape[0]):
-        b = slots[i]
+    for i in range(trees.shape[0]):
+        b = trees[i]
         first = tree.first_child[b, 0]
         for child in range(first, first + tree.children[b, 0]):
             action = tree.action[b, child]
@@ -175,26 +175,27 @@ def root_children(tree, slots, visits, values, priors):
 
 
 @kernel
-def policies(methods, tree, search, slots, weights):
-    """Write the policies that the root rule makes of searches, float64[n, actions], not scaled."""
-    for i in range(slots.shape[0]):
-        weigh_policy(methods.root, methods, tree, search, slots[i], weights[i])
-        restrict(tree.proofs, tree, slots[i], weights[i])
+def policies(methods, tree, search, trees, weights):
+    """Write the root rule's policies, float64[n, actions], not normalised."""
+    for i in range(trees.shape[0]):
+        weigh_policy(methods.root, methods, tree, search, trees[i], weights[i])
+        restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
 
 
 @kernel
-def moves(methods, tree, search, slots, sample, weights):
+def moves(methods, tree, search, trees, sample, weights):
     """Write the weights by which `choose` picks moves of finished searches, int64[n, actions]."""
-    for i in range(slots.shape[0]):
-        weigh_moves(methods.root, methods, tree, search, slots[i], sample[i], weights[i])
-        restrict(tree.proofs, tree, slots[i], weights[i])
+    for i in range(trees.shape[0]):
+        weigh_moves(methods.root, methods, tree, search, trees[i], sample[i], weights[i])
+        restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
 
 
 @kernel
 def choose(visits, keys, sample, chosen):
-    """Choose root actions from visit counts int32[n, actions] into int64[n].
+    """Choose root actions from weights [n, actions], such as visit counts, into int64[n].
 
-    In proportion to the visits where `sample[i]`, else the most visited, ties broken at random.
+    In proportion to the weights where `sample[i]`, else one of the highest weight, ties broken at
+    random.
     """
     for i in range(visits.shape[0]):
         total = 0

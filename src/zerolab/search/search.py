@@ -27,10 +27,10 @@ from zerolab.search.mcts_solver import MctsSolver, NoSolver
 from zerolab.search.methods import (
     TIE_BREAK_TYPES,
     Methods,
-    plans,
+    plans_ahead,
     playouts,
     root_state,
-    statistics,
+    statistics_width,
     with_budget,
 )
 from zerolab.search.per_tree import PerTreeSettings
@@ -50,15 +50,15 @@ from zerolab.search.tree import (
     empty_workspace,
     grown,
 )
-from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, most_leaves
+from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, max_leaves
 
 _EQUAL = PerTreeSettings()
 
 
 class Search:
-    """B trees, each searching a game of its own; a tree's number is its slot.
+    """B trees, each searching its own game.
 
-    Slots are independent: `set_root` a position, `start_search`, call `step` until the slot is
+    Trees are independent: `set_root` a position, `start_search`, call `step` until the tree is
     finished or `run` until all are, read its `result`, `advance` it over the moves that are played.
     """
 
@@ -67,13 +67,13 @@ class Search:
         game: Game,
         settings: SearchSettings,
         evaluator: Evaluator,
-        slots: int,
+        trees: int,
         threads: int = 1,
         per_tree: PerTreeSettings = _EQUAL,
     ) -> None:
-        """Make `slots` trees without roots; `threads` may share the playouts of a batch.
+        """Make `trees` trees without roots; `threads` may share the playouts of a batch.
 
-        `per_tree` are settings that differ from tree to tree. Raises ValueError where they do not
+        `per_tree` has settings that differ from tree to tree. Raises ValueError where they do not
         fit the others.
         """
         per_tree.check(settings)
@@ -81,10 +81,10 @@ class Search:
         self.settings = settings
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
-        self.wanted = per_tree.wanted(settings)
-        """What it needs of an evaluator beyond priors and values."""
+        self.extra_outputs = per_tree.extra_outputs(settings)
+        """Outputs that it needs of an evaluator beyond priors and values."""
         self._methods = _methods(settings, per_tree)
-        require_outputs(evaluator, self.wanted)
+        require_outputs(evaluator, self.extra_outputs)
         self._threads = threads
         self._leaf_evaluator = settings.leaf_evaluator.build()
         self._playouts = playouts(self._leaf_evaluator)
@@ -93,120 +93,121 @@ class Search:
         self._actions = actions
         nodes = max(FIRST_NODES, 2 * actions)
         forest = empty_forest(
-            slots,
+            trees,
             nodes,
             words,
-            statistics(self._methods.selection),
+            statistics_width(self._methods.selection),
             per_tree.utility(settings),
             MctsSolver() if settings.proven_values else NoSolver(),
         )
-        most = most_leaves(self._methods.wave)
-        positions = 1 if self._options.uniform else max(settings.cache, 4 * slots * most)
-        cache = empty_cache(positions, words, actions, self.wanted)
-        root = root_state(self._methods.root, slots, actions)
-        self._state = empty_state(slots, most, words, root)
+        most = max_leaves(self._methods.virtual_loss)
+        positions = 1 if self._options.uniform else max(settings.cache, 4 * trees * most)
+        cache = empty_cache(positions, words, actions, self.extra_outputs)
+        root = root_state(self._methods.root, trees, actions)
+        self._state = empty_state(trees, most, words, root)
         self._memory = Memory(forest, cache, self._state, empty_workspace(game))
         self._arrange(forest)
 
     def _arrange(self, forest: Forest) -> None:
-        """Work on these trees from now on."""
+        """Use these trees from now on."""
         self._tree = by_field(forest)
         self._memory = self._memory._replace(forest=forest)
         self._handle = handle(self._memory)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many simulations ran so far, and where the values of their leaves came from.
+        """Number of simulations so far, and where the values of their leaves came from.
 
         Leaves are evaluated, deduplicated (an equal one of their step is evaluated), cached, or
         terminal, which means that their result is known. Evaluations of bare roots count among
-        these, but not among the simulations. With proven values, `proven` counts the nodes proven.
+        these, but not among the simulations. With proven values, `proven` is the number of proven
+        nodes.
         """
         counts = dict(zip(COUNTS, map(int, self._state.counts), strict=True))
         if not self.settings.proven_values:
             del counts["proven"]
         return counts
 
-    def set_root(self, slots: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
+    def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
         """Set bare roots: uint64[n, words] states, which must be ongoing."""
-        roots.set_root(self.game, self._tree, slots, states)
+        roots.set_root(self.game, self._tree, trees, states)
 
     def start_search(
         self,
-        slots: NDArray[np.int64],
+        trees: NDArray[np.int64],
         playout_keys: NDArray[np.uint64],
         noise_keys: NDArray[np.uint64],
         simulations: int | NDArray[np.int32] | None = None,
         noise: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Request simulations and new root noise, by default what the settings say.
+        """Request simulations and new root noise, by default those of the settings.
 
         `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` may be one
-        number or int32[n]; `noise` bool[n] says which roots get noise, if the settings have any.
-        Roots that are proven get no simulations. Raises ValueError for fewer than one simulation.
+        number or int32[n]; `noise` bool[n] selects the roots with noise, if the settings have any.
+        Proven roots get no simulations. Raises ValueError for fewer than one simulation.
         """
-        planned = plans(self._methods.root)
+        planned = plans_ahead(self._methods.root)
         some = self.settings.noise.fraction > 0 or planned
-        noisy = np.full(len(slots), some) if noise is None else noise & some
+        noisy = np.full(len(trees), some) if noise is None else noise & some
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
-            roots.scale_visits(self._methods.fpu, self._tree, slots[noisy], inherited)
+            roots.scale_visits(self._methods.fpu, self._tree, trees[noisy], inherited)
         if planned:
-            self.set_root(slots, self.states(slots))
-        self._run(slots, self.settings.simulations if simulations is None else simulations)
+            self.set_root(trees, self.states(trees))
+        self._run(trees, self.settings.simulations if simulations is None else simulations)
         state = self._state
-        state.budget[slots] = state.remaining[slots]
-        state.playout_key[slots] = playout_keys
-        state.noise_key[slots] = noise_keys
-        state.noisy[slots] = noisy
-        state.root_due[slots] = noisy | planned
+        state.budget[trees] = state.remaining[trees]
+        state.playout_key[trees] = playout_keys
+        state.noise_key[trees] = noise_keys
+        state.noisy[trees] = noisy
+        state.root_due[trees] = noisy | planned
 
-    def extend(self, slots: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
-        """Go on with finished searches for more simulations, without new noise.
+    def extend(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
+        """Continue finished searches for more simulations, without new noise.
 
-        The searches' random streams go on, too. Raises ValueError for fewer than one simulation,
-        and where the root rule has planned how many there are.
+        Their random streams continue, too. Raises ValueError for fewer than one simulation, and
+        where the root rule has planned their number.
         """
-        if plans(self._methods.root):
+        if plans_ahead(self._methods.root):
             raise ValueError(
                 f'root = "{self.settings.root.name}" plans the simulations of a search: expected'
                 " all of them at once"
             )
-        self._run(slots, simulations)
-        kernels.extend_streams(self._state, slots)
+        self._run(trees, simulations)
+        kernels.extend_streams(self._state, trees)
 
-    def _run(self, slots: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
+    def _run(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
         if np.min(simulations, initial=1) < 1:
             raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
-        self._state.active[slots] = True
-        self._state.remaining[slots] = simulations
+        self._state.active[trees] = True
+        self._state.remaining[trees] = simulations
         if self.settings.proven_values:
-            proven = slots[self._tree.proven[slots, 0] != rules.ONGOING]
+            proven = trees[self._tree.proven[trees, 0] != rules.ONGOING]
             self._state.remaining[proven] = 0
 
     @property
     def active(self) -> bool:
-        """Whether any slot is still searching."""
+        """True while any tree is searching."""
         return bool(self._state.active.any())
 
     def step(self) -> NDArray[np.int64]:
-        """Run one step; return the slots int64[n] that have finished and are idle now."""
+        """Run one step; return the trees int64[n] that have finished and are idle now."""
         states = self.select_leaves()
         if len(states):
             began = perf_counter()
-            evaluation = evaluate(self.evaluator, states, self.wanted)
+            evaluation = evaluate(self.evaluator, states, self.extra_outputs)
             self.seconds["evaluate"] += perf_counter() - began
             self.expand_and_backup(evaluation)
         return self.finish()
 
     def finish(self) -> NDArray[np.int64]:
-        """End a step: return the slots that have finished, which are idle now."""
+        """End a step: return the trees that have finished, which are idle now."""
         finished = np.flatnonzero(self._state.active & (self._state.remaining == 0))
         self._state.active[finished] = False
         return finished
 
     def run(self) -> None:
-        """Run steps until every slot is finished."""
+        """Run steps until every tree is finished."""
         while self.active:
             self.step()
 
@@ -226,15 +227,15 @@ class Search:
         return self._state.states[: int(rows)]
 
     def expand_and_backup(self, evaluation: Evaluation) -> None:
-        """Take in the evaluations of the selected leaves."""
+        """Expand the selected leaves with their evaluations and back them up."""
         began = perf_counter()
-        answers = _answers(evaluation)
+        evaluations = _leaf_evaluations(evaluation)
         if self._options.cached:
-            kernels.store(self._handle, answers)
+            kernels.store(self._handle, evaluations)
 
         def expand(memory: Any, begin: int, end: int) -> int:
             ended: int = kernels.expand_and_backup(
-                self.game, self._methods, self._leaf_evaluator, memory, answers, begin, end
+                self.game, self._methods, self._leaf_evaluator, memory, evaluations, begin, end
             )
             return ended
 
@@ -246,120 +247,123 @@ class Search:
             counts[SIMULATIONS] += expand(handle(own), begin, end)
             return counts
 
-        slots, parts = len(self._state.waiting), 1
+        trees, parts = len(self._state.waiting), 1
         if self._threads > 1 and self._playouts:
             waiting = int(self._state.waiting.sum())
             parts = threads_for_playouts(waiting * self._playouts, self._threads)
         if parts == 1:
-            self._state.counts[SIMULATIONS] += expand(self._handle, 0, slots)
+            self._state.counts[SIMULATIONS] += expand(self._handle, 0, trees)
         else:
-            self._state.counts[:] += sum(run_in_threads(part, slots, parts))
+            self._state.counts[:] += sum(run_in_threads(part, trees, parts))
         self.seconds["backup"] += perf_counter() - began
 
-    def result(self, slot: int) -> SearchResult:
-        """Return what the search of one slot has found out so far."""
-        slots = np.array([slot])
-        visits, values, priors = (column[0] for column in self._root_children(slots))
-        value = float(self.root_values(slots)[0])
+    def result(self, tree: int) -> SearchResult:
+        """Return the results so far of one tree's search."""
+        trees = np.array([tree])
+        visits, values, priors = (column[0] for column in self._root_children(trees))
+        value = float(self.root_values(trees)[0])
         chosen = None
-        if plans(self._methods.root) and visits.any():  # its choice need not be the most visited
-            chosen = int(self.choose(slots, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
-        line = principal_variation(self._tree, slot, chosen)
+        if plans_ahead(self._methods.root) and visits.any():  # it may prefer another action
+            chosen = int(self.choose(trees, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
+        line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
 
-    def node(self, slot: int, path: Sequence[int]) -> NodeView | None:
-        """Return the node of one slot to which actions lead from its root, None if it has none."""
-        return node_view(self._methods, self._tree, slot, path)
+    def node(self, tree: int, path: Sequence[int]) -> NodeView | None:
+        """Return the node of one tree at the end of a path of actions; None if it has none."""
+        return node_view(self._methods, self._tree, tree, path)
 
-    def visits(self, slots: NDArray[np.int64]) -> NDArray[np.int32]:
+    def visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of the roots' actions, int32[n, actions]."""
-        return self._root_children(slots)[0]
+        return self._root_children(trees)[0]
 
     def root_actions(
-        self, slots: NDArray[np.int64]
+        self, trees: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return visit counts int32[n, actions] and mean values float32[n, actions] of actions."""
-        return self._root_children(slots)[:2]
+        return self._root_children(trees)[:2]
 
-    def policies(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return what the root rule makes of finished searches, float32[n, actions].
+    def policies(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the root rule's policies after finished searches, float32[n, actions].
 
-        Each row is a distribution, such as the shares of the visits. A root that is proven to be
-        won has the quickest wins alone; actions proven to lose have nothing while others are left.
+        Each row is a distribution, such as the shares of the visits. At a root proven to be won,
+        only the quickest wins have weight; actions proven to lose have none while others are left.
         """
-        weights = np.empty((len(slots), self._actions), np.float64)
-        roots.policies(self._methods, self._tree, self._state, slots, weights)
+        weights = np.empty((len(trees), self._actions), np.float64)
+        roots.policies(self._methods, self._tree, self._state, trees, weights)
         shares: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return shares.astype(np.float32)
 
     def choose(
-        self, slots: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
+        self, trees: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return the moves int64[n] that the root rule chooses after finished searches.
 
-        See `choose_actions`; instead of the visits, a root rule may have weights of its own. Moves
-        that are proven to win are played, the quickest first, and those that lose avoided.
+        See `choose_actions`; a root rule may use its own weights instead of the visits. Proven wins
+        are played, the quickest first, and proven losses avoided.
         """
-        return choose_actions(self.move_weights(slots, sample), keys, sample)
+        return choose_actions(self.move_weights(trees, sample), keys, sample)
 
     def move_weights(
-        self, slots: NDArray[np.int64], sample: NDArray[np.bool_]
+        self, trees: NDArray[np.int64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return by what `choose` picks moves, int64[n, actions], less than 2**32 in a row."""
-        weights = np.empty((len(slots), self._actions), np.int64)
-        roots.moves(self._methods, self._tree, self._state, slots, sample, weights)
+        """Return the weights by which `choose` picks moves, int64[n, actions].
+
+        They add up to less than 2**32 in a row.
+        """
+        weights = np.empty((len(trees), self._actions), np.int64)
+        roots.moves(self._methods, self._tree, self._state, trees, sample, weights)
         return weights
 
-    def facts(self, slots: NDArray[np.int64]) -> SearchFacts:
+    def facts(self, trees: NDArray[np.int64]) -> SearchFacts:
         """Return the facts about the roots that learning may use, float32."""
-        visits, values = self.root_actions(slots)
+        visits, values = self.root_actions(trees)
         return SearchFacts(
-            policies=self.policies(slots),
-            root_values=self.root_values(slots),
-            root_draws=self.root_draws(slots),
+            policies=self.policies(trees),
+            root_values=self.root_values(trees),
+            root_draws=self.root_draws(trees),
             action_values=np.where(visits > 0, values, np.float32(np.nan)),
         )
 
-    def root_values(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+    def root_values(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""
-        return self._tree.value[slots, 0]
+        return self._tree.value[trees, 0]
 
-    def root_draws(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+    def root_draws(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean probabilities of a draw at the roots, float32[n]; NaN if not known."""
-        if "draws" in self.wanted:
-            return self._tree.draws[slots, 0]
-        return np.full(len(slots), np.nan, np.float32)
+        if "draws" in self.extra_outputs:
+            return self._tree.draws[trees, 0]
+        return np.full(len(trees), np.nan, np.float32)
 
-    def root_priors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+    def root_priors(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the priors of the roots' actions, noise included, float32[n, actions]."""
-        return self._root_children(slots)[2]
+        return self._root_children(trees)[2]
 
     def _root_children(
-        self, slots: NDArray[np.int64]
+        self, trees: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
-        shape = len(slots), self._actions
+        shape = len(trees), self._actions
         visits = np.empty(shape, np.int32)
         values, priors = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        roots.root_children(self._tree, slots, visits, values, priors)
+        roots.root_children(self._tree, trees, visits, values, priors)
         return visits, values, priors
 
-    def states(self, slots: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def states(self, trees: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return copies of the root states, uint64[n, words]."""
-        return self._tree.states[slots, 0]
+        return self._tree.states[trees, 0]
 
-    def outcomes(self, slots: NDArray[np.int64]) -> NDArray[np.int8]:
+    def outcomes(self, trees: NDArray[np.int64]) -> NDArray[np.int8]:
         """Return ONGOING or the result for the mover at the roots, int8[n]."""
-        return self._tree.outcome[slots, 0]
+        return self._tree.outcome[trees, 0]
 
-    def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play actions int64[n] at the roots; the settings say whether subtrees are kept.
+    def advance(self, trees: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """Play actions int64[n] at the roots; the settings decide whether subtrees are kept.
 
-        What is proven in a subtree that is not kept has to be proven again.
+        Proofs in a subtree that is not kept are lost.
         """
         settings = self.settings
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
-        keep = settings.reuse_tree and not discarded and not plans(self._methods.root)
-        roots.advance(self.game, self._tree, slots, actions, keep)
+        keep = settings.reuse_tree and not discarded and not plans_ahead(self._methods.root)
+        roots.advance(self.game, self._tree, trees, actions, keep)
 
 
 def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
@@ -368,12 +372,12 @@ def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
         per_tree.first_play_urgency(settings),
         TIE_BREAK_TYPES[settings.tie_break](),
         settings.root.build(),
-        _wave(settings),
+        _virtual_loss(settings),
     )
 
 
 def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options of the first step; answers that cost nothing need not be remembered."""
+    """Return the options of the first step; evaluations that cost nothing are not cached."""
     return StepOptions(
         number=0,
         deduplicate=settings.deduplicate and not uniform,
@@ -384,13 +388,13 @@ def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
     )
 
 
-def _wave(settings: SearchSettings) -> NoVirtualLoss | VirtualLoss:
+def _virtual_loss(settings: SearchSettings) -> NoVirtualLoss | VirtualLoss:
     most = settings.leaves_per_step
     return NoVirtualLoss() if most == 1 else VirtualLoss(most)
 
 
-def _answers(evaluation: Evaluation) -> LeafEvaluations:
-    """Return evaluations as kernels take them."""
+def _leaf_evaluations(evaluation: Evaluation) -> LeafEvaluations:
+    """Return evaluations in the form that kernels take."""
     priors, values, draws, action_values = evaluation
     return LeafEvaluations(
         priors,

@@ -15,9 +15,9 @@ from zerolab.search.methods import (
     LEAF_EVALUATOR_SETTINGS,
     ROOT_RULE_SETTINGS,
     SELECTION_SETTINGS,
-    plans,
+    extra_outputs,
+    plans_ahead,
     playouts,
-    wanted,
 )
 
 import_module("zerolab.search.puct")
@@ -48,7 +48,7 @@ class RootNoise(Settings):
 
 
 class SearchSettings(Settings):
-    """How a move is searched."""
+    """The search of a move."""
 
     simulations: int = Field(default=100, ge=1, le=1_000_000)
     """m: simulations per move, each ending in a visit to a child of the root. [Wang2019],
@@ -57,8 +57,8 @@ class SearchSettings(Settings):
     selection: variant_among(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=SELECTION_SETTINGS["puct"]
     )
-    """Which child to descend to. [Wang2019], [Wang2020a]: PUCT with c = 1. [Wang2020b]: RAVE, too,
-    in the first iterations."""
+    """The rule that picks the child to descend to. [Wang2019], [Wang2020a]: PUCT with c = 1.
+    [Wang2020b]: in the first iterations also RAVE."""
 
     fpu: variant_among(FPU_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=FPU_SETTINGS["zero"]
@@ -67,37 +67,36 @@ class SearchSettings(Settings):
     zero. [Clausen2021]: fixed."""
 
     tie_break: Literal["first", "random"] = "first"
-    """Which of several children with equal scores is descended to: that of the lowest action, as in
+    """The child to descend to among those with equal scores: the one of the lowest action, as in
     [AZG], or one at random. With the first, plain MCTS never tries the last cells of a board that
     has more cells than it has simulations."""
 
     leaf_evaluator: variant_among(LEAF_EVALUATOR_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=LEAF_EVALUATOR_SETTINGS["network"]
     )
-    """The value of new leaves. [Wang2019], [Wang2020a]: the network's. [Wang2020b]: playouts, too,
-    in the first iterations."""
+    """The value of new leaves. [Wang2019], [Wang2020a]: the network's. [Wang2020b]: in the first
+    iterations also playouts."""
 
     discount: float = Field(default=1.0, gt=0, le=1)
-    """What a value counts for one ply earlier, in search and value targets: below 1, wins are worth
-    more the sooner they come, and losses cost less the later. The result of a playout counts in
-    full where it begins. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 1."""
+    """Factor of a value for every ply that it lies ahead, in search and value targets: below 1,
+    earlier wins are worth more, and later losses cost less. The result of a playout counts in full
+    at its first position. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 1."""
 
     draw_value: float = Field(default=0.0, ge=-1, le=1)
-    """What a draw is worth to the player who decides, whoever that is: Q = P(win) - P(loss) +
-    draw_value * P(draw). Other values than 0 need a network that knows how likely draws are.
-    [Clausen2021]: 0.383, published as 0.6913 for Q in [0, 1]; [Wang2019], [Wang2020a],
-    [Wang2020b]: 0."""
+    """Worth of a draw to the side to move: Q = P(win) - P(loss) + draw_value * P(draw). Values
+    other than 0 need a network that predicts the probability of draws. [Clausen2021]: 0.383,
+    published as 0.6913 for Q in [0, 1]; [Wang2019], [Wang2020a], [Wang2020b]: 0."""
 
     proven_values: bool = False
     """Let proven wins, draws and losses travel up the tree: MCTS-Solver [Winands2008]. The quickest
-    proven win is played, proven losses are avoided, and no simulation looks for what is known.
+    proven win is played, proven losses are avoided, and no simulation is spent on proven nodes.
     [Clausen2021] names it as an option, terminal propagation."""
 
     root: variant_among(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=ROOT_RULE_SETTINGS["puct"]
     )
-    """How the root spends its simulations, and what becomes of them: policy and move. [Wang2019],
-    [Wang2020a], [Wang2020b], [Clausen2021]: puct."""
+    """The rule that spends the root's simulations and derives the policy and the move from them.
+    [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: puct."""
 
     noise: RootNoise = RootNoise()
     """Noise in the root's priors, in self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
@@ -107,25 +106,24 @@ class SearchSettings(Settings):
     [Wang2019], [Wang2020a], [Wang2020b]: kept within an episode."""
 
     deduplicate: bool = True
-    """Evaluate equal positions of a step once. This changes nothing but the work where a network
-    answers a position equally in every batch: in bfloat16. In float32 the last bits of an answer
-    depend on the batch, so that a search may prefer another of two nearly equal moves
-    (docs/decisions/0002)."""
+    """Evaluate equal positions of a step once. This changes only the amount of work where a network
+    evaluates a position equally in every batch: in bfloat16. In float32 the last bits depend on the
+    batch, so that a search may prefer another of two nearly equal moves (docs/decisions/0002)."""
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Positions whose evaluations are kept until the network changes; 0 keeps none. This changes
-    nothing but the work on the same condition as `deduplicate`."""
+    only the amount of work, on the same condition as `deduplicate`."""
 
     leaves_per_step: int = Field(default=1, ge=1, le=4096)
-    """Leaves of one tree that a step may evaluate together, by virtual loss [Chaslot2008]. More
-    than 1 fill the batches of a single large search; 1 is better where many games are searched at
+    """Leaves of one tree that a step may evaluate together, by virtual loss [Chaslot2008]. Several
+    leaves fill the batches of a single large search; 1 is better where many games are searched at
     once. [Wang2019], [Wang2020a], [Wang2020b]: 1."""
 
     @property
-    def wanted(self) -> frozenset[ExtraOutput]:
-        """What the search needs of an evaluator beyond priors and values."""
+    def extra_outputs(self) -> frozenset[ExtraOutput]:
+        """Outputs that the search needs of an evaluator beyond priors and values."""
         draws: tuple[ExtraOutput, ...] = ("draws",) if self.draw_value != 0 else ()
-        return frozenset((*wanted(self.fpu.build()), *draws))
+        return frozenset((*extra_outputs(self.fpu.build()), *draws))
 
     @model_validator(mode="after")
     def _compatible(self) -> SearchSettings:
@@ -134,7 +132,7 @@ class SearchSettings(Settings):
                 f"draw_value = {self.draw_value}: playouts do not say how likely draws are;"
                 ' expected leaf_evaluator = "network"'
             )
-        if self.leaves_per_step > 1 and plans(self.root.build()):
+        if self.leaves_per_step > 1 and plans_ahead(self.root.build()):
             raise ValueError(
                 f'leaves_per_step = {self.leaves_per_step}: root = "{self.root.name}" plans one'
                 " simulation after the other; expected 1"
@@ -144,12 +142,12 @@ class SearchSettings(Settings):
     def check_self_play(self) -> None:
         """Raise ValueError, naming values, where root noise and root rule exclude each other.
 
-        Players have no noise, so that a network may play with another rule than it was trained by.
+        Other players have no noise, so a network may play with another root rule than in training.
         """
-        if self.noise.fraction > 0 and plans(self.root.build()):
+        if self.noise.fraction > 0 and plans_ahead(self.root.build()):
             raise ValueError(
                 f'search.noise.fraction = {self.noise.fraction}: search.root = "{self.root.name}"'
-                " draws noise of its own; expected 0"
+                " draws its own noise; expected 0"
             )
         if getattr(self.root, "forced_playouts", 0) > 0 and self.noise.fraction == 0:
             raise ValueError(
@@ -169,7 +167,7 @@ def mcts_settings(simulations: int) -> SearchSettings:
 def rave_settings(simulations: int) -> SearchSettings:
     """Return PUCT with RAVE, equal priors and one random playout per leaf, no network.
 
-    This is how zerolab reads the RAVE of [Wang2021b, Table 5.1]; see `selections.rave.Rave`.
+    This is zerolab's reading of the RAVE of [Wang2021b, Table 5.1]; see `rave.Rave`.
     """
     return _with_playouts(simulations, "rave")
 

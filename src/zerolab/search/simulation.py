@@ -1,4 +1,7 @@
-"""The parts of a simulation: descent to a leaf, expansion, and backup."""
+"""The parts of a simulation: descent to a leaf, expansion, and backup.
+
+All of it is inlined into kernels. Many trees descend in turn, one level at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from zerolab.core.compiled import inlined
 from zerolab.core.memory import non_negative, prefetch
 from zerolab.rules import boards, rules
 from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
-from zerolab.search.mcts_solver import forget, is_open, propagate, unless_lost
+from zerolab.search.mcts_solver import clear_proof, is_open, propagate_proof, unless_lost
 from zerolab.search.methods import (
     first_node,
     leaf_value,
@@ -20,14 +23,14 @@ from zerolab.search.methods import (
     update,
 )
 from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
-from zerolab.search.values import seen_from_parent, signal_of
-from zerolab.search.virtual_loss import arrive, to_begin
+from zerolab.search.values import backup_value_of, seen_from_parent
+from zerolab.search.virtual_loss import count_visit, left_to_begin
 
 EXPECTED_CHILDREN = 8
-"""Of a node that has not been seen; only guesses what to load."""
+"""Children of a node not seen yet: a guess for prefetching."""
 
 _TIES = 1 << 40
-"""The part of a playout stream that breaks ties; simulations, which have the others, are fewer."""
+"""Part of a playout stream that breaks ties; simulations have the lower numbers."""
 
 
 @inlined
@@ -37,12 +40,12 @@ def _best_child(methods, tree, b, node, tie_key):
     first = tree.first_child[b, node]
     best = first
     highest = unless_lost(
-        tree.proofs, tree, b, first, score(methods.selection, tree, b, first, shared)
+        tree.solver, tree, b, first, score(methods.selection, tree, b, first, shared)
     )
     ties = 1
     for child in range(first + 1, first + tree.children[b, node]):
         own = unless_lost(
-            tree.proofs, tree, b, child, score(methods.selection, tree, b, child, shared)
+            tree.solver, tree, b, child, score(methods.selection, tree, b, child, shared)
         )
         if own > highest:
             highest = own
@@ -57,7 +60,7 @@ def _best_child(methods, tree, b, node, tie_key):
 
 @inlined
 def _materialise(game, tree, b, node):
-    """Compute the state and the outcome of a node that no simulation has reached before."""
+    """Compute the state and the outcome of a node at its first visit."""
     parent = tree.states[b, tree.parent[b, node]]
     state = tree.states[b, node]
     rules.apply(game, parent, tree.action[b, node], state)
@@ -73,16 +76,16 @@ def _prepare_root_if_due(methods, tree, search, step, b):
 
 @inlined
 def _tie_key(methods, search, b):
-    """Return the stream that breaks ties in the simulation that begins."""
+    """Return the stream that breaks ties in the simulation about to begin."""
     key = streams.fold(search.playout_key[b], _TIES)
-    return streams.fold(key, to_begin(methods.wave, search, b))
+    return streams.fold(key, left_to_begin(methods.virtual_loss, search, b))
 
 
 @inlined
 def gather(tree, search, begin, end, workspace):
     """Collect the trees from `begin` to `end` - 1 that have a simulation to run.
 
-    Returns their number, and whether some tree ran out of nodes.
+    Returns their number, and whether a tree ran out of nodes.
     """
     actions = workspace.mask.shape[0]
     nodes = 1 + min(actions, EXPECTED_CHILDREN)
@@ -101,10 +104,9 @@ def gather(tree, search, begin, end, workspace):
 
 @inlined
 def descend(methods, tree, search, workspace, step, begin, end):
-    """Follow the best children, in trees `begin` to `end` - 1 of a group, to unexpanded nodes.
+    """Follow the best children to unexpanded nodes, in trees `begin` to `end` - 1 of a group.
 
-    All trees go down by one level in turn, and meanwhile the nodes that each needs next are
-    loaded.
+    All trees descend by one level in turn, while the nodes that each needs next are prefetched.
     """
     live = 0
     for i in range(begin, end):
@@ -112,7 +114,7 @@ def descend(methods, tree, search, workspace, step, begin, end):
         _prepare_root_if_due(methods, tree, search, step, b)
         node = first_node(methods.root, methods, tree, search, b)
         workspace.leaves[i] = node
-        if tree.first_child[b, node] != 0 and is_open(tree.proofs, tree, b, node):
+        if tree.first_child[b, node] != 0 and is_open(tree.solver, tree, b, node):
             workspace.live[live] = i
             live += 1
     while live > 0:
@@ -124,7 +126,7 @@ def descend(methods, tree, search, workspace, step, begin, end):
             node = _best_child(methods, tree, b, workspace.leaves[i], key)
             workspace.leaves[i] = node
             first = tree.first_child[b, node]
-            if first != 0 and is_open(tree.proofs, tree, b, node):
+            if first != 0 and is_open(tree.solver, tree, b, node):
                 prefetch_nodes(tree, b, first, tree.children[b, node])
                 workspace.live[still] = i
                 still += 1
@@ -136,9 +138,9 @@ def descend(methods, tree, search, workspace, step, begin, end):
 
 @inlined
 def materialise_leaves(game, tree, cache, workspace, step, begin, end):
-    """Compute the states of leaves that are new, in trees `begin` to `end` - 1 of a group.
+    """Compute the states of new leaves, in trees `begin` to `end` - 1 of a group.
 
-    Where states are hashed, what the cache knows of them is loaded meanwhile.
+    Where states are hashed, their entries of the cache are prefetched.
     """
     for i in range(begin, end):
         b = workspace.trees[i]
@@ -155,12 +157,12 @@ def materialise_leaves(game, tree, cache, workspace, step, begin, end):
 
 
 _GATHER = np.uint64(0x0102040810204080)
-"""Multiplied by it, the lowest bits of eight bytes meet in the highest byte."""
+"""Multiplier that collects the lowest bits of eight bytes in the highest byte."""
 
 
 @inlined
 def _bits(words, start):
-    """Return 64 bytes from byte `start` of uint64[n] on, each 0 or 1, as bits."""
+    """Return 64 bytes of uint64[n] from byte `start` on, each 0 or 1, as bits."""
     bits = np.uint64(0)
     first = start // 8
     for i in range(min(8, words.shape[0] - first)):
@@ -171,7 +173,10 @@ def _bits(words, start):
 
 @inlined
 def _expand(tree, b, node, priors, workspace):
-    """Give a node the children in `workspace.mask`, their priors renormalised, or equal if zero."""
+    """Give a node the children in `workspace.mask`.
+
+    Their priors are renormalised, or equal where their sum is zero or not finite.
+    """
     first = non_negative(tree.used[b])
     count = non_negative(0)
     total = np.float32(0.0)
@@ -202,7 +207,7 @@ def _expand(tree, b, node, priors, workspace):
         tree.outcome[b, child] = UNSEEN
         tree.visits[b, child] = 0
         tree.value[b, child] = np.float32(0.0)
-        forget(tree.proofs, tree, b, child)
+        clear_proof(tree.solver, tree, b, child)
         for k in range(tree.statistics.shape[2]):
             tree.statistics[b, child, k] = np.float32(0.0)
     tree.first_child[b, node] = first
@@ -211,24 +216,24 @@ def _expand(tree, b, node, priors, workspace):
 
 
 @inlined
-def backup(methods, tree, search, b, leaf, signal, moves, waited):
-    """Add one signal to the means on the path to the root, as each node's mover sees it.
+def backup(methods, tree, search, b, leaf, backup_value, moves, waited):
+    """Add a backup value to the means on the path to the root, each time from the mover's view.
 
     Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
     """
     node = leaf
     child = -1
-    arriving = signal
+    arriving = backup_value
     while node >= 0:
-        arriving = propagate(tree.proofs, tree, search.counts, b, node, child, arriving)
-        arrive(methods.wave, tree, b, node, arriving, waited)
+        arriving = propagate_proof(tree.solver, tree, search.counts, b, node, child, arriving)
+        count_visit(methods.virtual_loss, tree, b, node, arriving, waited)
         arriving = seen_from_parent(tree.utility, arriving)
         child = node
         node = tree.parent[b, node]
-    update(methods.selection, tree, b, leaf, signal, moves)
+    update(methods.selection, tree, b, leaf, backup_value, moves)
     if leaf == 0:
         return 0
-    search.remaining[b] = search.remaining[b] - 1 if is_open(tree.proofs, tree, b, 0) else 0
+    search.remaining[b] = search.remaining[b] - 1 if is_open(tree.solver, tree, b, 0) else 0
     return 1
 
 
@@ -236,11 +241,12 @@ def backup(methods, tree, search, b, leaf, signal, moves, waited):
 def expand_and_backup_leaf(
     game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, waited
 ):
-    """Expand an evaluated node and back up the value that the leaf evaluator gives it.
+    """Expand an evaluated node and back up the leaf evaluator's value.
 
-    A bare root keeps the evaluator's: N simulations of plain MCTS count N playouts. The leaf
-    evaluator is asked even there, and its answer dropped: a branch around it makes every simulation
-    of all trees up to two thirds slower (docs/decisions/0010). Returns what `backup` does.
+    A bare root keeps the evaluator's value: N simulations of plain MCTS count N playouts. The leaf
+    evaluator is called there, too, and its result dropped: a branch around it makes every
+    simulation of all trees up to two thirds slower (docs/decisions/0010). Returns the result of
+    `backup`.
     """
     priors, estimate, draw = evaluation
     moves = workspace.moves
@@ -253,5 +259,5 @@ def expand_and_backup_leaf(
     if node == 0:
         moves[0] = 0
         value = estimate
-    signal = signal_of(tree.utility, value, draw)
-    return backup(methods, tree, search, b, node, signal, moves, waited)
+    backup_value = backup_value_of(tree.utility, value, draw)
+    return backup(methods, tree, search, b, node, backup_value, moves, waited)

@@ -1,8 +1,9 @@
 """The arrays of a search: trees, their progress, the current batch, scratch memory.
 
-Where many trees are searched in turn, each is out of the processor's caches when its turn comes,
-so what counts is how few cache lines a simulation touches, and how early it asks for them
-(docs/decisions/0016). A node is half a line.
+A tree is an array of nodes in which the children of a node are contiguous. Where many trees are
+searched in turn, each has left the processor's caches when its turn comes, so speed depends on how
+few cache lines a simulation touches, and how early it prefetches them (docs/decisions/0016). A node
+is half a line.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from zerolab.search.mcts_solver import NoSolver
 from zerolab.search.values import ZeroSum
 
 FIRST_NODES = 1024
-"""How many nodes a tree has room for at first; it grows when they are used up."""
+"""Initial capacity of a tree in nodes; it doubles when they are used up."""
 
 UNSEEN = 3
-"""The outcome of a node that no simulation has reached yet; its state is not set either."""
+"""Outcome of a node that no simulation has reached yet; its state is not set either."""
 
 _PLAIN = ZeroSum()
-_NO_PROOFS = NoSolver()
+_NO_SOLVER = NoSolver()
 
 NODE = np.dtype(
     {
@@ -40,24 +41,24 @@ NODE = np.dtype(
         "itemsize": 32,
     }
 )  # fmt: skip
-"""A node in memory; see `Tree` for what its fields mean."""
+"""Memory layout of a node; see `Tree` for the fields."""
 
 _NODE_BYTES = NODE.itemsize
 
 _SPARE = 2
-"""Nodes at the end of each tree that are never used. Without them, trees would begin at multiples
-of a power of two, and their roots compete for the same few places of a processor's cache."""
+"""Unused nodes at the end of each tree. Without them, trees would begin at multiples of a power of
+two, and their roots would compete for the same few lines of a processor's cache."""
 
 
 class Forest(NamedTuple):
-    """B trees as they lie in memory, all arrays contiguous: what kernels are called with."""
+    """B trees in memory, all arrays contiguous: the form in which kernels receive them."""
 
     used: NDArray[np.int32]  # [B] nodes in use
     nodes: NDArray[np.void]  # [B, nodes] NODE
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
-    utility: Any  # what values are worth; see `search.values`
-    proofs: Any  # whether results are proven; see `search.mcts_solver`
+    utility: Any  # worth of values; see `search.values`
+    solver: Any  # whether results are proven; see `search.mcts_solver`
 
 
 class Tree(NamedTuple):
@@ -75,13 +76,13 @@ class Tree(NamedTuple):
     visits: NDArray[np.int32]  # [B, nodes] simulations that passed here, and its evaluation
     value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
-    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the mover's proven result; see `proofs`
+    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the mover's proven result; see `mcts_solver`
     distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, where proven
-    draws: NDArray[np.float32]  # [B, nodes] mean probability of a draw; see `utility`
+    draws: NDArray[np.float32]  # [B, nodes] mean probability of a draw; see `values`
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
-    utility: Any  # what values are worth; see `search.values`
-    proofs: Any  # whether results are proven; see `search.mcts_solver`
+    utility: Any  # worth of values; see `search.values`
+    solver: Any  # whether results are proven; see `search.mcts_solver`
 
 
 def empty_forest(
@@ -90,7 +91,7 @@ def empty_forest(
     words: int,
     statistics: int,
     utility: Any = _PLAIN,
-    proofs: Any = _NO_PROOFS,
+    solver: Any = _NO_SOLVER,
 ) -> Forest:
     """Allocate trees without roots, with room for `nodes` nodes each."""
     width = nodes + _SPARE
@@ -100,17 +101,17 @@ def empty_forest(
         statistics=np.zeros((batch, width, statistics), np.float32),
         states=np.zeros((batch, width, words), np.uint64),
         utility=utility,
-        proofs=proofs,
+        solver=solver,
     )
 
 
 def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
-    """Allocate trees without roots, as selection rules see them."""
+    """Allocate trees without roots, in the form that selection rules see."""
     return by_field(empty_forest(batch, nodes, words, statistics))
 
 
 def node_bytes(words: int, statistics: int) -> int:
-    """Return the memory that a node takes, whose state has `words` words."""
+    """Return the bytes of a node whose state has `words` words."""
     return _NODE_BYTES + 8 * words + 4 * statistics
 
 
@@ -118,7 +119,7 @@ def grown(forest: Forest) -> Forest:
     """Return the same trees with room for twice as many nodes."""
     batch, width, words = forest.states.shape
     nodes, own = 2 * (width - _SPARE), forest.statistics.shape[2]
-    larger = empty_forest(batch, nodes, words, own, forest.utility, forest.proofs)
+    larger = empty_forest(batch, nodes, words, own, forest.utility, forest.solver)
     larger.used[:] = forest.used
     for field in ("nodes", "statistics", "states"):
         getattr(larger, field)[:, :width] = getattr(forest, field)
@@ -126,7 +127,7 @@ def grown(forest: Forest) -> Forest:
 
 
 def by_field(forest):
-    """Return the trees of a forest by their fields, views of its memory."""
+    """Return the trees of a forest by field, as views of its memory."""
     forest = borrowed(forest)
     nodes = forest.nodes
     return Tree(
@@ -145,41 +146,41 @@ def by_field(forest):
         forest.statistics,
         forest.states,
         forest.utility,
-        forest.proofs,
+        forest.solver,
     )
 
 
 opened = inlined(by_field)
-"""The same within kernels."""
+"""`by_field` within kernels."""
 
 
 @inlined
 def has_room(tree, b, nodes):
-    """Return whether a tree has room for this many more nodes."""
+    """Return whether a tree has room for `nodes` more nodes."""
     return tree.used[b] + nodes <= tree.states.shape[1] - _SPARE
 
 
 @inlined
 def prefetch_nodes(tree, b, first, count):
-    """Begin to load `count` nodes from node `first` on; `visits` is their first field."""
+    """Prefetch `count` nodes from node `first` on; `visits` is their first field."""
     for line in range((count * _NODE_BYTES + LINE - 1) // LINE):
         prefetch(tree.visits, (b, first), line)
 
 
 GROUP = 32
-"""How many trees are searched together: while memory of one is on its way, others go on."""
+"""Number of trees searched together: while the memory of one is loaded, others proceed."""
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""What `SearchState.counts` counts; `proofs.PROVEN` is the place of the last."""
+"""Names of `SearchState.counts`; `mcts_solver.PROVEN` is the index of the last."""
 
 SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 
 
 class StepOptions(NamedTuple):
-    """How one step is run."""
+    """Options of one step."""
 
     number: int
-    """This step's, counted from 1."""
+    """Number of the step, from 1."""
     deduplicate: bool
     """Request equal positions of the step once."""
     cached: bool
@@ -191,7 +192,7 @@ class StepOptions(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """What the search keeps for each tree between kernels, and the batch of the current step."""
+    """Progress of each tree between kernels, and the batch of the current step."""
 
     active: NDArray[np.bool_]  # [B] searching
     remaining: NDArray[np.int32]  # [B] simulations still to run
@@ -205,12 +206,12 @@ class SearchState(NamedTuple):
     budget: NDArray[np.int32]  # [B] simulations asked for at the start
     root: Any  # what the root rule keeps
     states: NDArray[np.uint64]  # [B * most, words] the positions to evaluate
-    slot: NDArray[np.int64]  # [B * most] where in the cache the answer to a row goes, or NO_SLOT
+    entry: NDArray[np.int64]  # [B * most] entry of the cache for each row, or NO_ENTRY
     counts: NDArray[np.int64]  # [6] see COUNTS
 
 
 class LeafEvaluations(NamedTuple):
-    """Evaluations of a batch of N positions; what is not wanted is empty."""
+    """Evaluations of a batch of N positions; extra outputs that are not wanted are empty."""
 
     priors: NDArray[np.float32]  # [N, actions]
     values: NDArray[np.float32]  # [N]
@@ -233,7 +234,7 @@ class Workspace(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """All that the kernels of a search work on; what lives in it does not move.
+    """Everything that the kernels of a search work on; its arrays stay at their addresses.
 
     Its type is the same for all games, selection rules and leaf evaluators.
     """
@@ -261,21 +262,21 @@ def empty_workspace(game: Game) -> Workspace:
     )
 
 
-def empty_state(slots: int, most: int, words: int, root: Any) -> SearchState:
-    """Allocate the progress of idle trees, of which `most` leaves may wait at once."""
+def empty_state(trees: int, most: int, words: int, root: Any) -> SearchState:
+    """Allocate the progress of idle trees, each with up to `most` waiting leaves."""
     return SearchState(
-        active=np.zeros(slots, np.bool_),
-        remaining=np.zeros(slots, np.int32),
-        waiting=np.zeros(slots, np.int32),
-        leaf=np.zeros((slots, most), np.int32),
-        row=np.zeros((slots, most), np.int32),
-        playout_key=np.zeros(slots, np.uint64),
-        noise_key=np.zeros(slots, np.uint64),
-        root_due=np.zeros(slots, np.bool_),
-        noisy=np.zeros(slots, np.bool_),
-        budget=np.zeros(slots, np.int32),
+        active=np.zeros(trees, np.bool_),
+        remaining=np.zeros(trees, np.int32),
+        waiting=np.zeros(trees, np.int32),
+        leaf=np.zeros((trees, most), np.int32),
+        row=np.zeros((trees, most), np.int32),
+        playout_key=np.zeros(trees, np.uint64),
+        noise_key=np.zeros(trees, np.uint64),
+        root_due=np.zeros(trees, np.bool_),
+        noisy=np.zeros(trees, np.bool_),
+        budget=np.zeros(trees, np.int32),
         root=root,
-        states=np.zeros((slots * most, words), np.uint64),
-        slot=np.zeros(slots * most, np.int64),
+        states=np.zeros((trees * most, words), np.uint64),
+        entry=np.zeros(trees * most, np.int64),
         counts=np.zeros(len(COUNTS), np.int64),
     )

@@ -26,9 +26,7 @@ class Uct(NamedTuple):
 
 
 @register_selection("uct", Uct)
-class UctRule(Selection):
-    """See `Uct`."""
-
+class _UctRule(Selection):
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
         return np.float32(rule.c * math.sqrt(math.log(tree.visits[b, node])))

@@ -1,7 +1,7 @@
 """Values backed up through a tree, and their worth to the side to move.
 
-A *signal* is what one simulation passes from its leaf to the root: a value, or a value and the
-probability of a draw. It is always that of the player to move at the node where it arrives.
+A *backup value* is what one simulation carries from its leaf to the root: a value, or a value and
+the probability of a draw. It is always that of the player to move at the node it has reached.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ UTILITIES = CompiledInterface("utility")
 
 
 class ZeroSum(NamedTuple):
-    """What one player wins, the other loses, and less of it with every ply; draws are worth 0.
+    """Zero-sum values, discounted by ply; draws are worth 0. Backup values are numbers.
 
-    discount: what a value is multiplied by for every ply that it lies ahead. Signals are values.
+    discount: factor for every ply that a value lies ahead.
     """
 
     discount: float = 1.0
@@ -29,7 +29,7 @@ class WithDraws(NamedTuple):
 
     Since a draw is worth the same to both, its probability is backed up beside the zero-sum part,
     the value. What a discount takes off a value counts as a draw, as if each ply could end the game
-    as one. Signals are pairs of a value and a probability.
+    as one. Backup values are pairs of a value and a probability.
     """
 
     discount: float
@@ -37,34 +37,34 @@ class WithDraws(NamedTuple):
 
 
 @UTILITIES.function
-def draw_of(utility: Any, draws: Any, row: int) -> Any:
-    """Return the probability of a draw in a row of float32[N], if it counts; else 0."""
+def draw_probability(utility: Any, draws: Any, row: int) -> Any:
+    """Return the probability of a draw in a row of float32[N] if draws count, else 0."""
     raise AssertionError
 
 
 @UTILITIES.function
-def signal_of(utility: Any, value: float, draw: float) -> Any:
-    """Return the signal of a value and the probability of a draw."""
+def backup_value_of(utility: Any, value: float, draw: float) -> Any:
+    """Return the backup value for a value and the probability of a draw."""
     raise AssertionError
 
 
 @UTILITIES.function
-def seen_from_parent(utility: Any, signal: Any) -> Any:
-    """Return what arrives at a node for a signal that has arrived at its child."""
+def seen_from_parent(utility: Any, backup_value: Any) -> Any:
+    """Return the backup value that reaches a node from its child."""
     raise AssertionError
 
 
 @UTILITIES.function
-def add(utility: Any, tree: Any, b: int, node: int, signal: Any, visits: int) -> None:
-    """Add a signal to a node's mean, of which it is the `visits`-th."""
+def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
+    """Add a backup value to a node's mean, as the `visits`-th one."""
     raise AssertionError
 
 
 @UTILITIES.function
-def exchange(
-    utility: Any, tree: Any, b: int, node: int, former: Any, signal: Any, visits: int
+def replace_in_mean(
+    utility: Any, tree: Any, b: int, node: int, former: Any, backup_value: Any, visits: int
 ) -> None:
-    """Put a signal in the place of a former one, in a node's mean of `visits` signals."""
+    """Replace a former backup value by another one, in a node's mean over `visits` of them."""
     raise AssertionError
 
 
@@ -76,50 +76,48 @@ def action_value(utility: Any, tree: Any, b: int, child: int) -> Any:
 
 @UTILITIES.function
 def node_value(utility: Any, tree: Any, b: int, node: int) -> Any:
-    """Return Q(s), the worth of a visited node for its mover."""
+    """Return Q(s), the worth of a visited node to its mover."""
     raise AssertionError
 
 
 @UTILITIES.function
 def draw_worth(utility: Any, tree: Any, b: int, node: int) -> Any:
-    """Return the part of Q(s) that draws make up."""
+    """Return the share of draws in Q(s)."""
     raise AssertionError
 
 
 @UTILITIES.function
-def worth(utility: Any, b: int, signal: Any) -> Any:
-    """Return what a signal in tree `b` is worth to the player whose it is."""
+def worth(utility: Any, b: int, backup_value: Any) -> Any:
+    """Return the worth of a backup value in tree `b` to its player."""
     raise AssertionError
 
 
 @UTILITIES.function
-def settled(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
-    """Return the signal of a game with this result after some plies, and make it a node's mean."""
+def set_exact(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
+    """Set a node's mean to the exact value of a result some plies ahead, and return that value."""
     raise AssertionError
 
 
-class ZeroSumRule:
-    """See `ZeroSum`."""
-
+class _ZeroSumRule:
     @staticmethod
-    def draw_of(utility, draws, row):
+    def draw_probability(utility, draws, row):
         return np.float32(0.0)
 
     @staticmethod
-    def signal_of(utility, value, draw):
+    def backup_value_of(utility, value, draw):
         return np.float32(value)
 
     @staticmethod
-    def seen_from_parent(utility, signal):
-        return -np.float32(utility.discount) * signal
+    def seen_from_parent(utility, backup_value):
+        return -np.float32(utility.discount) * backup_value
 
     @staticmethod
-    def add(utility, tree, b, node, signal, visits):
-        tree.value[b, node] += (signal - tree.value[b, node]) / np.float32(visits)
+    def add_to_mean(utility, tree, b, node, backup_value, visits):
+        tree.value[b, node] += (backup_value - tree.value[b, node]) / np.float32(visits)
 
     @staticmethod
-    def exchange(utility, tree, b, node, former, signal, visits):
-        tree.value[b, node] += (signal - former) / np.float32(visits)
+    def replace_in_mean(utility, tree, b, node, former, backup_value, visits):
+        tree.value[b, node] += (backup_value - former) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -134,48 +132,48 @@ class ZeroSumRule:
         return np.float32(0.0)
 
     @staticmethod
-    def worth(utility, b, signal):
-        return signal
+    def worth(utility, b, backup_value):
+        return backup_value
 
     @staticmethod
-    def settled(utility, tree, b, node, result, plies):
-        signal = np.float32(result * utility.discount ** np.float64(plies))
-        tree.value[b, node] = signal
-        return signal
+    def set_exact(utility, tree, b, node, result, plies):
+        backup_value = np.float32(result * utility.discount ** np.float64(plies))
+        tree.value[b, node] = backup_value
+        return backup_value
 
 
 @inlined
 def _earlier(utility, value, draw):
-    """Return what a value and the probability of a draw count one ply earlier, for one player."""
+    """Return a value and the probability of a draw one ply earlier, for the same player."""
     kept = np.float32(utility.discount)
     return kept * value, draw + (np.float32(1.0) - kept) * (np.float32(1.0) - draw)
 
 
 class WithDrawsRule:
-    """See `WithDraws`."""
+    """Implementation of `WithDraws`."""
 
     @staticmethod
-    def draw_of(utility, draws, row):
+    def draw_probability(utility, draws, row):
         return draws[row]
 
     @staticmethod
-    def signal_of(utility, value, draw):
+    def backup_value_of(utility, value, draw):
         return np.float32(value), np.float32(draw)
 
     @staticmethod
-    def seen_from_parent(utility, signal):
-        return _earlier(utility, -signal[0], signal[1])
+    def seen_from_parent(utility, backup_value):
+        return _earlier(utility, -backup_value[0], backup_value[1])
 
     @staticmethod
-    def add(utility, tree, b, node, signal, visits):
-        tree.value[b, node] += (signal[0] - tree.value[b, node]) / np.float32(visits)
+    def add_to_mean(utility, tree, b, node, backup_value, visits):
+        tree.value[b, node] += (backup_value[0] - tree.value[b, node]) / np.float32(visits)
         former = tree.draws[b, node] if visits > 1 else np.float32(0.0)
-        tree.draws[b, node] = former + (signal[1] - former) / np.float32(visits)
+        tree.draws[b, node] = former + (backup_value[1] - former) / np.float32(visits)
 
     @staticmethod
-    def exchange(utility, tree, b, node, former, signal, visits):
-        tree.value[b, node] += (signal[0] - former[0]) / np.float32(visits)
-        tree.draws[b, node] += (signal[1] - former[1]) / np.float32(visits)
+    def replace_in_mean(utility, tree, b, node, former, backup_value, visits):
+        tree.value[b, node] += (backup_value[0] - former[0]) / np.float32(visits)
+        tree.draws[b, node] += (backup_value[1] - former[1]) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -191,11 +189,11 @@ class WithDrawsRule:
         return np.float32(utility.draw_value) * tree.draws[b, node]
 
     @staticmethod
-    def worth(utility, b, signal):
-        return signal[0] + np.float32(utility.draw_value) * signal[1]
+    def worth(utility, b, backup_value):
+        return backup_value[0] + np.float32(utility.draw_value) * backup_value[1]
 
     @staticmethod
-    def settled(utility, tree, b, node, result, plies):
+    def set_exact(utility, tree, b, node, result, plies):
         kept = utility.discount ** np.float64(plies)
         value = np.float32(result * kept)
         draw = np.float32(1.0 - kept if result else 1.0)
@@ -204,5 +202,5 @@ class WithDrawsRule:
         return value, draw
 
 
-UTILITIES.implement(ZeroSum, ZeroSumRule)
+UTILITIES.implement(ZeroSum, _ZeroSumRule)
 UTILITIES.implement(WithDraws, WithDrawsRule)

@@ -174,7 +174,7 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)
-    more: tuple[HeadOutput, ...] = tuple(sorted(search.wanted))
+    more: tuple[HeadOutput, ...] = tuple(sorted(search.extra_outputs))
     network, game = settings.network_of(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_READ, *more))
 

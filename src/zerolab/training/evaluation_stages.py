@@ -98,7 +98,7 @@ def measure_part(context: TrainingContext, name: str, positions: Positions) -> S
     """Measure the best network on a part of the solved positions."""
     seconds = context.begin(name, len(positions), "positions")
     heads = context.settings.network.heads
-    knows_draws = any("draws" in head.answers for head in heads)
+    knows_draws = any("draws" in head.outputs for head in heads)
     predicted = predict(context.evaluator(context.progress.best), positions, knows_draws)
     grades = grade_moves(positions, predicted.actions)
     labels, exact = label_outcomes(positions, context.bugs), np.sign(positions.best)

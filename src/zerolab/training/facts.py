@@ -15,9 +15,8 @@ from zerolab.evaluation.positions import Positions, content_digest, read_positio
 from zerolab.networks.head import Head
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.oracles.oracle import ILLEGAL
-from zerolab.replay.merging import NoMerging
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations
+from zerolab.replay.window_rules import Iterations, NoMerging
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts, Numbers, SearchFacts
 from zerolab.rules.rules import Game

@@ -11,8 +11,8 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES
 from zerolab.networks.head import TargetOptions
-from zerolab.replay.catalogue import MERGINGS, WINDOWS
 from zerolab.replay.window import Symmetries
+from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
 from zerolab.training.presets import Transfer, TransferOption
 

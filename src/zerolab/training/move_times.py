@@ -82,7 +82,7 @@ def _shape(network: NetworkSettings) -> dict[str, Any]:
 
     Only heads that a search reads are computed in self-play, and their targets cost nothing there.
     """
-    heads = [{"name": head.name} for head in network.heads if head.answers]
+    heads = [{"name": head.name} for head in network.heads if head.outputs]
     return {**network.model_dump(), "heads": heads}
 
 

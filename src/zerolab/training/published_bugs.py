@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import quoted
-from zerolab.replay.rows import Slots
+from zerolab.replay.rows import RowNumbers
 from zerolab.replay.window import Window
 from zerolab.rules.facts import Numbers
 from zerolab.rules.rules import Game
@@ -96,8 +96,8 @@ class PublishedBugs:
 class _UnturnedWindow(Window):
     """A window that returns images of boards with the facts per action of the boards themselves."""
 
-    def _turned(self, name: str, slots: Slots, images: NDArray[np.int64]) -> Numbers:
-        return super()._turned(name, slots, np.zeros_like(images))  # symmetry 0 is the identity
+    def _turned(self, name: str, numbers: RowNumbers, images: NDArray[np.int64]) -> Numbers:
+        return super()._turned(name, numbers, np.zeros_like(images))  # symmetry 0 is the identity
 
 
 def check_published_bugs(

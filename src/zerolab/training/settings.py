@@ -332,8 +332,8 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
             f" league.fitness = {evolution.fitness} compares two games"
         )
     chosen = league_settings(settings, evolution)
-    if "draws" in chosen.wanted and not any(
-        "draws" in head.answers for head in settings.network.heads
+    if "draws" in chosen.extra_outputs and not any(
+        "draws" in head.outputs for head in settings.network.heads
     ):
         raise ValueError(
             "league.parameters = draw_value: no head of the network gives the probability of draws;"

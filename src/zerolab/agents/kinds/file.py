@@ -117,7 +117,7 @@ def save_upload(folder: Path, content: bytes) -> Path:
 
 
 def _checked(stored: StoredAgent) -> SharedAgent:
-    from zerolab.networks.network import require_weights
+    from zerolab.networks.catalogue import require_weights
 
     header = stored.header
     game = parse_game(header.game)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from search.naive import DetailedHashEvaluator, HashEvaluator
-from search.naive_waves import search as naive_search
-from search.test_proofs import proven_positions
+from search.naive_virtual_loss import search as naive_search
+from search.test_mcts_solver import proven_positions
 from search.test_search import check_tree, run, some_positions
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.oracles.solver import Solver

@@ -32,7 +32,7 @@ def settings(c=1.3, fpu=0.0, draw_value=0.0):
     )
 
 
-def run_by_tree(per_tree):
+def run_per_tree(per_tree):
     slots = np.arange(TREES)
     made = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, per_tree=per_tree)
     made.set_root(slots, np.array([position.state for position in POSITIONS]))
@@ -51,13 +51,13 @@ def found(search, tree):
 @pytest.mark.parametrize("values", [(3.09, 0.709, 0.383), (0.5, -1.0, -0.5)])
 def test_equal_settings_of_all_trees_give_the_bits_of_one_for_all(values):
     alone = run(POSITIONS[0].game, settings(*values), EVALUATOR, POSITIONS)
-    together = run_by_tree(PerTreeSettings(*(np.full(TREES, value) for value in values)))
+    together = run_per_tree(PerTreeSettings(*(np.full(TREES, value) for value in values)))
     for tree in range(TREES):
         assert found(together, tree) == found(alone, tree)
 
 
 def test_each_tree_is_searched_as_it_is_alone():
-    together = run_by_tree(PerTreeSettings(*DIFFERENT))
+    together = run_per_tree(PerTreeSettings(*DIFFERENT))
     for tree, values in enumerate(zip(*DIFFERENT, strict=True)):
         if values[2] == 0:
             continue  # alone, the nodes would have no draws
@@ -70,14 +70,14 @@ def test_each_tree_is_searched_as_it_is_alone():
 
 def test_settings_may_change_between_searches():
     per_tree = PerTreeSettings(*(np.full(TREES, value) for value in (9.0, -1.0, 0.9)))
-    search = run_by_tree(per_tree)
+    search = run_per_tree(per_tree)
     for array, values in zip(per_tree, DIFFERENT, strict=True):
         array[:] = values
     slots = np.arange(TREES)
     search.set_root(slots, np.array([position.state for position in POSITIONS]))
     search.start_search(slots, *np.zeros((2, TREES), np.uint64))
     search.run()
-    fresh = run_by_tree(PerTreeSettings(*DIFFERENT))
+    fresh = run_per_tree(PerTreeSettings(*DIFFERENT))
     for mine, others in zip(search.root_actions(slots), fresh.root_actions(slots), strict=True):
         assert (mine == others).all()
 
