@@ -179,7 +179,7 @@ def test_wrong_plies_are_told_in_one_line(plies, message):
 
 @pytest.mark.parametrize("name", ["reply", "action_values", "features"])
 def test_targets_that_are_masked_everywhere_teach_nothing(name):
-    """What a head may mask, it may mask in a whole batch: the loss is 0, its gradient, too."""
+    """A head may mask a whole batch: its loss and gradient are then 0."""
     heads = validate(Choosing, {"heads": ["policy", "value", name]}).heads
     prediction = torch.zeros(2, 3, requires_grad=True)
     zero = torch.zeros(2)
@@ -301,7 +301,7 @@ def test_what_no_head_says_is_told(game, states):
         ("policy", 'heads = "policy": expected a list'),
     ],
 )
-def test_mistakes_in_a_list_are_told_in_one_line(given, message):
+def test_mistakes_in_a_list_are_one_line(given, message):
     with pytest.raises(UserError) as caught:
         validate(Choosing, {"heads": given})
     assert str(caught.value).startswith(message)

@@ -1,3 +1,5 @@
+"""Inference: the fast path against the plain one, and features computed by hand."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -7,13 +9,15 @@ import pytest
 import torch
 
 from networks.conftest import SMALL
-from zerolab.networks.catalogue import build_network
+from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.head import POLICY, VALUE
-from zerolab.networks.inference import NetworkEvaluator, best_precision, bucket
+from zerolab.networks.inference import FeatureReader, NetworkEvaluator, best_precision, bucket
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
 from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.samples import ongoing_positions
+from zerolab.training.configure import resolve_settings
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
@@ -21,14 +25,14 @@ PRECISIONS = list(TOLERANCE)
 
 
 def plain(network, game, states):
-    """What the network says in evaluation mode, float32, without any of the fast path."""
+    """Return the network's outputs in evaluation mode, float32, without the fast path."""
     with torch.no_grad():
         outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
     return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_the_fast_path_says_what_the_network_says(trained, game, states, precision):
+def test_the_fast_path_agrees_with_the_network(trained, game, states, precision):
     priors, values = NetworkEvaluator(trained, game, CPU, precision).evaluate(states)
     expected_priors, expected_values = plain(trained, game, states)
     assert priors.dtype == values.dtype == np.float32
@@ -36,7 +40,7 @@ def test_the_fast_path_says_what_the_network_says(trained, game, states, precisi
     np.testing.assert_allclose(priors, expected_priors, atol=TOLERANCE[precision])
     np.testing.assert_allclose(values, expected_values, atol=TOLERANCE[precision])
     np.testing.assert_allclose(priors.sum(axis=1), 1, rtol=1e-5)
-    assert min(np.ptp(values), np.ptp(priors)) > 0.1, "the network answers everything alike"
+    assert min(np.ptp(values), np.ptp(priors)) > 0.1, "all outputs are alike"
 
 
 def test_folding_leaves_no_batch_norm_and_the_original_alone(trained):
@@ -163,3 +167,55 @@ def test_a_gpu_says_what_the_processor_says(trained, game, states, precision):
     for priors, values in answers:
         np.testing.assert_allclose(priors, expected_priors, atol=max(1e-3, TOLERANCE[precision]))
         np.testing.assert_allclose(values, expected_values, atol=max(1e-3, TOLERANCE[precision]))
+
+
+def by_hand(network, planes):
+    """relu(norm(conv(trunk))) of every head, a filter after the other."""
+    network.eval()
+    trunk = network.trunk(planes)
+    parts = []
+    for head in network.heads.values():
+        plain = torch.nn.functional.conv2d(trunk, head.reduce.conv.weight, padding="same")
+        norm = head.reduce.norm
+        shaped = [
+            each.reshape(1, -1, 1, 1)
+            for each in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        ]
+        mean, variance, weight, bias = shaped
+        normed = (plain - mean) / torch.sqrt(variance + norm.eps) * weight + bias
+        parts.append(normed.clamp(min=0).reshape(len(planes), -1))
+    return torch.cat(parts, dim=1)
+
+
+@pytest.mark.parametrize("trained", ["gated"], indirect=True)
+def test_features_are_the_activations_of_the_heads_convolutions(trained, game, states):
+    reader = FeatureReader(trained, game, CPU)
+    assert reader.width == 2 * 8 * 42
+    found = reader.read(states)
+    assert found.dtype == np.float32
+    with torch.no_grad():
+        expected = by_hand(trained, torch.from_numpy(python.encode_batch(game, states))).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert (found.std(axis=0) > 0.01).mean() > 0.3, "hardly a feature depends on the position"
+    twice = reader.read(np.concatenate([states[3:5], states[:4]]))
+    np.testing.assert_allclose(twice, found[[3, 4, 0, 1, 2, 3]], atol=1e-5)
+    assert (twice[0] == twice[5]).all()
+    assert not reader.read(states[:0]).size
+
+
+def test_a_network_without_such_convolutions_is_refused(game):
+    network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
+    with pytest.raises(UserError, match="has no convolutions before its heads"):
+        FeatureReader(network, game, CPU)
+
+
+def test_the_small_network_of_clausen(game):
+    """About 70,000 parameters by [Clausen2021]; by hand: weights, then two numbers per filter of
+    batch norm, gates with biases, and one filter of 42 features for each of three heads."""
+    network = resolve_settings(None, "connect4-small").network.network(game)
+    stem = 9 * 128 + 2 * 128 + 128 * 32 + 2 * 32
+    block = 2 * (9 * 32 * 32 + 2 * 32) + (32 * 2 + 2) + (2 * 32 + 32)
+    heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
+    assert stem + 3 * block + heads == 63_335
+    assert sum(each.numel() for each in network.parameters()) == 63_335
+    assert FeatureReader(network, game, CPU).width == 3 * 42

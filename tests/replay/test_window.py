@@ -1,4 +1,4 @@
-"""The window: what batches hold, under which symmetries."""
+"""The window: rows that stay, canonical images, and batches under symmetries."""
 
 from __future__ import annotations
 
@@ -6,13 +6,173 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replay.made import made_facts
-from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations, Newest
+from zerolab.replay.window import Contents, Window, canonical
+from zerolab.replay.window_rules import Iterations, Newest, NoMerging, PowerLaw, Slow
 from zerolab.rules import encoding, python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+
+SIZES = (
+    Iterations(iterations=2),
+    Slow(first=5, final=9, begin=2, end=4),
+    PowerLaw(c=6, alpha=0.5, beta=0.5),
+)
+
+
+def positions(ids, iteration):
+    """Return columns of positions, whose `values` tell when and where they were played."""
+    return {
+        "states": np.array(ids, np.uint64).reshape(-1, 1),
+        "policies": np.full((len(ids), 2), iteration, np.float16),
+        "values": np.arange(len(ids), dtype=np.float32) + 100 * iteration,
+    }
+
+
+def shown(contents):
+    """Return (state, value) of the rows, the oldest first."""
+    states, values = contents.columns["states"], contents.columns["values"]
+    return [(int(states[slot, 0]), float(values[slot])) for slot in contents.order]
+
+
+class Naive:
+    """The window as a list of [state, value, iteration], the oldest first."""
+
+    def __init__(self, size, weight):
+        self.size, self.weight = size, weight
+        self.rows, self.iteration, self.total = [], 0, 0
+
+    def add(self, columns):
+        self.iteration += 1
+        self.total += len(columns["states"])
+        self.merged = 0
+        for (state,), value in zip(columns["states"].tolist(), columns["values"], strict=True):
+            old = [row for row in self.rows if row[0] == state] if self.weight else []
+            for row in old:
+                self.merged += 1
+                self.rows.remove(row)
+            kept = (1 - self.weight) * old[0][1] + self.weight * value if old else value
+            self.rows.append([state, kept, self.iteration])
+        oldest = self.size.oldest(self.iteration)
+        self.rows = [row for row in self.rows if row[2] >= oldest]
+        limit = self.size.positions(self.iteration, self.total)
+        self.rows = self.rows if limit is None else self.rows[-limit:]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weight", [0, 0.8])
+@given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
+def test_contents_equal_a_plain_list(size, weight, played):
+    contents = Contents(size, Newest(weight=weight) if weight else NoMerging())
+    naive = Naive(size, weight)
+    for iteration, ids in enumerate(played, 1):
+        columns = positions(ids, iteration)
+        contents.add(columns)
+        naive.add(columns)
+        found = shown(contents)
+        assert [state for state, _ in found] == [row[0] for row in naive.rows]
+        np.testing.assert_allclose([x for _, x in found], [row[1] for row in naive.rows], 1e-5)
+        assert contents.merged == naive.merged
+        assert contents.total == naive.total
+        assert contents.fresh == sum(row[2] == iteration for row in naive.rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
+def test_a_window_filled_from_the_first_iteration_needed_is_the_same(size, played):
+    whole = Contents(size, NoMerging())
+    for iteration, ids in enumerate(played, 1):
+        whole.add(positions(ids, iteration))
+    counts = [len(ids) for ids in played]
+    first = size.first_needed(len(played), sum(counts), lambda each: counts[each - 1])
+    later = Contents(size, NoMerging())
+    later.skip(first - 1, sum(counts[: first - 1]))
+    for iteration in range(first, len(played) + 1):
+        later.add(positions(played[iteration - 1], iteration))
+    assert shown(later) == shown(whole)
+    assert (later.iteration, later.total, later.fresh) == (
+        whole.iteration,
+        whole.total,
+        whole.fresh,
+    )
+
+
+def test_an_opening_that_is_played_again_and_again_never_leaves():
+    contents = Contents(Slow(first=3, final=3, begin=1, end=2), Newest())
+    for iteration in range(1, 6):
+        contents.add(positions([7, 100 + iteration, 200 + iteration], iteration))
+    assert [state for state, _ in shown(contents)] == [7, 105, 205]
+
+
+def test_memory_does_not_grow_once_the_window_is_full():
+    contents = Contents(Iterations(iterations=3), NoMerging())
+    capacities = []
+    for iteration in range(1, 20):
+        contents.add(positions(range(1000), iteration))
+        capacities.append(contents.columns["states"].shape[0])
+    assert capacities[-1] == capacities[4] <= 6000
+
+
+def some_positions(name):
+    random = np.random.default_rng(3)
+    found = []
+    for _ in range(6):
+        position = Position.start(name)
+        while position.outcome is None and len(found) % 9 != 8:
+            found.append(position)
+            position = position.play(int(random.choice(position.legal_actions)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["othello:4x6", "connect_four:5x5", "gobang:4x4:3"])
+def test_every_image_becomes_the_same_row(name):
+    positions = some_positions(name)
+    game, actions = positions[0].game, rules.actions(positions[0].game)
+    count = encoding.symmetries(game)
+    _, moved = python.symmetry_tables(game)
+    known = np.random.default_rng(1).random((len(positions), actions)).astype(np.float16)
+    images = [
+        {
+            "states": np.array([python.transform(game, each.state, s) for each in positions]),
+            "policies": np.take_along_axis(known, np.argsort(moved[[s] * len(known)]), axis=1),
+            "values": np.arange(len(positions), dtype=np.float32),
+            "empty": np.empty((len(positions), 0), np.float16),
+        }
+        for s in range(count)
+    ]
+    rows = [canonical(game, each) for each in images]
+    for row, image in zip(rows, images, strict=True):
+        assert (row["states"] == rows[0]["states"]).all()
+        assert row["values"] is image["values"]
+        assert row["empty"].shape == image["empty"].shape
+    asymmetric = [
+        len({python.transform(game, each.state, s).tobytes() for s in range(count)}) == count
+        for each in positions
+    ]
+    assert sum(asymmetric) > 3
+    for row in rows:
+        assert (row["policies"] == rows[0]["policies"])[asymmetric].all()
+
+
+@pytest.mark.parametrize("name", ["othello:4x6", "connect_four:5x5", "gobang:4x4:3"])
+def test_playing_on_an_image_leads_to_an_image(name):
+    positions = some_positions(name)
+    game = positions[0].game
+    played = [int(position.legal_actions[-1]) for position in positions]
+    moves = np.zeros((len(positions), rules.actions(game)), np.float16)
+    moves[np.arange(len(played)), played] = 1
+    states = np.array([position.state for position in positions])
+    row = canonical(game, {"states": states, "moves": moves})
+    after = np.array([python.apply(game, s, a) for s, a in zip(states, played, strict=True)])
+    turned = row["moves"].argmax(axis=1)
+    after_image = np.array(
+        [python.apply(game, s, int(a)) for s, a in zip(row["states"], turned, strict=True)]
+    )
+    one, other = (canonical(game, {"states": each})["states"] for each in (after, after_image))
+    assert (one == other).all()
 
 
 def filled(name, iterations=1, size=10, keep=5):

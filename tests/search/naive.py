@@ -1,4 +1,4 @@
-"""A search written as plainly as possible, against which the kernels are checked."""
+"""A plain search, against which the kernels are checked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Node:
 
 
 class Rules(NamedTuple):
-    """How a search is done; `fpu_value` gives the value of a node's unvisited child."""
+    """Parameters of a search; `fpu_value` gives the value of a node's unvisited child."""
 
     c: float
     fpu_value: Callable = lambda node, child: 0.0

@@ -1,4 +1,4 @@
-"""What evolution chooses in a few positions, as text; run alone, it prints that."""
+"""Actions chosen by evolution in a few positions; run as a program, it prints them."""
 
 from __future__ import annotations
 

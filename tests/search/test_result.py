@@ -1,6 +1,8 @@
-"""What a search says about one position, against the naive search."""
+"""Results of a search against the naive one, and nodes as shown to people."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from search.test_search import run, some_positions
+from zerolab.rules.position import Position
+from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
@@ -48,3 +52,59 @@ def test_a_root_that_has_not_been_searched_has_nothing_to_show():
     assert result.principal_variation == ()
     assert result.policy.tolist() == [0] * 5
     assert result.value == 0
+
+
+_SLOT = np.zeros(1, np.int64)
+_KEYS = np.array([7], np.uint64)
+
+
+def _searched(simulations: int = 400) -> Search:
+    position = Position.start("connect_four:5x5").play("2")
+    settings = SearchSettings.model_validate(
+        {
+            "simulations": simulations,
+            "selection": {"name": "puct", "c": 1.7},
+            "leaf_evaluator": "playout",
+        }
+    )
+    search = Search(position.game, settings, UniformEvaluator(5), 1)
+    search.set_root(_SLOT, position.state[None])
+    search.start_search(_SLOT, _KEYS, _KEYS)
+    search.run()
+    return search
+
+
+def test_a_node_has_the_visits_of_its_children_and_its_own() -> None:
+    search = _searched()
+    for path in ([], [2], [2, 1], [0, 4]):
+        node = search.node(0, path)
+        assert node is not None
+        ended = sum(child.visits for child in node.children if child.outcome is not None)
+        assert node.visits == 1 + sum(child.visits for child in node.children), (path, ended)
+        assert list(node.children) == sorted(node.children, key=lambda each: -each.visits)
+
+
+def test_values_change_sides_from_a_node_to_its_child() -> None:
+    search = _searched()
+    root = search.node(0, [])
+    assert root is not None
+    for child in root.children:
+        below = search.node(0, [child.action])
+        assert below is not None
+        assert below.visits == child.visits
+        assert below.value == pytest.approx(-child.value, abs=1e-5)
+
+
+def test_the_bonus_is_that_of_the_formula() -> None:
+    """[Wang2019, Alg. 4]: U = c P sqrt(N(s)) / (1 + N(s, a))."""
+    root = _searched().node(0, [])
+    assert root is not None
+    for child in root.children:
+        expected = 1.7 * child.prior * math.sqrt(root.visits) / (1 + child.visits)
+        assert child.bonus == pytest.approx(expected, rel=1e-4)
+
+
+def test_where_the_search_has_not_been_there_is_nothing() -> None:
+    search = _searched(simulations=3)
+    assert search.node(0, [0, 0, 0, 0]) is None
+    assert search.node(0, [77]) is None

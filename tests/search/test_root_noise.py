@@ -1,4 +1,4 @@
-"""What root noise does to visits, and what becomes of the visits that a root inherits."""
+"""Effects of root noise on visits, and the fate of inherited visits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ EQUAL, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
 
 
 def second_search(settings):
-    """Search equal trees on, from the most visited reply, each with noise of its own."""
+    """Continue equal trees from the most visited reply, each with its own noise."""
     made = searched(settings, EQUAL)
     reply = made.visits(SLOTS[:1]).argmax()
     made.advance(SLOTS, np.full(len(SLOTS), reply))

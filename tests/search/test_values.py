@@ -1,4 +1,4 @@
-"""What evaluators may say beyond priors and values: draws and action values."""
+"""Outputs of evaluators beyond priors and values: draws and action values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a window keeps: the published tables, and the iterations that a restart needs."""
+"""Sizes of windows: the published tables, and the iterations that a restart needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merged rows: equal to a plain dictionary, whatever is added and removed, and in what parts."""
+"""Merged rows, equal to those of a plain dictionary after any additions and removals."""
 
 from __future__ import annotations
 
