@@ -183,7 +183,7 @@ def test_a_head_with_other_outputs_for_actions_is_refused():
         name: str = "twice"
         per_action = True
 
-        def outputs(self, actions):
+        def output_size(self, actions):
             return 2 * actions
 
     chosen = settings()

@@ -29,10 +29,10 @@ class VirtualLoss(NamedTuple):
     simulations alone. A simulation that ends at a waiting leaf is abandoned, and with it the tree's
     turn.
 
-    most: leaves that may wait at once.
+    leaves: maximum number of leaves that wait at once.
     """
 
-    most: int
+    leaves: int
 
 
 @VIRTUAL_LOSSES.function
