@@ -95,7 +95,8 @@ def test_games_do_not_depend_on_how_they_are_laid_out():
     late, met, _ = play(settings(parameters), range(7, 12))
     assert one.games == other.games
     assert late.games == one.games[7:]
-    for mine, others in zip(*(each.examples.columns().values() for each in (one, other)), strict=True):
+    sides = (each.examples.columns().values() for each in (one, other))
+    for mine, others in zip(*sides, strict=True):
         assert mine.tobytes() == others.tobytes()
     slips = ~late.examples.full
     where = late.examples.games - 7, late.examples.plies % 2

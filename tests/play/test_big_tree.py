@@ -124,7 +124,8 @@ def test_the_examples_are_the_games_and_their_policies_the_services():
 def test_games_depend_neither_on_threads_nor_on_slots():
     one, other = play(at_once=16), play(at_once=16, threads=1, slots=3)
     assert one[0].games == other[0].games
-    for a, b in zip(*(each.examples.columns().values() for each in (one[0], other[0])), strict=True):
+    sides = (each.examples.columns().values() for each in (one[0], other[0]))
+    for a, b in zip(*sides, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -56,7 +56,8 @@ def test_starts_do_not_depend_on_how_games_are_laid_out(budget):
         for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
     )
     assert one.games == other.games
-    for mine, theirs in zip(*(each.examples.columns().values() for each in (one, other)), strict=True):
+    sides = (each.examples.columns().values() for each in (one, other))
+    for mine, theirs in zip(*sides, strict=True):
         assert np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f")
 
 

@@ -128,7 +128,8 @@ def test_every_searched_decision_is_learnt_from_once(played):
 def test_retries_depend_neither_on_threads_nor_on_the_cache(played):
     other = play(threads=1, parallel_games=3, mode={"cache": 4})
     assert other.games == played.games
-    for one, two in zip(*(each.examples.columns().values() for each in (played, other)), strict=True):
+    sides = (each.examples.columns().values() for each in (played, other))
+    for one, two in zip(*sides, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
