@@ -1,4 +1,4 @@
-"""How the code is cut: files, function lengths and public names of one or more source trees.
+"""Sizes of source trees: files, lines, function lengths and public names.
 
 python tools/code_size.py src ../before/src
 """
@@ -21,6 +21,8 @@ class Size(NamedTuple):
     files: int
     small_files: int
     lines: int
+    code_lines: int
+    median_file: float
     functions: int
     median_function: float
     p90_function: float
@@ -45,6 +47,22 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return own - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
 
 
+def code_lines(source: str, tree: ast.Module) -> int:
+    """Return the lines of a module that are neither blank, comments nor docstrings."""
+    strings = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    return sum(
+        number not in strings and bool(line.strip()) and not line.lstrip().startswith("#")
+        for number, line in enumerate(source.splitlines(), 1)
+    )
+
+
 def public_names(tree: ast.Module) -> int:
     """Return how many functions, classes and methods of a module have a public name."""
     names = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -65,7 +83,8 @@ def measure(root: Path) -> Size:
     lines = [source.count("\n") for source in sources]
     lengths = sorted(length(each) for tree in trees for each in functions(tree))
     return Size(
-        len(sources), sum(count < _SMALL_FILE for count in lines), sum(lines), len(lengths),
+        len(sources), sum(count < _SMALL_FILE for count in lines), sum(lines),
+        sum(map(code_lines, sources, trees)), median(lines), len(lengths),
         median(lengths), quantiles(lengths, n=10)[-1], lengths[-1],
         sum(map(public_names, trees)),
     )  # fmt: skip
