@@ -64,7 +64,7 @@ class Clock(KlGain):
 
 
 Parameter = Literal["c", "fpu", "draw_value", "threshold", "check"]
-"""What may evolve: `search.selection.c`, the value of `search.puct`, `search.draw_value`, the
+"""What may evolve: `search.selection.c`, the value of `search.fpu`, `search.draw_value`, the
 threshold of the thinking time, and the check parameter."""
 
 Fitness = Literal["results", "novelty", "novelty_of_winner"]
@@ -80,7 +80,7 @@ class Ranges(Settings):
     """Of `search.selection.c`. [Clausen2021]: 0.25 to 4 for Q in [0, 1], which is 0.5 to 8 here."""
 
     fpu: _Range = (-1.0, 1.0)
-    """Of the value of `search.puct`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
+    """Of the value of `search.fpu`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
 
     draw_value: _Range = (-1.0, 1.0)
     """Of `search.draw_value`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
