@@ -117,7 +117,7 @@ def test_the_examples_are_the_games_and_their_policies_the_services():
     with SearchService(
         GAME, HashEvaluator(rules.actions(GAME)), ServiceSearches(SEARCH, seed=3, iteration=2)
     ) as service:
-        answers = service.ask(examples.states[rows])
+        answers = service.search(examples.states[rows])
     np.testing.assert_array_equal(examples.policies[rows], answers.policies.astype(np.float16))
 
 

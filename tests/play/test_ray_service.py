@@ -39,7 +39,7 @@ def cluster_on_this_machine():
 
 def answered_here(searches):
     with SearchService(GAME, SPEC(), searches) as here:
-        return here.ask(STATES)
+        return here.search(STATES)
 
 
 def assert_equal(one, other):
@@ -51,7 +51,7 @@ def test_actors_answer_as_one_process_does_and_search_each_position_once():
     expected = answered_here(SEARCHES)
     with RayService(NAME, SPEC, SEARCHES, 2) as there:
         for _ in range(2):
-            assert_equal(there.ask(STATES), expected)
+            assert_equal(there.search(STATES), expected)
         counts = there.counts
     assert (counts["asked"], counts["merged"]) == (64, 32)
     assert (counts["searched"], counts["remembered"]) == (16, 16)
@@ -64,16 +64,16 @@ def test_actors_outlive_an_iteration_but_not_what_they_remember():
         former = Actors.current
     with RayService(NAME, SPEC, searches, 2) as there:
         assert Actors.current is former
-        assert_equal(there.ask(STATES), answered_here(searches))
+        assert_equal(there.search(STATES), answered_here(searches))
         assert there.counts["remembered"] == 0
 
 
 def test_an_actor_that_is_lost_begins_again():
     expected = answered_here(SEARCHES)
     with RayService(NAME, SPEC, SEARCHES, 2) as there:
-        there.ask(STATES)
+        there.search(STATES)
         ray.kill(Actors.current.handles[0], no_restart=False)
-        assert_equal(there.ask(STATES), expected)
+        assert_equal(there.search(STATES), expected)
         # The other one remembers.
         assert 16 < there.counts["searched"] < 32
 

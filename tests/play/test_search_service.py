@@ -51,7 +51,7 @@ def test_an_answer_is_what_a_search_of_the_position_alone_finds():
     hashes = np.empty(len(states), np.uint64)
     hash_states(states, hashes)
     with service() as asked:
-        answers = asked.ask(states)
+        answers = asked.search(states)
     search = Search(GAME, NOISY, HashEvaluator(rules.actions(GAME)), 1)
     slot, no = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for row, state in enumerate(states):
@@ -75,11 +75,11 @@ def test_an_answer_is_what_a_search_of_the_position_alone_finds():
 def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
     states = positions()
     with service() as asked:
-        expected = asked.ask(states)
+        expected = asked.search(states)
     order = np.random.default_rng(2).permutation(len(states))
     with service(cache=cache, slots=1, threads=1) as asked:
         for part in np.array_split(order, 4):
-            assert_equal(asked.ask(states[part]), expected.rows(part))
+            assert_equal(asked.search(states[part]), expected.rows(part))
         counts = asked.counts
     assert counts["asked"] == len(states)
     assert counts["asked"] == counts["merged"] + counts["remembered"] + counts["searched"]
@@ -98,17 +98,17 @@ def test_questions_stay_with_a_thread_but_none_gets_more_than_its_share():
 def test_equal_questions_of_a_call_are_one_search():
     states = np.repeat(positions(3), 4, axis=0)
     with service(cache=0) as asked:
-        answers = asked.ask(states)
+        answers = asked.search(states)
         assert (asked.counts["merged"], asked.counts["searched"]) == (9, 3)
     assert_equal(answers.rows(np.arange(0, 12, 4)), answers.rows(np.arange(3, 12, 4)))
     with service() as asked:
-        assert len(asked.ask(states[:0]).full) == 0
+        assert len(asked.search(states[:0]).full) == 0
 
 
 def test_what_is_asked_elsewhere_of_another_iteration_has_other_noise():
     states = positions(10)
     with service() as one, service(iteration=3) as other:
-        assert (one.ask(states).visits != other.ask(states).visits).any()
+        assert (one.search(states).visits != other.search(states).visits).any()
 
 
 def play(search=NOISY, mode="service", **settings):
@@ -151,7 +151,7 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
         pytest.raises(FloatingPointError, match="broken"),
         SearchService(GAME, Broken(), searches) as asked,
     ):
-        asked.ask(positions())
+        asked.search(positions())
 
 
 def test_modes_say_which_games_do_not_begin_with_its_random_plies():

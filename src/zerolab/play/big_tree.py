@@ -1,7 +1,7 @@
 """Self-play as the simulations of one tree over whole games (see `BigTreeMode`).
 
-It is a second type of tree beside that of `search.tree`: there every simulation adds one leaf, and
-millions of them a second have to be fast; here every new node costs a whole search.
+This tree differs from that of `search.tree`, where every simulation adds one leaf and a second has
+millions of them: here every new node costs a whole search.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ class Node:
         self.outcome = outcome
         """ONGOING, or the result for the mover."""
         self.visits = 0
-        """N(s): games that went through it, those under way included."""
+        """N(s): games through this position, including unfinished ones."""
         self.worth = 0
-        """The sum of their results for the mover; a game under way counts as won, which is lost
-        for the player who chose to come here."""
+        """Sum of their results for the mover; an unfinished game counts as won, and so as lost for
+        the player who chose to come here."""
         self.actions = np.empty(0, np.int64)
-        """int64[k]: the legal ones; none before `TranspositionTree.expand`."""
+        """int64[k]: legal actions; empty before `TranspositionTree.expand`."""
         self.priors = np.empty(0, np.float32)
         """float32[k]"""
         self.chosen = np.empty(0, np.int64)
-        """int64[k]: N(s, a), how often each action was taken here."""
+        """int64[k]: N(s, a), visits of each action."""
 
     @property
     def is_expanded(self) -> bool:
-        """Whether it is known which actions lead on, and how promising they are."""
+        """Whether the node has its actions and priors."""
         return len(self.actions) > 0
 
 
 class TranspositionTree:
-    """PUCT over whole games; see `BigTree` for the formula."""
+    """PUCT over whole games; see `BigTreeMode` for the formula."""
 
     def __init__(self, game: Game, c: float, first_play: float) -> None:
         self._game = game
@@ -69,13 +69,13 @@ class TranspositionTree:
         return self._visit(state, ONGOING)
 
     def expand(self, node: Node, policy: NDArray[np.float32]) -> None:
-        """Take in the policy float32[actions] that a search of a node's position has found."""
+        """Set a node's actions and priors from the policy of a search, float32[actions]."""
         node.actions = np.flatnonzero(python.legal(self._game, node.state))
         node.priors = policy[node.actions]
         node.chosen = np.zeros(len(node.actions), np.int64)
 
     def descend(self, node: Node) -> tuple[int, Node]:
-        """Take the action of the highest score, the lowest of equal ones, and go there.
+        """Return the action of highest score, the lowest one of a tie, and the node behind it.
 
         The node must be expanded.
         """
@@ -102,7 +102,7 @@ class TranspositionTree:
 
     @staticmethod
     def back_up(path: Sequence[Node]) -> None:
-        """Take in the result of a game, given all its positions, of which the last one is final."""
+        """Back up the result of a game along all its positions, the last of which is final."""
         result = path[-1].outcome
         for node in reversed(path):
             node.worth += result - 1
@@ -110,7 +110,7 @@ class TranspositionTree:
 
 
 class _Line:
-    """The positions of a game, from the first one on, and the actions between them."""
+    """A game in progress: its positions from the first one on, and the actions between them."""
 
     def __init__(self, number: int, start: Node) -> None:
         self.number = number
@@ -128,10 +128,10 @@ class _Line:
 
 
 class BigTreePlayer:
-    """Plays the games of an iteration, in waves that descend together ply by ply.
+    """Plays the games of an iteration in waves, which descend together ply by ply.
 
-    Within a wave simulations move in the order of their numbers, and their results are backed up
-    in this order once all are over. So nothing depends on when searches finish.
+    Simulations of a wave move in the order of their numbers, and their results are backed up in
+    this order once all are over. So nothing depends on the time at which searches finish.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class BigTreePlayer:
         self._name = name
         self._report = report
         self._games = self._plies = 0
-        self._answers: list[PositionResults] = []
+        self._results: list[PositionResults] = []
         self._rows: dict[Node, int] = {}
 
     def play(self, games: int) -> LockstepResult:
-        """Play so many games."""
+        """Play `games` games."""
         lines: list[_Line] = []
         for first in range(0, games, self._at_once):
             wave = [
@@ -171,20 +171,20 @@ class BigTreePlayer:
                 line.follow(*self.tree.descend(line.nodes[-1]))
             self._plies += len(going)
             going = [line for line in going if line.nodes[-1].outcome == ONGOING]
-            self._tell()
+            self._show_progress()
         for line in wave:
             self.tree.back_up(line.nodes)
         self._games += len(wave)
 
     def _expand(self, lines: Sequence[_Line]) -> None:
-        """Ask for the searches of all positions that are new, at once."""
+        """Request the searches of all new positions at once."""
         new = {line.nodes[-1]: line.number for line in lines if not line.nodes[-1].is_expanded}
         if not new:
             return
         states, near = np.stack([node.state for node in new]), np.array(list(new.values()))
-        answers = self._service.ask(states, near, self._tell)
-        self._answers.append(answers)
-        for node, policy in zip(new, answers.policies, strict=True):
+        results = self._service.search(states, near, self._show_progress)
+        self._results.append(results)
+        for node, policy in zip(new, results.policies, strict=True):
             self._rows[node] = len(self._rows)
             self.tree.expand(node, policy)
 
@@ -195,15 +195,15 @@ class BigTreePlayer:
             for ply, (action, node) in enumerate(zip(line.actions, line.nodes, strict=False))
         ]
         numbers, plies, actions, nodes = zip(*moves, strict=True)
-        answers = PositionResults.concatenate(self._answers)
+        results = PositionResults.concatenate(self._results)
         return example_rows(
             np.stack([node.state for node in nodes]),
             np.array(numbers),
             np.array(plies),
             np.array(actions),
-            answers.rows(np.array([self._rows[node] for node in nodes])),
+            results.rows(np.array([self._rows[node] for node in nodes])),
             np.ones(len(moves), np.bool_),
         )
 
-    def _tell(self) -> None:
+    def _show_progress(self) -> None:
         self._report(SelfPlayProgress(self._games, self._plies))

@@ -26,18 +26,18 @@ Ints = NDArray[np.int64]
 
 
 class LockstepGame(NamedTuple):
-    """A game to be played on after given actions."""
+    """A game to play after the given actions."""
 
     number: int
     opening: tuple[int, ...] = ()
 
 
 class LockstepResult(NamedTuple):
-    """Finished games, by number, and an example for every move of theirs.
+    """Finished games, ordered by number, and an example for every move.
 
-    In the examples, what only the end of a game tells is still 0. Moves that nobody has searched,
+    Columns of the examples that depend on the end of a game are still 0. Moves without a search,
     those of openings and random ones, are never learnt from: such a row has the move alone as its
-    policy, and NaN for all that a search would have said.
+    policy and NaN in the other columns of a search.
     """
 
     games: list[GameRecord]
@@ -45,7 +45,7 @@ class LockstepResult(NamedTuple):
 
 
 class Lockstep:
-    """Plays games by a service's answers, choosing moves as plain self-play does."""
+    """Plays games by the results of a search service; chooses moves as in episodic mode."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Lockstep:
         self._games = self._plies = 0
 
     def opening(self, number: int, plies: int) -> tuple[int, ...]:
-        """Return the random plies of a game; fewer where one more would end it."""
+        """Return `plies` random actions for a game; fewer where the next one would end it."""
         game, ply = np.array([number]), np.zeros(1, np.int64)
         return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
 
@@ -97,12 +97,12 @@ class Lockstep:
                 moves[at].append(action)
             self._plies += len(going)
             self._games += int((outcomes[going] != ONGOING).sum())
-            self._tell()
+            self._show_progress()
         return LockstepResult(sorted(self._records(begun, moves, outcomes)), in_game_order(chunks))
 
     @staticmethod
     def _scripted(begun: Sequence[LockstepGame], going: Ints, ply: int) -> Ints:
-        """Return the actions of openings at a ply, NO_ACTION in games beyond theirs."""
+        """Return the actions of openings at a ply, NO_ACTION for games past theirs."""
         openings = [begun[at].opening for at in going.tolist()]
         return np.array([each[ply] if ply < len(each) else NO_ACTION for each in openings])
 
@@ -115,7 +115,7 @@ class Lockstep:
         moves: Sequence[Sequence[int]],
         outcomes: NDArray[np.int8],
     ) -> Iterator[GameRecord]:
-        """Yield the records of games; outcomes are those of the players to move at the ends."""
+        """Yield the records of games; outcomes are for the players to move at the ends."""
         for game, played, outcome in zip(begun, moves, outcomes.tolist(), strict=True):
             result = -outcome if len(played) % 2 else outcome
             yield GameRecord(game.number, self._name, self._name, tuple(played), result)
@@ -128,16 +128,16 @@ class Lockstep:
         searched: NDArray[np.bool_],
         actions: Ints,
     ) -> PositionResults:
-        """Write the actions where `searched`; return the answers about those states."""
-        answers = self._service.ask(states[searched], numbers[searched], self._tell)
+        """Write the actions where `searched`; return the results of those states."""
+        results = self._service.search(states[searched], numbers[searched], self._show_progress)
         if searched.any():
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
             sample = plies[searched] < self._settings.temperature_plies
-            weights = np.where(sample[:, None], answers.sampled, answers.best).astype(np.int64)
+            weights = np.where(sample[:, None], results.sampled, results.best).astype(np.int64)
             actions[searched] = choose_actions(weights, keys, sample)
-        return answers
+        return results
 
-    def _tell(self) -> None:
+    def _show_progress(self) -> None:
         self._report(SelfPlayProgress(self._games, self._plies))
 
 
@@ -149,9 +149,9 @@ def example_rows(
     found: PositionResults,
     searched: NDArray[np.bool_],
 ) -> Examples:
-    """Return the examples of moves, of which those that were `searched` have answers.
+    """Return the examples of moves; `found` has the results of those that were `searched`.
 
-    What only the end of a game tells is still 0.
+    Columns that depend on the end of a game are still 0.
     """
     count = len(actions)
     facts = SearchFacts.unknown(count, found.policies.shape[1])
@@ -174,10 +174,10 @@ def example_rows(
 
 
 class Branch(NamedTuple):
-    """A move to be tried in place of another one."""
+    """A move to try in place of the one that a game played."""
 
     game: GameRecord
-    """The game that is gone back into."""
+    """The lost game."""
     ply: int
     action: int
 
@@ -188,9 +188,9 @@ class Branch(NamedTuple):
 
 
 def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepResult:
-    """Play so many games: openings, rounds of retries, and openings again while games are left.
+    """Play `games` games: openings, rounds of retries, and openings again while games are left.
 
-    A game's number is its place in the order in which the games are begun.
+    Games are numbered in the order in which they begin.
     """
     finder = BranchFinder(mode.branches)
     family = sum(mode.branches**back for back in range(mode.rounds + 1))
@@ -220,9 +220,9 @@ def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepRes
 def _played_on(
     lockstep: Lockstep, branches: Sequence[Branch], former: Examples, first: int
 ) -> LockstepResult:
-    """Play new games from branches of earlier ones, whose examples are given.
+    """Play new games from branches of earlier ones, whose examples are `former`.
 
-    What the searches said of the positions up to the branch is taken over.
+    Results of searches up to the branch are taken over.
     """
     numbers = range(first, first + len(branches))
     played = lockstep.play(
@@ -243,15 +243,15 @@ def _played_on(
 
 
 class BranchFinder:
-    """Finds where games were lost, and remembers which moves have been tried."""
+    """Finds the plies where games were lost, and untried moves there."""
 
     def __init__(self, most: int) -> None:
-        """Find at most so many branches of a game."""
+        """Find at most `most` branches of a game."""
         self._most = most
         self._tried: defaultdict[bytes, set[int]] = defaultdict(set)
 
     def branches(self, played: LockstepResult, most: int) -> list[Branch]:
-        """Return at most so many branches of the games, in the order of their numbers."""
+        """Return at most `most` branches of the games, in the order of their numbers."""
         examples = played.examples
         known = np.flatnonzero(~np.isnan(examples.root_values))
         for row, action in zip(known.tolist(), examples.actions[known].tolist(), strict=True):
@@ -263,7 +263,7 @@ class BranchFinder:
         return found
 
     def _of_game(self, game: GameRecord, examples: Examples, most: int) -> Iterator[Branch]:
-        """Yield the best untried moves at the largest drop that has any, and note them as tried."""
+        """Yield the best untried moves at the largest drop that has any, and mark them as tried."""
         rows = _rows_of_games(examples, game.number)
         loser = 0 if game.result < 0 else 1
         for ply in value_drops(examples.root_values[rows], loser):
@@ -280,9 +280,9 @@ class BranchFinder:
 def value_drops(root_values: NDArray[np.float16], loser: int) -> list[int]:
     """Return the plies from which the loser's prospects fell, the largest drop first.
 
-    `root_values` float16[plies] are those of the movers, NaN where unknown; plies of parity `loser`
-    are the loser's. Win + 0.5 draw is (1 + value) / 2, and 0 at the end of the game. Of equal drops
-    the earliest comes first.
+    `root_values`, float16[plies], are for the players to move, NaN where unknown; plies of parity
+    `loser` are the loser's. Its prospects, win + 0.5 draw, are (1 + value) / 2, and 0 at the end of
+    the game. Of equal drops the earliest comes first.
     """
     plies = np.arange(loser, len(root_values), 2)
     plies = plies[~np.isnan(root_values[plies])]
@@ -293,5 +293,5 @@ def value_drops(root_values: NDArray[np.float16], loser: int) -> list[int]:
 
 
 def _rows_of_games(examples: Examples, number: int) -> slice:
-    """Return where the moves of a game are, in examples ordered by game."""
+    """Return the rows of a game, in examples ordered by game."""
     return slice(*np.searchsorted(examples.games, (number, number + 1)).tolist())

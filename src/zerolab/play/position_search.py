@@ -24,25 +24,25 @@ _FIRST_ROWS = 64
 
 @dataclass(frozen=True, eq=False)
 class PositionResults(SearchFacts):
-    """Finished searches of N positions; values are those of the players to move."""
+    """Results of the searches of N positions; values are those of the players to move."""
 
     visits: Annotated[NDArray[np.int32], ColumnForm("int32", "action")]
     """int32[N, actions]"""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
-    """bool[N]: whether the search was a full one (see `Allowance`)."""
+    """bool[N]: whether the search was full (see `Allowance`)."""
     best: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: weights of moves, of which one of the highest is played."""
+    """uint32[N, actions]: weights of moves, to play one of the highest."""
     sampled: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: weights in proportion to which a move is drawn."""
+    """uint32[N, actions]: weights of moves, to draw one in proportion."""
 
-    def put(self, rows: Any, answers: PositionResults) -> None:
-        """Write answers into some rows."""
-        for name, new in answers.columns().items():
+    def put(self, rows: Any, results: PositionResults) -> None:
+        """Write results into some rows."""
+        for name, new in results.columns().items():
             getattr(self, name)[rows] = new
 
 
 def empty_results(count: int, actions: int) -> PositionResults:
-    """Return unwritten answers for so many positions."""
+    """Return uninitialised results of `count` positions."""
     table = count, actions
     facts = {
         name: np.empty(table if form.per == "action" else count, np.float32)
@@ -58,7 +58,7 @@ def empty_results(count: int, actions: int) -> PositionResults:
 
 
 class ResultCache:
-    """Answers by position; beyond `most` of them the oldest one makes room.
+    """Results by position; beyond `most`, the oldest one makes room.
 
     Memory grows with what is stored.
     """
@@ -66,7 +66,7 @@ class ResultCache:
     def __init__(self, most: int, actions: int) -> None:
         self._most = most
         self._actions = actions
-        self._answers = empty_results(min(most, _FIRST_ROWS), actions)
+        self._results = empty_results(min(most, _FIRST_ROWS), actions)
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._next = 0
@@ -75,22 +75,22 @@ class ResultCache:
         return len(self._rows)
 
     def find(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the rows of positions, int64[n], -1 where an answer is not known."""
+        """Return the rows of positions, int64[n]; -1 where there is no result."""
         return np.array([self._rows.get(key, -1) for key in keys], np.int64)
 
     def read(self, rows: NDArray[np.int64]) -> PositionResults:
-        """Return copies of answers."""
-        return self._answers.rows(rows)
+        """Return copies of results."""
+        return self._results.rows(rows)
 
-    def add(self, keys: Sequence[bytes], answers: PositionResults) -> None:
-        """Store answers of different positions that are not known yet."""
+    def add(self, keys: Sequence[bytes], results: PositionResults) -> None:
+        """Store the results of distinct new positions."""
         kept = keys[-self._most :] if self._most else ()
         rows = np.array([self._take(key) for key in kept], np.int64)
         self._grow()
-        self._answers.put(rows, answers.rows(np.arange(len(keys) - len(kept), len(keys))))
+        self._results.put(rows, results.rows(np.arange(len(keys) - len(kept), len(keys))))
 
     def _take(self, key: bytes) -> int:
-        """Return the row for another position, if need be that of the oldest one."""
+        """Return the row for a new position: a free one, or that of the oldest result."""
         row = self._next
         self._next = (row + 1) % self._most
         if row == len(self._keys):
@@ -102,19 +102,19 @@ class ResultCache:
         return row
 
     def _grow(self) -> None:
-        rows = len(self._answers.full)
+        rows = len(self._results.full)
         if len(self._keys) > rows:
             wider = empty_results(min(self._most, 2 * len(self._keys)), self._actions)
-            wider.put(np.arange(rows), self._answers)
-            self._answers = wider
+            wider.put(np.arange(rows), self._results)
+            self._results = wider
 
 
 class PositionSearch:
-    """Searches positions in the slots of one search, each in a tree of its own; one thread's.
+    """Searches positions in the trees of one search; used by one thread.
 
-    All that is random in the search of a position is keyed by the seed, the iteration and the
-    position. So an answer depends neither on other positions nor on slots, as far as the evaluator
-    answers equally in every batch (docs/decisions/0002).
+    The random streams of a search are keyed by the seed, the iteration and the position. So its
+    result depends neither on other positions nor on trees, if the evaluator's outputs do not depend
+    on the batch (docs/decisions/0002).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class PositionSearch:
         slots: int,
         threads: int = 1,
     ) -> None:
-        """Make `slots` trees; `threads` may share the playouts of a batch of leaves."""
+        """Make `slots` trees; up to `threads` threads share the playouts of a batch of leaves."""
         self._actions = rules.actions(game)
         self._seed = seed
         self._iteration = iteration
@@ -139,10 +139,10 @@ class PositionSearch:
         self._searched = np.zeros(slots, np.int64)
 
     def run(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
-        """Search ongoing states uint64[n, words]; if `stop` is set, end early without answers."""
+        """Search ongoing states uint64[n, words]; once `stop` is set, end early without results."""
         count = len(states)
-        answers = empty_results(count, self._actions)
-        # As many at once as let all rounds be about equally full.
+        results = empty_results(count, self._actions)
+        # The largest number of trees for which all rounds are about equally full.
         rounds = -(-count // self._slots)
         free = np.arange(-(-count // max(1, rounds)))
         begun = finished = 0
@@ -151,14 +151,14 @@ class PositionSearch:
             if taken.size:
                 self._begin(taken, states, begun)
                 begun += len(taken)
-            free = self._settled(self.search.step())
+            free = self._decided(self.search.step())
             if free.size:
-                answers.put(self._searched[free], self._found(free))
+                results.put(self._searched[free], self._found(free))
                 finished += len(free)
-        return answers
+        return results
 
     def _begin(self, slots: NDArray[np.int64], states: NDArray[np.uint64], first: int) -> None:
-        """Begin with the states from `first` on."""
+        """Begin the searches of the states from `first` on."""
         rows = np.arange(first, first + len(slots))
         self._searched[slots] = rows
         hashes = np.empty(len(rows), np.uint64)
@@ -180,15 +180,15 @@ class PositionSearch:
         self._full[slots] = full
         self.search.start_search(slots, playouts, noise, simulations, full)
 
-    def _settled(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the finished searches with which the budget is content; the others go on."""
+    def _decided(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Extend finished searches to which the budget gives more; return the others."""
         if not (slots.size and self._budget.may_extend):
             return slots
         more = self._budget.more(slots, self.search)
-        unsettled = more > 0
-        if unsettled.any():
-            self.search.extend(slots[unsettled], more[unsettled])
-        return slots[~unsettled]
+        extended = more > 0
+        if extended.any():
+            self.search.extend(slots[extended], more[extended])
+        return slots[~extended]
 
     def _found(self, slots: NDArray[np.int64]) -> PositionResults:
         drawn = np.ones(len(slots), np.bool_)

@@ -1,8 +1,8 @@
 """Search service on a Ray cluster (the extra ``cluster``).
 
-A position belongs to one actor, by its hash, so that it is searched once and no answer is kept
-twice. What travels are positions and answers; an actor makes its evaluator from a spec. One that is
-lost begins again without memory, which changes no answer.
+The hash of a position decides which actor searches it, so that no result is computed or cached
+twice. Positions and results travel; an actor makes its evaluator from a spec. A lost actor starts
+again with an empty cache, which changes no result.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from zerolab.search.evaluator import hash_states
 
 _POLL_SECONDS = 0.2
 _TRIES = 4
-"""How often a question is asked again where its actor is lost."""
+"""Repetitions of a request whose actor is lost."""
 
 
 class ActorWork(NamedTuple):
-    """What an actor searches positions with."""
+    """Game, evaluator and settings of an actor's searches."""
 
     game: str
     evaluator: EvaluatorSpec
@@ -46,14 +46,14 @@ class ActorWork(NamedTuple):
 
 
 class ActorUsage(NamedTuple):
-    """What an answer took; see `SearchService`."""
+    """Counts and thread time of a request; see `SearchService`."""
 
     counts: dict[str, int]
     seconds: dict[str, float]
 
 
 class ActorPlace(NamedTuple):
-    """Where an actor is, and what it has of that node."""
+    """Node of an actor, and its share of that node."""
 
     node: str
     cores: int
@@ -80,15 +80,15 @@ def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPl
 
 
 class Actors:
-    """The actors on a cluster that this process has joined; they live as long as it does."""
+    """The actors of this process on the cluster that it has joined; they live as long as it."""
 
     current: Actors | None = None
-    """Those used last: starting a cluster and loading networks' libraries takes seconds."""
+    """The actors used last, kept because starting a cluster and loading torch takes seconds."""
 
     def __init__(self, address: str, count: int) -> None:
         """Join the cluster at ``HOST:PORT``, or start one here for ``local``.
 
-        Raises UserError where that is impossible or a node differs from others in what answers
+        Raises UserError where that is impossible or nodes differ in something that results
         depend on.
         """
         if ray.is_initialized():
@@ -96,7 +96,7 @@ class Actors:
                 f"selfplay.mode.actors = {count}: this process uses Ray already; expected 0"
             )
         self._key = address, count
-        here = max(count, available_cores())  # where there are fewer cores, actors share them
+        here = max(count, available_cores())  # with fewer cores, actors share them
         self._cluster = Cluster.joined(address, here if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
@@ -108,7 +108,7 @@ class Actors:
 
     @classmethod
     def at(cls, address: str, count: int) -> Actors:
-        """Return those used last if they are the ones; if not, they end."""
+        """Return the actors used last if address and count are the same, else end them first."""
         if cls.current is not None and cls.current._key != (address, count):
             cls.current.end()
         if cls.current is None:
@@ -116,7 +116,7 @@ class Actors:
         return cls.current
 
     def end(self) -> None:
-        """End the actors, and a local cluster, too."""
+        """End the actors, and a local cluster with them."""
         Actors.current = None
         for handle in self.handles:
             with suppress(ray.exceptions.RayError, ValueError):
@@ -135,7 +135,7 @@ class Actors:
 
 
 class RayService:
-    """Asks actors of a Ray cluster; a context. See `SearchService`.
+    """`SearchService` whose searches run in actors of a Ray cluster; a context.
 
     The cluster is that at RAY_ADDRESS, a variable of the environment, else one of this machine.
     """
@@ -157,14 +157,14 @@ class RayService:
         self._sent = [ray.put(self._share(place)) for place in self._actors.places]
         nothing = np.empty((0, self._words), np.uint64), np.empty(0, np.int64)
         try:
-            self._ask([nothing] * self._count)  # all make their evaluators at once
+            self._request([nothing] * self._count)  # all make their evaluators at once
         except BaseException:
             self._actors.end()
             raise
         return self
 
     def _share(self, place: ActorPlace) -> ActorWork:
-        """Return what one actor searches at once and keeps, in threads on its own cores."""
+        """Return the work of one actor: its share of slots and cache, and a thread per core."""
         searches = self._work.searches
         slots, cache = -(-searches.slots // self._count), -(-searches.cache // self._count)
         part = searches._replace(slots=slots, cache=cache, threads=place.cores)
@@ -177,10 +177,10 @@ class RayService:
         trace: TracebackType | None,
     ) -> None:
         self._sent.clear()
-        if error is not None:  # searches may be under way, which nobody waits for any more
+        if error is not None:  # abandoned searches may still be running
             self._actors.end()
 
-    def ask(
+    def search(
         self,
         states: NDArray[np.uint64],
         near: NDArray[np.int64] | None = None,
@@ -194,20 +194,20 @@ class RayService:
         hash_states(different, hashes)
         owners = hashes % np.uint64(self._count)
         parts = [np.flatnonzero(owners == owner) for owner in range(self._count)]
-        answers = empty_results(len(different), self._actions)
-        found = self._ask([(different[part], numbers[part]) for part in parts], report)
+        results = empty_results(len(different), self._actions)
+        found = self._request([(different[part], numbers[part]) for part in parts], report)
         for part, answered in zip(parts, found, strict=True):
-            answers.put(part, answered)
-        return answers.rows(which)
+            results.put(part, answered)
+        return results.rows(which)
 
-    def _ask(
+    def _request(
         self,
         questions: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]],
         report: Callable[[], object] = lambda: None,
     ) -> list[PositionResults]:
-        """Ask every actor its question; raise UserError where one fails."""
+        """Send every actor its request; raise UserError where one fails."""
         asked = [
-            actor.ask.remote(work.hex(), work, *question)
+            actor.search.remote(work.hex(), work, *question)
             for actor, work, question in zip(
                 self._actors.handles, self._sent, questions, strict=True
             )
@@ -226,11 +226,11 @@ class RayService:
                 " can be resumed"
             ) from None
         self._spent += [spent for _, spent in replies]
-        return [answers for answers, _ in replies]
+        return [results for results, _ in replies]
 
     @property
     def counts(self) -> dict[str, int]:
-        """See `SearchService.counts`; what an actor did that was lost is not counted."""
+        """Counts as of `SearchService.counts`, without the work of lost actors."""
         return {
             **sum_by_key(spent.counts for spent in self._spent),
             "asked": self._asked,
@@ -249,21 +249,19 @@ class _Actor:
         self._name = ""
         self._open = ExitStack()
 
-    def ask(
+    def search(
         self, name: str, work: ActorWork, states: NDArray[np.uint64], near: NDArray[np.int64]
     ) -> tuple[PositionResults, ActorUsage]:
-        """Search states with some work, whose name tells it from others."""
+        """Search states as `work` says; `name` identifies the work."""
         if name != self._name:
             self._open.close()
             service = SearchService(parse_game(work.game), work.evaluator(), work.searches)
             self._service = self._open.enter_context(service)
             self._name = name
         before = ActorUsage(self._service.counts, self._service.seconds)
-        answers = self._service.ask(
-            np.array(states), near
-        )  # what Ray has brought cannot be written
+        results = self._service.search(np.array(states), near)  # arrays from Ray are read-only
         counts, seconds = self._service.counts, self._service.seconds
-        return answers, ActorUsage(
+        return results, ActorUsage(
             {key: number - before.counts[key] for key, number in counts.items()},
             {key: spent - before.seconds[key] for key, spent in seconds.items()},
         )

@@ -1,9 +1,9 @@
 """Search service: searches of positions on request, each position once [Clausen2021].
 
-The answer about a position is a function of the position, the network, the settings and the run's
-seed and iteration: no tree is kept from one question to the next, and nothing random in a search is
-keyed by a game. So it depends neither on who asks nor on the order of questions, as far as the
-network answers equally in every batch (docs/decisions/0002).
+The result for a position is a function of the position, the network, the settings and the run's
+seed and iteration: no tree outlives a request, and no random stream of a search is keyed by a game.
+So it depends neither on the caller nor on the order of requests, if the network's outputs do not
+depend on the batch (docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorSpec = Callable[[], Evaluator]
-"""Makes an evaluator wherever it is called; plain data, or a name, and never a closure."""
+"""Makes an evaluator in any process; plain data or an importable function, never a closure."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class NetworkSpec:
 
     game: str
     network: dict[str, Any]
-    """Its settings, of which `name` is the architecture."""
+    """Settings of the network; `name` is its architecture."""
     weights: dict[str, NDArray[np.generic]]
 
     def __call__(self) -> Evaluator:
@@ -51,7 +51,7 @@ class NetworkSpec:
 
         game = parse_game(self.game)
         settings = NETWORKS[self.network["name"]].model_validate(self.network)
-        network = build_network(settings, game, seed=0)  # whose weights are replaced
+        network = build_network(settings, game, seed=0)  # its weights are replaced
         load_weights(network, self.weights)
         return NetworkEvaluator(network, game)
 
@@ -60,7 +60,7 @@ _SERVICE_POLL_SECONDS = 0.2
 
 
 class ServiceSearches(NamedTuple):
-    """How positions are searched, with which limits; it says nothing about networks or games."""
+    """Settings and limits of the searches, without network and game."""
 
     settings: SearchSettings
     seed: int
@@ -70,13 +70,13 @@ class ServiceSearches(NamedTuple):
     """Positions searched at once, in all threads together."""
     threads: int = 1
     cache: int = 1 << 17
-    """Answers kept at most; 0 keeps none."""
+    """Largest number of results kept; 0 keeps none."""
 
 
 class PositionSearcher(Protocol):
-    """Whom self-play asks for searches; see `SearchService`."""
+    """The service that searches positions for self-play; see `SearchService`."""
 
-    def ask(
+    def search(
         self,
         states: NDArray[np.uint64],
         near: NDArray[np.int64] | None = None,
@@ -88,12 +88,12 @@ class PositionSearcher(Protocol):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Thread time by part of the search, of all questions so far."""
+        """Thread time of all requests so far, by part of the search."""
         ...
 
 
 def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of each different state, int64[k], and which of them each row is."""
+    """Return the first row of each distinct state, int64[k], and each row's index in these."""
     rows: dict[bytes, int] = {}
     first: list[int] = []
     which = np.empty(len(states), np.int64)
@@ -106,7 +106,7 @@ def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDAr
 
 
 def rows_by_thread(near: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
-    """Return the rows of each thread: equal numbers int64[n] in one, as far as shares are equal."""
+    """Return the rows of each thread: equal numbers int64[n] together while shares are equal."""
     share = -(-len(near) // threads)
     parts: list[list[int]] = [[] for _ in range(threads)]
     more: list[int] = []
@@ -118,7 +118,7 @@ def rows_by_thread(near: NDArray[np.int64], threads: int) -> list[NDArray[np.int
 
 
 class SearchService:
-    """Searches positions in threads of this process; a context, which ends the threads."""
+    """Searches positions in threads of this process, which end with its context."""
 
     def __init__(self, game: Game, evaluator: Evaluator, searches: ServiceSearches) -> None:
         self._actions = rules.actions(game)
@@ -152,46 +152,46 @@ class SearchService:
         self._stop.set()
         self._open.close()
 
-    def ask(
+    def search(
         self,
         states: NDArray[np.uint64],
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        """Return the searches of ongoing states uint64[n, words], in their order.
+        """Search ongoing states uint64[n, words]; return their results in order.
 
-        Equal states are searched once, and those answered before not again while the cache holds
-        them. Questions of equal numbers `near`, int64[n], such as those of games, go to the same
-        thread if none would get more than its share: what its network said in the search of one
-        position serves that of the next one. `report` is called a few times per second; an
-        exception that it raises stops the searches, after which the service is of no further use.
+        Equal states are searched once, and those in the cache not at all. States with equal numbers
+        `near`, int64[n], such as those of one game, go to the same thread unless that exceeds its
+        share: evaluations cached in the search of one position serve that of the next. `report` is
+        called a few times per second; an exception that it raises stops the searches and ends the
+        service.
         """
         first, which = distinct_states(states)
         self._asked += len(states)
         self._merged += len(states) - len(first)
         numbers = first if near is None else near[first]
-        return self._answer(states[first], numbers, report).rows(which)
+        return self._results_of(states[first], numbers, report).rows(which)
 
-    def _answer(
+    def _results_of(
         self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
-        """Return answers for different states, from the cache where it has them."""
+        """Return the results of distinct states, from the cache if possible."""
         keys = [state.tobytes() for state in states]
         known = self._cache.find(keys)
         new = np.flatnonzero(known < 0)
-        answers = empty_results(len(keys), self._actions)
-        answers.put(known >= 0, self._cache.read(known[known >= 0]))
+        results = empty_results(len(keys), self._actions)
+        results.put(known >= 0, self._cache.read(known[known >= 0]))
         if new.size:
             found = self._search(states[new], near[new], report)
-            answers.put(new, found)
+            results.put(new, found)
             self._cache.add([keys[each] for each in new.tolist()], found)
             self._searched += len(new)
-        return answers
+        return results
 
     def _search(
         self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
-        """Search different states."""
+        """Search distinct states."""
         parts = rows_by_thread(near, self._threads)
         futures = [
             self._pool.submit(search.run, states[part], self._stop)
@@ -202,10 +202,10 @@ class SearchService:
         except BaseException:
             self._stop.set()
             raise
-        answers = empty_results(len(states), self._actions)
+        results = empty_results(len(states), self._actions)
         for part, future in zip(parts, futures, strict=True):
-            answers.put(part, future.result())
-        return answers
+            results.put(part, future.result())
+        return results
 
     @staticmethod
     def _wait(futures: Iterable[Future[PositionResults]], report: Callable[[], object]) -> None:
@@ -219,10 +219,10 @@ class SearchService:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the searches did (see `Search.counts`), and what became of the questions.
+        """Counts of the searches (see `Search.counts`) and of the requested positions.
 
-        Of those asked, some were merged with an equal one of their call and some remembered, that
-        is answered from the cache; the others were searched.
+        Of the `asked` ones, `merged` were equal to another of their call, `remembered` came from
+        the cache, and `searched` were searched.
         """
         remembered = self._asked - self._merged - self._searched
         return {
@@ -235,5 +235,5 @@ class SearchService:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Thread time by part of the search, of all questions so far."""
+        """Thread time of all requests so far, by part of the search."""
         return sum_by_key(each.search.seconds for each in self._searches)

@@ -1,8 +1,8 @@
-"""Self-play modes beyond episodes: continuous lanes, and games that ask a search service.
+"""Self-play in continuous mode, and in the modes of a search service.
 
-Lane l of L plays the games l, l + L, l + 2 L and so on, one after the other, and in every iteration
-equally many plies. So the number of a game is unique in its run, and tells its random streams
-whatever iterations it happens to be played in; and no lane waits for another one's long game.
+In continuous mode, lane l of L plays the games l, l + L, l + 2 L and so on, one after the other,
+and the same number of plies in every iteration. So the number of a game is unique in its run and
+keys its random streams in all its iterations, and no lane waits for a long game of another one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _ALL_ITERATIONS = 0
-"""What streams are keyed by in place of an iteration; episodes have iterations from 1."""
+"""Key of random streams in place of the iteration; other modes have iterations from 1."""
 
 
 def play_continuous(
@@ -58,11 +58,11 @@ def play_continuous(
     *,
     name: str = "self-play",
 ) -> SelfPlayResult:
-    """Play an iteration of continuous self-play; `former` is what the one before left unfinished.
+    """Play an iteration in continuous mode; `former` has the unfinished games of the one before.
 
-    Returns the games that have ended, with all of their examples, and those that go on. A game
-    depends on the seed, its number, and the networks and searches of the iterations in which it is
-    played; see `play_episodes` for the rest.
+    Returns the games that have ended, with all their examples, and the unfinished ones. A game
+    depends on the seed, its number, and the networks and searches of its iterations; see
+    `play_episodes` for the rest.
     """
     assert isinstance(settings.mode, ContinuousMode)
     lanes = settings.parallel_games
@@ -88,12 +88,12 @@ def _unplayed(number: int, name: str) -> GameRecord:
 
 
 def _continued(game: GameRecord, name: str, plies: int, lanes: int) -> Pairing:
-    """Return a game as it goes on: what was played before is its opening."""
+    """Return the continuation of a game, whose former moves are its opening."""
     return Pairing(game.number, name, name, game.number, game.actions, plies, lanes)
 
 
 def _with_movers(game: GameRecord, begun: GameRecord | None) -> GameRecord:
-    """Return a game with who made its moves: those of `begun`, then its own players."""
+    """Return a game with the agents that made its moves: those of `begun`, then its own."""
     if begun is None or not begun.actions:
         return game
     if begun.last_mover == game.first:
@@ -103,7 +103,7 @@ def _with_movers(game: GameRecord, begun: GameRecord | None) -> GameRecord:
 
 
 def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:
-    """Return the game of every lane after some have been played, by number."""
+    """Return the game in progress in every lane, ordered by number, after some have been played."""
     latest = {game.number % lanes: game for game in sorted(games)}
     return tuple(
         sorted(
@@ -127,11 +127,11 @@ def play_by_service(
     name: str = "self-play",
     spec: Callable[[], EvaluatorSpec] | None = None,
 ) -> SelfPlayResult:
-    """Play the games of an iteration as `settings.mode` says; see `play_episodes`.
+    """Play the games of an iteration in a mode with a search service; see `play_episodes`.
 
-    What is played depends on the seed, the iteration, the network and the settings: neither on
-    threads nor on how many positions are searched at once, as far as the network answers equally
-    in every batch. `spec` says how actors make the evaluator, where the mode asks for some.
+    The games depend on the seed, the iteration, the network and the settings, neither on threads
+    nor on the number of positions searched at once, if the network's outputs do not depend on the
+    batch. Where the mode has actors, they make the evaluator from `spec`.
     """
     mode = settings.mode
     assert isinstance(mode, ServiceMode)
@@ -148,7 +148,9 @@ def play_by_service(
             played = player.play(settings.episodes)
         else:
             played = lockstep.play([LockstepGame(number) for number in range(settings.episodes)])
-        decides_all = isinstance(mode, BigTreeMode)  # others take moves over, or play at random
+        decides_all = isinstance(
+            mode, BigTreeMode
+        )  # the others also take moves over or play at random
         moves = len(played.examples.plies) if decides_all else service.counts["asked"]
         return SelfPlayResult(
             with_outcomes(played.examples, played.games),
@@ -160,7 +162,7 @@ def play_by_service(
 
 
 def require_actors(mode: Variant) -> None:
-    """Raise UserError where a mode asks for actors and the extra for them is missing."""
+    """Raise UserError where a mode needs actors and their extra is not installed."""
     if isinstance(mode, ServiceMode) and mode.actors:
         import_module("zerolab.core.ray_cluster")
 
