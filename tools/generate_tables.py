@@ -102,7 +102,7 @@ def choices(registry: Mapping[str, type[Variant]]) -> str:
         kind = type(settings().build())
         if kind.__module__.startswith("zerolab."):
             rows.append([f"`{name}`", summary(settings), _fields(settings), source(kind)])
-    return markdown(["name", "what it is", "settings and defaults", "file"], rows)
+    return markdown(["name", "description", "settings and defaults", "file"], rows)
 
 
 def _fields(settings: type[Variant]) -> str:
@@ -128,7 +128,7 @@ def agents() -> str:
     rows = []
     for name, kind in sorted(AGENT_KINDS.items()):
         rows.append([f"`{name}`", kind.form, summary(type(kind)), source(type(kind))])
-    return markdown(["kind", "written as", "what it is", "file"], rows)
+    return markdown(["kind", "written as", "description", "file"], rows)
 
 
 def api() -> str:
@@ -224,7 +224,7 @@ def games() -> str:
         if entry.kind.__module__.startswith("zerolab."):
             sizes = [f"{field} {low} to {high}" for field, (low, high) in entry.sizes().items()]
             rows.append([f"`{name}`", summary(entry.kind), ", ".join(sizes), source(entry.kind)])
-    return markdown(["name", "what it is", "sizes", "file"], rows)
+    return markdown(["name", "description", "sizes", "file"], rows)
 
 
 def variants() -> str:
