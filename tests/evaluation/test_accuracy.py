@@ -46,7 +46,7 @@ def by_hand():
         [3, 1, -2],  # two moves win, one of them faster
         [0, ILLEGAL, -1],  # one draws
         [-1, -4, ILLEGAL],  # lost either way: trivial
-        [2, 2, 1],  # won whatever is played: trivial
+        [2, 2, 1],  # every move wins: trivial
     ]
     plies = [1, 2, 2, 4]
     return Positions(

@@ -84,7 +84,7 @@ def test_an_archive_that_says_less_than_it_holds_is_not_expanded_further(tmp_pat
     ],
     ids=["empty", "version", "dtype", "axes", "rows", "size", "list", "nested", "digits"],
 )
-def test_members_that_are_not_as_written_are_told(tmp_path, name, content, expected):
+def test_members_that_are_not_as_written_are_reported(tmp_path, name, content, expected):
     path, members = tmp_path / "0001.npz", _members(_zeros(10))
     if isinstance(content, np.ndarray):
         content = _members({"x": content})["x.npy"]

@@ -90,11 +90,11 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_changed_byte_is_told_or_does_not_matter(folder, kind):
+def test_a_changed_byte_is_reported_or_does_not_matter(folder, kind):
     path = folder / kind.name
     right, intact = kind.read(folder), path.read_bytes()
     masks = np.random.default_rng(0).integers(1, 256, len(intact), np.uint8)
-    told = 0
+    refused = 0
     places = range(0, len(intact), kind.stride)
     for place in places:
         changed = bytearray(intact)
@@ -103,14 +103,14 @@ def test_a_changed_byte_is_told_or_does_not_matter(folder, kind):
         try:
             assert _equal(kind.read(folder), right), f"byte {place} was changed unnoticed"
         except UserError as error:
-            told += 1
+            refused += 1
             assert str(folder) in str(error)
             assert len(str(error).splitlines()) == 1
             assert path.read_bytes() == changed
-    assert told == len(places) if kind.guarded else told > 0
+    assert refused == len(places) if kind.guarded else refused > 0
 
 
-def test_a_seek_to_an_offset_that_a_damaged_file_names_is_told(tmp_path):
+def test_a_seek_to_an_offset_that_a_damaged_file_names_is_reported(tmp_path):
     expected = r"file\.npz is damaged \(.*Invalid argument"
     with pytest.raises(UserError, match=expected), reading(tmp_path / "file.npz"):
         raise OSError(22, "Invalid argument")
@@ -118,7 +118,7 @@ def test_a_seek_to_an_offset_that_a_damaged_file_names_is_told(tmp_path):
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.99])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_truncated_file_is_told_and_kept(folder, kind, share):
+def test_a_truncated_file_is_reported_and_kept(folder, kind, share):
     path = folder / kind.name
     path.write_bytes(path.read_bytes()[: int(len(path.read_bytes()) * share)])
     before = everything(folder)
@@ -129,7 +129,7 @@ def test_a_truncated_file_is_told_and_kept(folder, kind, share):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_file_full_of_noise_is_told_and_kept(folder, kind):
+def test_a_file_full_of_noise_is_reported_and_kept(folder, kind):
     (folder / kind.name).write_bytes(np.random.default_rng(0).bytes(5000))
     before = everything(folder)
     with pytest.raises(UserError, match=kind.name):
@@ -173,14 +173,14 @@ def test_missing_metrics_are_counted(folder):
         RunFolder.open(folder).metrics()
 
 
-def test_a_number_changed_by_hand_is_told(folder):
+def test_a_number_changed_by_hand_is_reported(folder):
     metrics = folder / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"loss_policy": 0.5', '"loss_policy": 0.4'))
     with pytest.raises(UserError, match="its digest does not match"):
         RunFolder.open(folder).metrics()
 
 
-def test_newer_files_are_told(folder, monkeypatch):
+def test_newer_files_are_reported(folder, monkeypatch):
     run = RunFolder.open(folder)
     for module in (arrays, examples_module, state):
         monkeypatch.setattr(module, "SCHEMA", 99)
@@ -226,7 +226,7 @@ def test_a_run_of_another_version_is_refused(folder, monkeypatch, write, version
 
 @pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: kind.name)
 def test_what_is_no_regular_file_is_refused_at_once(folder, kind):
-    """Whoever opens a named pipe waits for its writer; there is none."""
+    """Opening a named pipe waits for its writer, and there is none."""
     (folder / kind.name).unlink()
     os.mkfifo(folder / kind.name)
     with pytest.raises(UserError, match=f"{kind.name}: it is a named pipe; expected a file"):
@@ -241,7 +241,7 @@ def test_gigabytes_are_not_read(folder, name):
         RunFolder.open(folder)
 
 
-def test_newer_and_foreign_games_are_told(folder):
+def test_newer_and_foreign_games_are_reported(folder):
     store = RunFolder.open(folder).games
     works = [
         lambda: store.games(1, "gate"),
@@ -265,7 +265,7 @@ def test_newer_and_foreign_games_are_told(folder):
     assert games_module.SCHEMA == 2
 
 
-def test_foreign_arrays_and_examples_are_told(folder):
+def test_foreign_arrays_and_examples_are_reported(folder):
     run = RunFolder.open(folder)
     save_file({"bias": np.zeros(3)}, run.weights_path(1))
     np.savez(folder / "examples" / "0001.npz", states=np.zeros(3))
@@ -289,7 +289,7 @@ def test_nothing_is_unpickled(folder, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-def test_files_of_another_iteration_kind_or_game_are_told(folder, tmp_path):
+def test_files_of_another_iteration_kind_or_game_are_reported(folder, tmp_path):
     run = RunFolder.open(folder)
     shutil.copy(run.weights_path(0), run.weights_path(1))
     with pytest.raises(UserError, match=r"is of othello:4x4, iteration 0: expected .* iteration 1"):
@@ -310,7 +310,7 @@ def test_a_missing_network_names_those_that_are_kept(folder):
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "games.sqlite"])
 def test_a_run_does_not_write_through_links(tmp_path, name):
-    """They may lead to files of whoever resumes it; with a state of no stages all would go."""
+    """Links may lead to files of the user, which a state without stages would have removed."""
     run, other = train(tmp_path / "run"), train(tmp_path / "other")
     precious = other.path / name
     (run.path / name).unlink(missing_ok=True)
@@ -332,7 +332,7 @@ def test_a_run_does_not_write_through_links(tmp_path, name):
     ],
     ids=["large", "nested", "type"],
 )
-def test_headers_of_strange_weights_are_told(folder, header, expected):
+def test_headers_of_strange_weights_are_reported(folder, header, expected):
     entry = {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}
     text = json.dumps({"__metadata__": header, "a": entry}).encode()
     run = RunFolder.open(folder)

@@ -56,7 +56,7 @@ def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
     assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
     with run.locked():
         run.commit(run.progress, [{"stage": "selfplay", "iteration": 3}])
-    summary = summarise_run(run.path)  # of a run that was extended and goes on
+    summary = summarise_run(run.path)  # of a run that was extended
     assert (summary.accuracy, summary.scores) == (0.75, {})
 
 

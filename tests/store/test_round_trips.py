@@ -1,4 +1,4 @@
-"""What is written is read back the same, and equal contents give equal bytes."""
+"""Round trips: data are read back as written, and equal contents give equal bytes."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_folder_with_other_content_is_left_alone(tmp_path, name):
     assert everything(tmp_path) == {str(tmp_path / name): b"years of work"}
 
 
-def test_a_foreign_config_is_told(tmp_path):
+def test_a_foreign_config_is_reported(tmp_path):
     (tmp_path / "config.toml").write_text("[server]\nport = 80\n")
     with pytest.raises(UserError, match="was not written by zerolab"):
         RunFolder.open(tmp_path)
@@ -142,7 +142,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_a_full_disk_is_told_and_the_run_goes_on_later(run, tmp_path, name):
+def test_a_full_disk_is_reported_and_the_run_goes_on_later(run, tmp_path, name):
     before = contents(run.path)
     size = 10_000 if name != "games.sqlite" else (run.path / name).stat().st_size
 
@@ -196,7 +196,7 @@ def _as_nobody(work) -> str:
     return in_child(drop_rights_and_work)
 
 
-def test_folders_without_permission_are_told():
+def test_folders_without_permission_are_reported():
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         run = train(folder / "run", iterations=1)

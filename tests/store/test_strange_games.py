@@ -108,7 +108,7 @@ def test_what_sqlite_notes_for_its_planner_is_accepted(store):
     refused(store, "sqlite_stat1")
 
 
-def test_a_trigger_never_runs_when_a_run_goes_on(tmp_path):
+def test_a_trigger_never_runs_when_a_run_continues(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     change(run.games, "CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END")
     before = everything(run.path)
@@ -200,7 +200,7 @@ def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_cells_of_other_kinds_are_told(store, change_to, expected):
+def test_cells_of_other_kinds_are_reported(store, change_to, expected):
     change(store, f"UPDATE {change_to} WHERE iteration = 1")
     with pytest.raises(UserError, match=f"games.sqlite is damaged .*{expected}"):
         store.games(1, "gate")

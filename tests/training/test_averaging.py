@@ -50,7 +50,7 @@ LEARNING = [
 
 @pytest.fixture
 def second_is_rejected(monkeypatch):
-    """Let the gate accept every candidate but the second one, whoever asks and how often."""
+    """Let the gate accept every candidate except the second one, however often it is repeated."""
     verdicts = {1: True, 2: False, 3: True}
     run = GateStage.run
 

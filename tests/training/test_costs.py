@@ -1,4 +1,4 @@
-"""What runs cost: sums by hand, reference machines, levels of accuracy."""
+"""Costs of runs: sums by hand, reference machines, levels of accuracy."""
 
 from __future__ import annotations
 

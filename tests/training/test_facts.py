@@ -64,7 +64,7 @@ def test_without_discount_values_are_the_outcomes():
 
 
 def test_a_reply_is_the_next_ply_of_the_same_game():
-    """Where a row is missing between two, the later one is no reply."""
+    """If a row between two is missing, the later one is no reply."""
     examples = made_examples()
     gap = examples.map(lambda each: np.delete(each, 1, axis=0))
     _, facts = window_rows(gap, 1.0, {"replies"})

@@ -78,7 +78,7 @@ def test_equal_players_seldom_pass_by_repeated_games():
 
 
 def test_the_difference_counts_true_colours():
-    """Whoever moves first always wins: neither is stronger, however many games."""
+    """The first player always wins: neither agent is stronger, for any number of games."""
     gained = made_match([1] * 20).difference()
     assert gained.elo == pytest.approx(0, abs=1e-6)
     assert gained.los == pytest.approx(0.5)

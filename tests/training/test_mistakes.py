@@ -142,7 +142,7 @@ MISTAKES = [
     ),
     (
         ["--set", "search.root=gumbel", "--set", "search.noise.fraction=0.25"],
-        'search.root = "gumbel" draws noise of its own',
+        'search.root = "gumbel"',
     ),
     (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head gives draws"),
     (
@@ -218,7 +218,7 @@ def spoil(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["truncated", "garbage"])
-def test_damaged_files_are_told_and_kept(run, capsys, name, expected, how):
+def test_damaged_files_are_reported_and_kept(run, capsys, name, expected, how):
     path = run / name
     content = path.read_bytes()
     if how == "truncated":
@@ -244,7 +244,7 @@ def test_a_finished_run_that_cannot_go_on_stays_finished(run, capsys):
     assert (run / "state.json").read_bytes() == before
 
 
-def test_truncated_metrics_are_told(run, capsys):
+def test_truncated_metrics_are_reported(run, capsys):
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:50])
     assert train("--run", str(run), "--set", "iterations=3") == 2
@@ -273,7 +273,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("victim", ["examples", "checkpoints"])
-def test_a_full_disk_is_told_and_the_run_goes_on_later(tmp_path, capsys, monkeypatch, victim):
+def test_a_full_disk_is_reported_and_the_run_resumes_later(tmp_path, capsys, monkeypatch, victim):
     folder = tmp_path / "run"
     replace = Path.replace
 

@@ -21,11 +21,11 @@ MEAN = 'learn.merging={name="mean",across_symmetries=true}'
 
 
 class Killed(BaseException):
-    """What a kill does to a process."""
+    """An injected fault between two stages."""
 
 
 def train(folder, *assignments, kill_after=None):
-    """Train, or go on with a run; die after so many stages."""
+    """Train or resume a run; raise Killed after some stages."""
     settings = resolve_settings(None, "smoke", [*SHORT, *assignments])
     if not (folder / "config.toml").exists():
         RunFolder.create(folder, settings.model_dump(mode="json"))

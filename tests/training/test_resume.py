@@ -47,7 +47,7 @@ def _zerolab(given: list[str], output: Path) -> None:
 
 
 def started(given: list[str], output: Path) -> BaseProcess:
-    """Start zerolab in a process of its own, which can be killed, and writes into a file."""
+    """Start zerolab in a new process that can be killed and writes into a file."""
     process = _SERVER.Process(target=_zerolab, args=(given, output))
     process.start()
     return process

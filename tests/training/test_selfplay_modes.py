@@ -51,7 +51,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
 
 
 def test_threads_change_nothing_but_what_they_save_each_other(tmp_path, undisturbed):
-    """Which leaves of a step are equal depends on the games that share it."""
+    """Equal leaves of a step depend on the games that share it."""
     assert main(arguments(tmp_path / "run", "selfplay.threads=1")) == 0
     found, expected = contents(tmp_path / "run"), contents(undisturbed)
     differing = {name for name in expected if found[name] != expected[name]}

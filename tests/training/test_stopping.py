@@ -90,7 +90,7 @@ def train(folder, positions, *assignments):
 
 
 def test_a_run_without_gain_ends_with_its_final_evaluation_and_stays_ended(tmp_path, positions):
-    """A gate that rejects every candidate leaves no gain to be had."""
+    """With a gate that rejects every candidate, there is no gain."""
     reject = "gate={name='win_rate', games=2, threshold=1}"
     run = train(tmp_path / "run", positions, "iterations=9", reject, "learn.learning_rate=1e-9")
     records = read_records(run)

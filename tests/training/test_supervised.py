@@ -146,7 +146,7 @@ def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
 
 
 def test_the_window_has_all_positions_and_the_defects_of_windows():
-    """Even where self-play would merge them; images come with the policy of their own board."""
+    """Even if self-play would merge them; images come with the policy of the unmirrored board."""
     no = ILLEGAL
     lost = at([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
     two = lost.take(np.array([0, 0]))

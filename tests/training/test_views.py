@@ -1,4 +1,4 @@
-"""What is derived from metrics: TensorBoard events and curves."""
+"""Views derived from metrics: TensorBoard events and curves."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_stages_that_are_no_names_are_reported(tmp_path):
 
 
 def test_every_head_has_a_line_of_its_own_style(tmp_path):
-    """In all runs of a figure alike, whatever their heads."""
+    """The same in all runs of a figure, even with different heads."""
     losses = [{"policy": 1.0, "value": 0.5, "sum": 1.5}, {"policy": 2.0, "reply": 3.0, "total": 9}]
     runs = [
         made_run(tmp_path / str(number), [LEARN.model_copy(update={"loss": loss}), GATE])

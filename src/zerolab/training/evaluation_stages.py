@@ -182,7 +182,7 @@ class Baseline(NamedTuple):
 
     agent: Agent
     asked: str | None = None
-    """Its spec in the settings, if the iteration there is not that of the network."""
+    """Its spec in the settings, if the network has another iteration."""
 
 
 def run_baselines(context: TrainingContext) -> list[Baseline]:

@@ -47,7 +47,7 @@ ITERATION: tuple[Stage, ...] = (
 """An iteration, in the order of [Wang2020b, Algorithm 1]; stages that are not due are left out."""
 
 SUPERVISED: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
-"""An iteration of a run that learns from solved positions instead of its own games."""
+"""An iteration of supervised learning, with solved positions instead of games."""
 
 FINAL = FinalEvaluationStage()
 """The stage after the last iteration."""
