@@ -1,4 +1,4 @@
-"""Table 5.1: its published numbers, and what its report makes of games."""
+"""Table 5.1: its published numbers, and its report on played games."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from studies.in_process import Here
 from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
 from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
@@ -27,6 +28,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.studies.results import PlayedTournament, Results
 from zerolab.studies.study import SCALES
+from zerolab.studies.work import StudyWork
 
 # Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
 PRINTED = {
@@ -178,15 +180,15 @@ def test_claims_are_judged_by_decided_games_that_are_not_repeated():
     assert "500 games repeat another one" in told
 
 
-def test_what_is_not_finished_is_told():
+def test_missing_work_is_named():
     nothing = Table51().document(results())
     assert "tournaments not finished: gobang, connect_four, othello" in nothing.blocks[-1].text
     assert {each.word for each in verdicts(nothing).values()} == {"no data"}
     assert "No runs; " in nothing.provenance.line()
     one = Table51().document(results(played("othello", {})))
-    told = verdicts(one)
-    assert told["mcts-beats-random-othello"].word == "undecided at this scale"
-    assert told["mcts-beats-random-gobang"].note == "tournaments not finished: gobang"
+    found = verdicts(one)
+    assert found["mcts-beats-random-othello"].word == "undecided at this scale"
+    assert found["mcts-beats-random-gobang"].note == "tournaments not finished: gobang"
     assert {each["game"] for each in table(one, "score-rates")} == {"Othello"}
 
 
@@ -195,7 +197,9 @@ def smoke(tmp_path_factory):
     """The study with its real players on one game; compiling all three takes minutes."""
     root = tmp_path_factory.mktemp("studies")
     arguments = ["--scale", "smoke", "--folder", str(root)]
-    assert main(["study", "table-5.1", *arguments, "--only", "gobang", "--workers", "1"]) == 0
+    work = StudyWork.of(Table51(), "smoke", root, ["gobang"])
+    assert work.work(Here(), lambda view: None) == {}
+    assert main(["study", "table-5.1", *arguments, "--only", "gobang"]) == 0
     return root, arguments
 
 

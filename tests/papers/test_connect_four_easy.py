@@ -1,4 +1,4 @@
-"""Networks on easy positions, for players whose accuracy is known."""
+"""Networks on easy positions, in place of which players of known accuracy choose."""
 
 from __future__ import annotations
 

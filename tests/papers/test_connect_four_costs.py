@@ -1,4 +1,4 @@
-"""Accuracy against cost, by hand; and that the study's sets do not overlap by seed."""
+"""Accuracy against cost, worked out by hand; sets of the study that do not overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of leagues, for leagues whose games are made up."""
+"""Reports on leagues and on distinct positions, from made-up games."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from zerolab.league.playing import individual_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
-    LATE_NOVELTY_CLAIM,
-    NOVELTY_CLAIM,
     league_blocks,
     league_findings,
     measure_diversity,
+)
+from zerolab.papers.connect_four.findings import (
+    DIVERSITY_CLAIMS,
+    LATE_NOVELTY_CLAIM,
+    NOVELTY_CLAIM,
 )
 from zerolab.papers.connect_four.study import Connect4Efficiency
 from zerolab.papers.connect_four.variants import LEAGUE, TREES, VARIANTS
@@ -93,7 +96,7 @@ def test_parameters_are_those_of_the_active_players_by_generation(results):
     assert line.get_ydata() == pytest.approx(expected)
 
 
-def test_the_best_settings_stand_beside_the_published_ones(results):
+def test_best_settings_stand_beside_published_ones(results):
     table = next(block for block in league_blocks(results) if isinstance(block, Table))
     named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
@@ -124,15 +127,13 @@ def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp
     ]
     results = results_of(runs)
     statistics = diversity.diversity_findings(results, measure_diversity(results))
-    assert statistics[diversity.DIVERSITY_CLAIMS["retry"]].value == pytest.approx(
-        (7 - 5) / (3 * GENERATION)
-    )
+    assert statistics[DIVERSITY_CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
     unknown = Missing("big tree, c = 10 is not studied at this scale")
-    assert statistics[diversity.DIVERSITY_CLAIMS["big-tree"]] == unknown
+    assert statistics[DIVERSITY_CLAIMS["big-tree"]] == unknown
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])
-def test_leagues_and_trees_differ_in_what_they_are_named_for(scale):
+def test_leagues_and_trees_differ_in_what_names_them(scale):
     runs = {
         run.factors["variant"]: run.settings
         for run in Connect4Efficiency().design(scale).runs
