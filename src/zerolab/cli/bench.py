@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tyro
-from rich.table import Table
 
 from zerolab.bench.measurement import SUITES, Measurement, run_suite
 from zerolab.cli.output import Console, print_json, say, table_console
@@ -14,6 +13,9 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 
 
 def strength(
@@ -59,7 +61,6 @@ def strength(
     from zerolab.bench.strength_benchmark import Watcher, run
     from zerolab.bench.strength_settings import StrengthSettings
     from zerolab.core.config import validate
-    from zerolab.report.terminal import terminal_table
 
     given = {
         "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
@@ -74,7 +75,7 @@ def strength(
     if json:
         print_json(strength_report.as_dict(found))
     else:
-        table_console().print(terminal_table(strength_report.table(found, settings)))
+        print_table(table_console(), strength_report.table(found, settings))
         say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
@@ -112,17 +113,21 @@ def bench(
     if json:
         print_json([each.as_dict() for each in measured])
     else:
-        _print_table(measured)
+        print_table(table_console(), _table(measured))
 
 
-def _print_table(measured: Sequence[Measurement]) -> None:
-    table = Table("name", "median", "limit", "ratio", "time goes to, remarks", box=None)
+def _table(measured: Sequence[Measurement]) -> Table:
+    """Return the table of measurements."""
+    rows: list[list[Cell]] = []
     for each in measured:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
         remarks = ", ".join(filter(None, (shares, each.note)))
-        rates = f"{each.median:,.0f} {each.unit}", f"{each.limit:,.0f}"
-        table.add_row(each.name, *rates, f"{each.ratio:.2f}", remarks)
-    table_console().print(table)
+        rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
+    columns: list[str | Column] = [
+        "name", Column("median", ",.4g"), "unit", Column("limit", ",.4g"), Column("ratio", ".2f"),
+        "time goes to, remarks",
+    ]  # fmt: skip
+    return Table("bench", "", columns, rows)
 
 
 def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from rich.table import Table
 
 from zerolab.cli.output import print_json, say, table_console
 from zerolab.core.errors import UserError, quoted
+from zerolab.report.interval import Cell, Interval
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from zerolab.training.costs import IterationCost
@@ -88,15 +90,14 @@ def _account(runs: Sequence[str], path: Path | None, levels: Sequence[float], js
     if len(found) == 1:
         (costs,) = found.values()
         shown = _thinned(costs)
-        console.print(
-            _table("iteration", "strong", [(str(c.iteration), c, c.strong) for c in shown])
-        )
+        rows = [(each.iteration, each, each.strong) for each in shown]
+        print_table(console, _table("iteration", "strong", rows))
     else:
-        rows = [(name, costs[-1], _best(costs)) for name, costs in found.items()]
-        console.print(_table("run", "best strong", rows))
+        last = [(name, costs[-1], _best(costs)) for name, costs in found.items()]
+        print_table(console, _table("run", "best strong", last))
     if any(_best(costs) is not None for costs in found.values()):
         console.print("\nto reach a strong accuracy of the search:")
-        console.print(_reached_table(reached))
+        print_table(console, _reached_table(reached))
     _explain(found, reference)
 
 
@@ -112,17 +113,17 @@ def _thinned(costs: Sequence[IterationCost]) -> list[IterationCost]:
     return chosen[::-1][::step][::-1]
 
 
-_COLUMNS: dict[str, Callable[[IterationCost], str]] = {
-    "games": lambda each: f"{each.games:,}",
-    "moves": lambda each: f"{each.moves:,}",
-    "evaluated": lambda each: f"{each.evaluated:,}",
-    "avoided": lambda each: f"{each.avoided:,}",
-    "GFLOP self-play": lambda each: _in_giga(each.selfplay_flops),
-    "GFLOP learning": lambda each: _in_giga(each.learn_flops),
-    "h self-play": lambda each: _hours(each.seconds.get(_SELF_PLAY, 0.0) / 3600),
-    "h learning": lambda each: _hours(each.seconds.get(_LEARN, 0.0) / 3600),
-    "h other": lambda each: _hours(_other(each) / 3600),
-    "h reference": lambda each: _hours(each.reference_hours),
+_COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
+    Column("games", ","): lambda each: each.games,
+    Column("moves", ","): lambda each: each.moves,
+    Column("evaluated", ","): lambda each: each.evaluated,
+    Column("avoided", ","): lambda each: each.avoided,
+    Column("GFLOP self-play", ",.3f"): lambda each: each.selfplay_flops / 1e9,
+    Column("GFLOP learning", ",.3f"): lambda each: each.learn_flops / 1e9,
+    Column("h self-play", ",.3f"): lambda each: each.seconds.get(_SELF_PLAY, 0.0) / 3600,
+    Column("h learning", ",.3f"): lambda each: each.seconds.get(_LEARN, 0.0) / 3600,
+    Column("h other", ",.3f"): lambda each: _other(each) / 3600,
+    Column("h reference", ",.3f"): lambda each: each.reference_hours,
 }
 
 
@@ -131,40 +132,26 @@ def _other(each: IterationCost) -> float:
     return sum(each.seconds.values()) - sum(each.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
 
 
-def _in_giga(operations: int) -> str:
-    giga = operations / 1e9
-    return f"{giga:,.0f}" if giga >= 100 else f"{giga:.3g}"
-
-
-def _hours(hours: float | None) -> str:
-    return "" if hours is None else f"{hours:.3f}" if hours < 10 else f"{hours:,.1f}"
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
-
-
-def _table(first: str, last: str, rows: Iterable[tuple[str, IterationCost, float | None]]) -> Table:
+def _table(
+    first: str, last: str, rows: Iterable[tuple[str | int, IterationCost, float | None]]
+) -> Table:
     """Return a table of names, costs and strong accuracies."""
-    table = Table(first, box=None)
-    for title in (*_COLUMNS, last):
-        table.add_column(title, justify="right")
-    for name, each, strong in rows:
-        table.add_row(name, *(show(each) for show in _COLUMNS.values()), _share(strong))
-    return table
+    cells: list[list[Cell]] = [
+        [name, *(value(each) for value in _COLUMNS.values()), strong] for name, each, strong in rows
+    ]
+    return Table("cost", "", [first, *_COLUMNS, Column(last, ".1%")], cells)
 
 
 def _reached_table(reached: dict[str, dict[float, IterationCost | None]]) -> Table:
-    table = Table("run", box=None)
-    for title in ("level", "iteration", *_COLUMNS):
-        table.add_column(title, justify="right")
+    rows: list[list[Cell]] = []
     for name, levels in reached.items():
         for level, each in levels.items():
-            cells = ["not reached"]
+            costs: list[Cell] = [None] * (1 + len(_COLUMNS))
             if each is not None:
-                cells = [str(each.iteration), *(show(each) for show in _COLUMNS.values())]
-            table.add_row(name, f"{100 * level:g} %", *cells)
-    return table
+                costs = [each.iteration, *(value(each) for value in _COLUMNS.values())]
+            rows.append([name, f"{100 * level:g} %", *costs])
+    note = "an empty row: the level was not reached"
+    return Table("reached", "", ["run", "level", "iteration", *_COLUMNS], rows, note)
 
 
 def _explain(found: dict[str, list[IterationCost]], reference: CostReference | None) -> None:
@@ -234,9 +221,14 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
 
 
 def _print_measured(networks: Sequence[str], measured: Sequence[MeasuredMove]) -> None:
-    table = Table("network", "ms a move", "interval", "moves a round", "kind", box=None)
-    for name, each in zip(networks, measured, strict=True):
-        interval = f"{each.low:.4g} to {each.high:.4g}"
-        moves = f"{each.moves:,}"
-        table.add_row(name, f"{each.milliseconds:.4g}", interval, moves, str(each.kind))
-    table_console().print(table)
+    rows: list[list[Cell]] = [
+        [name, Interval(each.milliseconds, each.low, each.high), each.moves, str(each.kind)]
+        for name, each in zip(networks, measured, strict=True)
+    ]
+    columns: list[str | Column] = [
+        "network",
+        "ms per move (95 % interval)",
+        Column("moves per round", ","),
+        "kind",
+    ]
+    print_table(table_console(), Table("moves", "", columns, rows))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import json as json_format
 import time
 from typing import Any
 
 import tyro
-from rich.table import Table
 
-from zerolab.cli.output import Console, say
+from zerolab.cli.output import say, table_console
 from zerolab.core.errors import UserError
+from zerolab.report.interval import Cell
+from zerolab.report.table import Table
+from zerolab.report.terminal import print_table
 from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import Registration, parse_game, registered_games
 from zerolab.rules.python import perft
@@ -26,7 +27,10 @@ def games(*, json: bool = False) -> None:
         json: Print a JSON list instead of a table.
     """
     rows = [_describe(name, entry) for name, entry in registered_games().items()]
-    _print_json(rows) if json else _print_table(rows)
+    if json:
+        print(json_format.dumps(rows))
+    else:
+        print_table(table_console(), _table(rows))
 
 
 def _describe(name: str, entry: Registration) -> dict[str, Any]:
@@ -46,23 +50,15 @@ def _describe(name: str, entry: Registration) -> dict[str, Any]:
     }
 
 
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    print(json.dumps(rows))
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold")
-    for heading in ("game", "sizes", "for example", "actions", "symmetries"):
-        table.add_column(heading)
-    for row in rows:
+def _table(entries: list[dict[str, Any]]) -> Table:
+    rows: list[list[Cell]] = []
+    for each in entries:
         sizes = ", ".join(
-            f"{field} {low}..{high}" + _default(row, field)
-            for field, (low, high) in row["sizes"].items()
+            f"{field} {low}..{high}" + _default(each, field)
+            for field, (low, high) in each["sizes"].items()
         )
-        facts = (row["example"], str(row["actions"]), str(row["symmetries"]))
-        table.add_row(row["form"], sizes, *facts)
-    # A width of its own: where a narrow terminal cuts, the names of games would be lost first.
-    Console(width=110, soft_wrap=True).print(table)
+        rows.append([each["form"], sizes, each["example"], each["actions"], each["symmetries"]])
+    return Table("games", "", ["game", "sizes", "for example", "actions", "symmetries"], rows)
 
 
 def _default(row: dict[str, Any], field: str) -> str:

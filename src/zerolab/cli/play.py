@@ -6,7 +6,6 @@ import sys
 from typing import Literal
 
 import numpy as np
-from rich.table import Table
 
 from zerolab.agents.agent import FORFEIT, Player
 from zerolab.agents.network_players import SearchPlayer, for_one_game
@@ -16,6 +15,9 @@ from zerolab.cli.parse import AgentSpec
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -166,13 +168,19 @@ class _Table:
         search = self.opponent.search
         visits, values = (column[0] for column in search.root_actions(_SLOT))
         priors = search.root_priors(_SLOT)[0]
-        table = Table("move", "prior", "visits", "value", box=None, header_style="bold")
+        rows: list[list[Cell]] = []
         for action in np.argsort(-visits, kind="stable")[:_HINTS]:
             if visits[action]:
                 share = visits[action] / visits.sum()
-                cells = f"{priors[action]:.1%}", f"{share:.1%}", f"{values[action]:+.2f}"
-                table.add_row(self.position.name(int(action)), *cells)
-        self.console.print(table)
+                numbers = float(priors[action]), float(share), float(values[action])
+                rows.append([self.position.name(int(action)), *numbers])
+        columns: list[str | Column] = [
+            "move",
+            Column("prior", ".1%"),
+            Column("visits", ".1%"),
+            Column("value", "+.2f"),
+        ]
+        print_table(self.console, Table("hint", "", columns, rows))
         self.console.print(f"value of the position for you: {search.root_values(_SLOT)[0]:+.2f}")
 
     def _show(self) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.table import Table
 
 from zerolab.cli.output import print_json, say, table_console
-from zerolab.core.errors import UserError, printable
+from zerolab.core.errors import UserError
 from zerolab.report.figures import check_ending, save_figure
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.curves import XAxis, draw_curves
@@ -42,7 +44,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     if not summaries:
         print("no runs here; start one with: zerolab train")
         return
-    table_console().print(_table(summaries))
+    print_table(table_console(), _table(summaries))
 
 
 def _as_dict(summary: RunSummary) -> dict[str, Any]:
@@ -50,31 +52,29 @@ def _as_dict(summary: RunSummary) -> dict[str, Any]:
 
 
 def _table(summaries: Sequence[RunSummary]) -> Table:
-    """Return the table of runs, without columns for what none of them has."""
+    """Return the table of runs, without columns that would be empty."""
     opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
-    columns = {
-        "run": [each.path for each in summaries],
-        "game": [each.game for each in summaries],
-        "preset": [each.preset for each in summaries],
-        "iteration": [f"{each.iteration}/{each.iterations} {each.stage}" for each in summaries],
-        "status": [each.status for each in summaries],
-        "accuracy": [_percent(each.accuracy) for each in summaries],
+    columns: dict[Column, list[Cell]] = {
+        Column("run"): [each.path for each in summaries],
+        Column("game"): [each.game for each in summaries],
+        Column("preset"): [each.preset for each in summaries],
+        Column("iteration"): [
+            f"{each.iteration}/{each.iterations} {each.stage}" for each in summaries
+        ],
+        Column("status"): [each.status for each in summaries],
+        Column("accuracy", ".1%"): [each.accuracy for each in summaries],
         **{
-            f"against {name}": [_percent(each.scores.get(name)) for each in summaries]
+            Column(f"against {name}", ".1%"): [each.scores.get(name) for each in summaries]
             for name in opponents
         },
-        "started from": [each.source for each in summaries],
+        Column("started from"): [each.source for each in summaries],
     }
-    optional = ("accuracy", "started from")
-    shown = {name: cells for name, cells in columns.items() if name not in optional or any(cells)}
-    table = Table(*shown, box=None)
-    for row in zip(*shown.values(), strict=True):
-        table.add_row(*map(printable, row))
-    return table
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+    shown = {
+        column: cells
+        for column, cells in columns.items()
+        if any(each not in (None, "") for each in cells)
+    }
+    return Table("runs", "", list(shown), list(zip(*shown.values(), strict=True)))
 
 
 def plot(
@@ -138,15 +138,18 @@ def diversity(
         print_json([each.as_dict() for each in found])
         return
     games = min(each.games for each in found)
-    table = Table(box=None)
-    headings = ["games", "positions", "distinct", f"in {games:,} games", "per game", "per hour"]
-    for heading in ("run", *headings):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
-    for each in found:
-        hour = "" if each.per_hour is None else f"{each.per_hour:,.0f}"
-        numbers = each.games, each.positions, each.distinct, each.within(games)
-        table.add_row(each.name, *(f"{n:,}" for n in numbers), f"{each.per_game:.1f}", hour)
-    table_console().print(table)
+    columns: list[str | Column] = [
+        "run", *(Column(title, ",") for title in ("games", "positions", "distinct")),
+        Column(f"in {games:,} games", ","), Column("per game", ".1f"), Column("per hour", ",.0f"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            each.name, each.games, each.positions, each.distinct, each.within(games),
+            each.per_game, each.per_hour,
+        ]
+        for each in found
+    ]  # fmt: skip
+    print_table(table_console(), Table("diversity", "", columns, rows))
     if figure is not None:
         say(figure)
 

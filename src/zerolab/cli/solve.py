@@ -13,7 +13,6 @@ from typing import Annotated
 import numpy as np
 import tyro
 from rich.status import Status
-from rich.table import Table
 
 from zerolab.cli.output import Console, say
 from zerolab.cli.process import resumable
@@ -35,6 +34,8 @@ from zerolab.oracles.solver import (
     SolverProgress,
     solve_position,
 )
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 
@@ -122,10 +123,8 @@ def _show(solution: Solution, console: Console) -> None:
     verdict = ("draws", "wins", "loses")[int(np.sign(solution.value))]
     mover = "X" if solution.position.first_to_move else "O"
     console.print(f"\n{mover} {verdict}, value {solution.value:+}")
-    table = Table("move", "value", box=None, header_style="bold")
-    for move, value in sorted(solution.moves.items(), key=lambda each: -each[1]):
-        table.add_row(move, f"{value:+}")
-    console.print(table)
+    ranked = sorted(solution.moves.items(), key=lambda each: -each[1])
+    print_table(console, Table("moves", "", ["move", Column("value", "+")], ranked))
     nodes, seconds = solution.nodes, solution.seconds
     rate = f", {nodes / max(seconds, 1e-9):,.0f} per second" if nodes else ""
     console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")

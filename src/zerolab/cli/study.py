@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.table import Table
-from rich.text import Text
 
-from zerolab.cli.output import WIDTH, Console, print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.process import resumable
 from zerolab.cli.progress import duration, progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 from zerolab.studies.study import Scale, Study, registered_studies
 
 if TYPE_CHECKING:
@@ -54,12 +55,8 @@ def studies(
     if json:
         print_json([{"name": name, "help": text} for name, text in listed.items()])
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("study", "what it does"):
-        table.add_column(heading)
-    for row in listed.items():
-        table.add_row(*map(Text, row))
-    Console(width=WIDTH, soft_wrap=True).print(table)
+    table = Table("studies", "", ["study", "what it does"], list(listed.items()))
+    print_table(table_console(), table)
 
 
 def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
@@ -190,20 +187,25 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
     if json:
         print_json(found)
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("part", "runs", "games", "computations", "core hours left"):
-        table.add_column(heading, justify="left" if heading == "part" else "right")
-    for part in found["parts"]:
-        left = (part["seconds"] - part["done_seconds"]) / 3600
-        table.add_row(
-            Text(part["part"]),
+    rows: list[list[Cell]] = [
+        [
+            part["part"],
             f"{part['finished_runs']}/{part['runs']}",
             f"{part['finished_games']:,}/{part['games']:,}",
             f"{part['finished_computations']}/{part['computations']}",
-            f"{left:.2f}",
-        )
-    console = Console(width=WIDTH, soft_wrap=True)
-    console.print(table)
+            (part["seconds"] - part["done_seconds"]) / 3600,
+        ]
+        for part in found["parts"]
+    ]
+    columns: list[str | Column] = [
+        "part",
+        "runs",
+        "games",
+        "computations",
+        Column("core hours left", ".2f"),
+    ]
+    console = table_console()
+    print_table(console, Table("status", "", columns, rows))
     left = (found["seconds"] - found["done_seconds"]) / 3600
     console.print(
         f"{study_work.folder.path}: {left:.2f} core hours left,"

@@ -24,6 +24,7 @@ from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import Sprt
+from zerolab.report.terminal import print_table
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import digest
 
@@ -218,7 +219,7 @@ def rate_files(
     elif csv:
         print_data(ratings_csv(ratings))
     else:
-        table_console().print(ratings_table(ratings), highlight=False)
+        print_table(table_console(), ratings_table(ratings))
     _tell_left_out(records)
 
 

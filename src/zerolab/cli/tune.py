@@ -68,7 +68,7 @@ def tune(
         json: Print everything as JSON instead of a table.
     """
     from zerolab.core.config import validate
-    from zerolab.report.terminal import terminal_table
+    from zerolab.report.terminal import print_table
     from zerolab.tuning.plan import TuningSettings
     from zerolab.tuning.search import TrialDisplay
     from zerolab.tuning.search import tune as search
@@ -91,7 +91,7 @@ def tune(
     if json:
         print_json(report.as_dict())
         return
-    table_console().print(terminal_table(report.table()))
+    print_table(table_console(), report.table())
     if report.best is not None:
         say("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         best = shlex.quote(str(folder / "best.toml"))

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
-from zerolab.evaluation.accuracy import Accuracy, AccuracyReport
+from zerolab.evaluation.accuracy import AccuracyReport
 from zerolab.evaluation.estimates import Estimate
 from zerolab.evaluation.opponents import PerfectPlayReport, score_dict
 from zerolab.play.pair_results import PairResult
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
+from zerolab.report.interval import Cell, Interval
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,17 +39,15 @@ def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
 
 def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
     """Print accuracies with intervals, overall and on non-trivial positions, then by ply."""
-    table = Table("", "strong", "weak", "regret per move", box=None, title_justify="left")
-    for part, title in (("all", "all positions"), ("non_trivial", "non-trivial positions")):
-        for report in reports:
-            accuracy: Accuracy = getattr(report, part)
-            table.add_row(
-                f"{report.name}, {title}",
-                percent(accuracy.strong),
-                percent(accuracy.weak),
-                _number(accuracy.regret),
-            )
-    console.print(table)
+    rows: list[list[Cell]] = [
+        [f"{report.name}, {title}", *map(_cell, (accuracy.strong, accuracy.weak, accuracy.regret))]
+        for part, title in (("all", "all positions"), ("non_trivial", "non-trivial positions"))
+        for report in reports
+        for accuracy in [getattr(report, part)]
+    ]
+    columns: list[str | Column] = ["player", Column("strong", ".1%"), Column("weak", ".1%")]
+    columns.append(Column("regret per move", ".3f"))
+    print_table(console, Table("accuracy", "", columns, rows))
     for report in reports:
         if report.value is not None:
             error, sign = report.value
@@ -55,7 +55,7 @@ def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
                 f"{report.name}: squared error of the value {_number(error)}; winner recognised in"
                 f" {percent(sign)} of the decided positions"
             )
-    console.print(_table_by_ply(reports))
+    print_table(console, _table_by_ply(reports))
 
 
 def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
@@ -64,21 +64,24 @@ def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
     Single plies, and what is known exactly, are in JSON and in the figure.
     """
     measured = [each for each in reports if each.is_measured] or list(reports)
-    heads = [f"{each.name}, {kind} %" for each in measured for kind in ("strong", "weak")]
-    table = Table("plies", "positions", *heads, box=None)
+    heads = [
+        Column(f"{each.name}, {kind}", ".0%") for each in measured for kind in ("strong", "weak")
+    ]
+    rows: list[list[Cell]] = []
     for place, (first, last, accuracy) in enumerate(measured[0].by_ply_range):
         count = accuracy.strong.samples if accuracy.strong else 0
         found = [each.by_ply_range[place].accuracy for each in measured]
-        cells = [_short(each) for accuracy in found for each in (accuracy.strong, accuracy.weak)]
-        table.add_row(str(first) if first == last else f"{first}-{last}", str(count), *cells)
-    return table
+        cells = [_cell(each) for accuracy in found for each in (accuracy.strong, accuracy.weak)]
+        rows.append([str(first) if first == last else f"{first}-{last}", count, *cells])
+    return Table("by-ply", "", ["plies", "positions", *heads], rows)
 
 
-def _short(estimate: Estimate | None) -> str:
+def _cell(estimate: Estimate | None) -> Cell:
+    """Return an estimate as a cell; without an interval where it is exact."""
     if estimate is None:
-        return ""
+        return "unknown"
     mean, low, high, _ = estimate
-    return f"{100 * mean:.0f}" + (f" ({100 * low:.0f}-{100 * high:.0f})" if low < high else "")
+    return Interval(mean, low, high) if low < high else mean
 
 
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:

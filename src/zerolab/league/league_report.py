@@ -11,7 +11,6 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
 from zerolab.core.files import write_text
 from zerolab.league.league import League
@@ -19,6 +18,9 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import Population, ranking
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -189,20 +191,31 @@ class LeagueReport:
         title = (
             f"{self.settings.game}: {self.league.state.played} games, by {self.settings.fitness}"
         )
-        table = Table(
-            "player", "Elo", "games", "score", "generation", *names, title=title, box=None
-        )
-        for number in self.ranking[:_SHOWN].tolist():
-            each = self._player(number)
-            score = "" if each["score"] is None else f"{each['score']:.1%}"
-            table.add_row(
-                str(number), f"{each['elo']:.0f}", str(each["games"]), score,
-                str(each["generation"]), *(f"{each['values'][name]:.3g}" for name in names),
-            )  # fmt: skip
-        console.print(table)
-        slips = ["random moves"] if "check" in names else []
-        spread = Table("generation", *names, *slips, title="active players: mean, sd", box=None)
-        for row in self.spread():
-            cells = (f"{row['mean'][name]:.3g}, {row['deviation'][name]:.2g}" for name in names)
-            spread.add_row(str(row["generation"]), *cells, *(f"{row['slips']:.1%}" for _ in slips))
-        console.print(spread)
+        columns: list[str | Column] = [
+            "player", Column("Elo", ".0f"), "games", Column("score", ".1%"), "generation",
+            *(Column(name, ".3g") for name in names),
+        ]  # fmt: skip
+        best = [self._player(number) for number in self.ranking[:_SHOWN].tolist()]
+        rows: list[list[Cell]] = [
+            [
+                each["player"], each["elo"], each["games"], each["score"], each["generation"],
+                *each["values"].values(),
+            ]
+            for each in best
+        ]  # fmt: skip
+        print_table(console, Table("league", title, columns, rows))
+        print_table(console, self._spread_table())
+
+    def _spread_table(self) -> Table:
+        """Return the mean and standard deviation of each parameter by generation."""
+        names = self.settings.parameters
+        slips = [Column("random moves", ".1%")] if "check" in names else []
+        rows: list[list[Cell]] = [
+            [
+                row["generation"],
+                *(f"{row['mean'][name]:.3g}, {row['deviation'][name]:.2g}" for name in names),
+                *(row["slips"] for _ in slips),
+            ]
+            for row in self.spread()
+        ]
+        return Table("spread", "active players: mean, sd", ["generation", *names, *slips], rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -13,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from zerolab.core.errors import printable
 from zerolab.core.files import write_text
 from zerolab.play.match import Match
 from zerolab.play.pair_results import (
@@ -38,7 +34,9 @@ from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_tab
 from zerolab.ratings.results import Score
 from zerolab.ratings.sprt import Verdict
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.interval import wilson
+from zerolab.report.interval import Cell, Interval, wilson
+from zerolab.report.table import Column, Table, csv_rows
+from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -242,50 +240,47 @@ class TournamentReport:
             [name, *("" if math.isnan(rate) else f"{rate:.6g}" for rate in row)]
             for name, row in zip(self.players, self.table.tolist(), strict=True)
         ]
-        return _csv_text([["player", *self.players], *rows])
+        return csv_rows([["player", *self.players], *rows])
 
     def _pairs_csv(self) -> str:
         rows = [_pair_dict(pair) for pair in self.pairs]
-        return _csv_text([list(rows[0]), *(list(row.values()) for row in rows)])
+        return csv_rows([list(rows[0]), *(list(row.values()) for row in rows)])
 
     def show(self, console: Console) -> None:
         """Print ratings, tables and findings."""
-        console.print(ratings_table(self.ratings), highlight=False)
+        print_table(console, ratings_table(self.ratings))
         if len(self.players) <= _MAX_PLAYERS_IN_TABLE:
-            console.print(self._cross_table())
+            print_table(console, self._cross_table())
         if len(self.pairs) <= _MAX_PAIRS:
-            console.print(self._pair_table())
+            print_table(console, self._pair_table())
         lines = [*self._describe_games(), *self._describe_cycles(), *self._describe_fit()]
         for line in lines:
             console.print(Text(line), highlight=False)
 
     def _cross_table(self) -> Table:
-        table = Table(box=None, header_style="bold", title="points per game", title_justify="left")
-        table.add_column("")
-        table.add_column("player")
-        for number in range(1, len(self.players) + 1):
-            table.add_column(str(number), justify="right")
-        for number, row in enumerate(self.table.tolist(), start=1):
-            cells = ["" if math.isnan(rate) else f"{rate:.0%}" for rate in row]
-            table.add_row(str(number), Text(printable(self.players[number - 1])), *cells)
-        return table
+        numbers = [Column(str(number), ".0%") for number in range(1, len(self.players) + 1)]
+        rows: list[list[Cell]] = [
+            [number, player, *(None if math.isnan(rate) else rate for rate in row)]
+            for number, (player, row) in enumerate(
+                zip(self.players, self.table.tolist(), strict=True), start=1
+            )
+        ]
+        return Table("crosstable", "points per game", ["", "player", *numbers], rows)
 
     def _pair_table(self) -> Table:
-        table = Table(box=None, header_style="bold", title="pairs", title_justify="left")
-        table.add_column("player")
-        table.add_column("opponent")
-        headings = ("won", "drawn", "lost", "score rate", "95 % interval", "distinct games")
-        for heading in headings:
-            table.add_column(heading, justify="right")
-        for pair in self.pairs:
-            low, high = pair.interval
-            rate = f"{pair.score.score_rate:.1%}"
-            numbers = [*map(str, pair.score), rate, f"{low:.1%} to {high:.1%}"]
-            distinct = f"{pair.distinct.games} of {pair.score.games}"
-            table.add_row(
-                Text(printable(pair.first)), Text(printable(pair.second)), *numbers, distinct
-            )
-        return table
+        rows: list[list[Cell]] = [
+            [
+                pair.first, pair.second, *pair.score,
+                Interval(pair.score.score_rate, *pair.interval),
+                f"{pair.distinct.games} of {pair.score.games}",
+            ]
+            for pair in self.pairs
+        ]  # fmt: skip
+        columns: list[str | Column] = [
+            "player", "opponent", "won", "drawn", "lost",
+            Column("score rate (95 % interval)", ".1%"), "distinct games",
+        ]  # fmt: skip
+        return Table("pairs", "pairs", columns, rows)
 
     def _describe_games(self) -> list[str]:
         counts = self.overview
@@ -350,9 +345,3 @@ def _pair_dict(pair: PairResult) -> dict[str, Any]:
     names = {"first": pair.first, "second": pair.second}
     score = _score_dict(pair.score, *pair.interval)
     return {**names, **score, "distinct_games": pair.distinct.games}
-
-
-def _csv_text(rows: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
-from zerolab.core.errors import printable
 from zerolab.ratings.bayes import Rating, Ratings
 from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.interval import Cell, Interval
+from zerolab.report.table import Column, Table, csv_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,49 +62,34 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
 
 
 def ratings_csv(ratings: Ratings) -> str:
-    """Return a line of headings and one line per player."""
-    lines = [_csv_line(["rank", *Rating._fields])]
-    for rank, rating in enumerate(ratings.players, start=1):
-        numbers = [f"{x:.6g}" if isinstance(x, float) else x for x in rating[1:]]
-        lines.append(_csv_line([rank, rating.player, *numbers]))
-    return "".join(lines)
-
-
-def _csv_line(cells: Sequence[object]) -> str:
-    text = io.StringIO(newline="")
-    end = "\r\n"  # the module quotes no other line breaks than those that end its lines
-    csv.writer(text, lineterminator=end).writerow(cells)
-    return text.getvalue().removesuffix(end) + "\n"
+    """Return one line per player below a line of headings."""
+    rows = (
+        [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating)]
+        for rank, rating in enumerate(ratings.players, start=1)
+    )
+    return csv_rows([["rank", *Rating._fields], *rows])
 
 
 def ratings_table(ratings: Ratings) -> Table:
-    """Return a table with a line per player, captioned with advantage and draw_elo."""
-    table = Table(box=None, header_style="bold", caption_justify="left", caption=_caption(ratings))
-    table.add_column("rank", justify="right")
-    table.add_column("player")
-    for heading in ("Elo", "95 % interval", "stronger than next", "games", "distinct",
-                    "score rate", "draws", "opponents"):  # fmt: skip
-        table.add_column(heading, justify="right")
+    """Return a table with one row per player, and a note on what the players have in common."""
     likelihoods = ratings.los()
     last = len(ratings.players) - 1
-    for i, rating in enumerate(ratings.players):
-        table.add_row(
-            str(i + 1),
-            Text(printable(rating.player)),
-            f"{rating.elo:+.0f}",
-            f"{rating.low:+.0f} to {rating.high:+.0f}",
-            f"{likelihoods[i, i + 1]:.1%}" if i < last else "",
-            str(rating.games),
-            str(rating.distinct_games),
-            f"{rating.score_rate:.1%}",
-            f"{rating.draw_rate:.1%}",
-            f"{rating.opponents:+.0f}",
-        )
-    return table
-
-
-def _caption(ratings: Ratings) -> Text:
-    return Text(
+    rows: list[list[Cell]] = [
+        [
+            i + 1, rating.player, Interval(rating.elo, rating.low, rating.high),
+            float(likelihoods[i, i + 1]) if i < last else None, rating.games,
+            rating.distinct_games, rating.score_rate, rating.draw_rate, rating.opponents,
+        ]
+        for i, rating in enumerate(ratings.players)
+    ]  # fmt: skip
+    columns: list[str | Column] = [
+        "rank", "player", Column("Elo (95 % interval)", "+.0f"),
+        Column("stronger than next", ".1%"), "games", "distinct", Column("score rate", ".1%"),
+        Column("draws", ".1%"),
+        Column("opponents", "+.0f"),
+    ]  # fmt: skip
+    note = (
         f"moving first is worth {ratings.advantage:+.1f} Elo; draw_elo"
         f" {ratings.model.draw_elo:.1f}; Elo as BayesElo shows it, repeated games counted once"
     )
+    return Table("ratings", "", columns, rows, note)

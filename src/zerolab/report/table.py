@@ -5,22 +5,33 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zerolab.report.interval import Cell, IntervalLike
 
 
 def csv_text(table: Table) -> str:
-    """Return the table: an estimate has three columns, an unknown number or end is left empty."""
+    """Return a table as CSV with all digits.
+
+    A number with an interval has three columns; unknown numbers and ends are left empty.
+    """
     records = table.records()
     names = list(records[0]) if records else table.titles
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for record in records:
-        writer.writerow([_csv_value(record[name]) for name in names])
-    return text.getvalue()
+    return csv_rows([names, *([_csv_value(record[name]) for name in names] for record in records)])
+
+
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows of cells as lines of CSV."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")  # so that all line breaks in cells are quoted
+    lines = []
+    for row in rows:
+        text.seek(0)
+        text.truncate()
+        writer.writerow(row)
+        lines.append(text.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
 
 
 def _csv_value(value: str | int | float | None) -> str | int | float | None:
@@ -38,14 +49,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Texts, numbers, and estimates with their intervals."""
+    """Rows of texts, numbers, and numbers with intervals."""
 
     name: str
-    """Of its file, without an ending."""
+    """Of its file, without an ending; empty for a table that is only shown."""
     title: str
+    """Above the table; may be empty."""
     columns: Sequence[str | Column]
     """A bare title has numbers as they come. Titles differ from one another."""
     rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    """Below the table in a terminal."""
 
     def __post_init__(self) -> None:
         titles = self.titles

@@ -6,6 +6,7 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
+from zerolab.core.errors import printable
 from zerolab.report.claims import ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import cell_text, p_text
@@ -26,15 +27,23 @@ def show(document: Document, console: Console) -> None:
     _print(console, Text(document.provenance.line(), "dim"))
 
 
+def print_table(console: Console, table: Table) -> None:
+    """Print a table; characters that could act on the terminal are escaped."""
+    console.print(terminal_table(table), highlight=False)
+
+
 def terminal_table(table: Table) -> rich.table.Table:
     """Return a table for a console of rich."""
     shown = rich.table.Table(
-        box=None, header_style="bold", title=Text(table.title, "italic"), title_justify="left"
-    )
+        box=None, header_style="bold", title_justify="left", caption_justify="left",
+        title=Text(table.title, "italic") if table.title else None,
+        caption=Text(table.note) if table.note else None,
+    )  # fmt: skip
     for title, numeric in zip(table.titles, table.numeric, strict=True):
-        shown.add_column(Text(title), justify="right" if numeric else "left")
+        shown.add_column(Text(printable(title)), justify="right" if numeric else "left")
     for row in table.rows:
-        shown.add_row(*(Text(cell_text(*each)) for each in zip(row, table.formats, strict=True)))
+        cells = (cell_text(*each) for each in zip(row, table.formats, strict=True))
+        shown.add_row(*(Text(printable(cell)) for cell in cells))
     return shown
 
 
@@ -47,7 +56,7 @@ def _show(block: Block, console: Console) -> None:
         case Picture():
             _print(console, Text(f"Figure {block.name}.png: {block.caption}"))
         case Table():
-            console.print(terminal_table(block), highlight=False)
+            print_table(console, block)
         case ClaimTable():
             for verdict in block.verdicts:
                 _show_verdict(verdict, console)
