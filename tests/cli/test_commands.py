@@ -129,7 +129,7 @@ def test_games_as_json(capsys):
         (["perft", "othello:6x6", str(10**12)], "at most 1000"),
         (["perft", f"othello:{'9' * 5000}x6", "2"], "is not a game"),
         (["play", "random", "--game", "gobang:3x3:3", "--seed", str(10**20)], "less than 2**63"),
-        (["play", f"nowhere@{'9' * 5000}"], "expected a whole number after @"),
+        (["play", f"nowhere@{'9' * 5000}"], "neither a run nor"),
         (["tensorboard"], "expected the folder of a run"),
         (["bench", "tre"], 'did you mean "tree"?'),
         (["play", "random"], "expected --game"),

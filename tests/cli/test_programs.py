@@ -114,7 +114,7 @@ def test_the_command_that_resumes_a_tournament_names_its_programs(strangers, cap
 
 def test_a_study_runs_no_program_of_a_run_that_it_finds(strangers):
     planned = resolve_settings("gobang:3x3:3", "smoke", ["iterations=1"])
-    task = TrainTask("a run", "key", str(strangers.parent / "run"), planned.model_dump())
+    task = TrainTask("a run", "key", str(strangers.parent / "run"), planned)
     with pytest.raises(UserError, match="names a program to be run"):
         task.run()
     assert not strangers.exists()

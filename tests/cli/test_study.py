@@ -115,7 +115,7 @@ def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch)
 @pytest.mark.parametrize(
     ("name", "workers", "expected"),
     [
-        ("defects", 1, " games to play, 6 of 6 computations to do with 1 worker; about"),
+        ("published-bugs", 1, " games to play, 6 of 6 computations to do with 1 worker; about"),
         ("table-5.1", 2, "mini: 15,000 of 15,000 games to play with 2 workers; about"),
     ],
 )
@@ -138,7 +138,7 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
     told = capsys.readouterr().out
     assert "0/5,000" in told
     assert "gobang" not in told
-    assert main(["study", "defects", "--status"]) == 0
+    assert main(["study", "published-bugs", "--status"]) == 0
     assert "0/6" in capsys.readouterr().out
     assert not Path("studies").exists()
 
