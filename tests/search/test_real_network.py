@@ -14,7 +14,8 @@ from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.search import Search, choose_actions
+from zerolab.search.roots import choose_actions
+from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:5x5")

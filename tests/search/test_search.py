@@ -12,7 +12,8 @@ from zerolab.rules import python, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.search import Search, choose_actions
+from zerolab.search.roots import choose_actions
+from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings, mcts_settings
 
 GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")

@@ -33,7 +33,7 @@ from zerolab.play.pairings import Pairing
 from zerolab.rules import python
 from zerolab.rules.rules import Game
 from zerolab.rules.rules import actions as actions_of
-from zerolab.search.search import choose_actions
+from zerolab.search.roots import choose_actions
 
 
 class SolvedPosition(NamedTuple):

@@ -18,7 +18,7 @@ from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
 from zerolab.rules import python
 from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
-from zerolab.search.search import choose_actions
+from zerolab.search.roots import choose_actions
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
 

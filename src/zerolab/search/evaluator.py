@@ -18,6 +18,104 @@ from zerolab.core.errors import UserError
 from zerolab.core.memory import LINE, copy_row, prefetch
 from zerolab.core.streams import mix
 
+ExtraOutput = Literal["draws", "action_values"]
+"""Outputs of an evaluator beyond priors and values."""
+
+_NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "action values (fpu)"}
+
+
+class Evaluator(Protocol):
+    """Gives priors and values for a batch of positions; a search's only view of a network."""
+
+    def evaluate(
+        self, states: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
+
+        Priors may give weight to illegal actions: the search masks and renormalises them. Values
+        lie in [-1, 1] and are those of the player to move. The search requests equal states of a
+        batch once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
+        """
+        ...
+
+
+class Evaluation(NamedTuple):
+    """An evaluator's outputs for N positions; extra outputs that were not wanted are None."""
+
+    priors: NDArray[np.float32]
+    """float32[N, actions]; see `Evaluator.evaluate`."""
+    values: NDArray[np.float32]
+    """float32[N]: P(win) - P(loss) of the player to move."""
+    draws: NDArray[np.float32] | None = None
+    """float32[N]: P(draw)."""
+    action_values: NDArray[np.float32] | None = None
+    """float32[N, actions]: the value of each action for the player who takes it."""
+
+    def rows(self, rows: slice) -> Evaluation:
+        """Return the evaluations of some of the positions."""
+        draws, action_values = self.draws, self.action_values
+        return Evaluation(
+            self.priors[rows],
+            self.values[rows],
+            None if draws is None else draws[rows],
+            None if action_values is None else action_values[rows],
+        )
+
+
+@runtime_checkable
+class DetailedEvaluator(Evaluator, Protocol):
+    """An evaluator with more outputs than priors and values."""
+
+    def evaluate_more(
+        self, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
+    ) -> tuple[
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.float32] | None,
+        NDArray[np.float32] | None,
+    ]:
+        """Return the fields of an `Evaluation`; those that are not wanted are None.
+
+        Raises UserError for an output that the evaluator lacks.
+        """
+        ...
+
+
+def evaluate(
+    evaluator: Evaluator, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
+) -> Evaluation:
+    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks a wanted output."""
+    if not wanted:
+        return Evaluation(*evaluator.evaluate(states))
+    require_outputs(evaluator, wanted)
+    assert isinstance(evaluator, DetailedEvaluator)
+    return Evaluation(*evaluator.evaluate_more(states, wanted))
+
+
+def require_outputs(evaluator: Evaluator, wanted: Collection[ExtraOutput]) -> None:
+    """Raise UserError if extra outputs are wanted of an evaluator that has none."""
+    if wanted and not isinstance(evaluator, DetailedEvaluator):
+        needed = " and ".join(_NEEDS[each] for each in sorted(wanted))
+        raise UserError(f"the search needs {needed}: expected a network with a head for it")
+
+
+class UniformEvaluator:
+    """Equal priors and the value 0: a search without a network.
+
+    The search recognises this evaluator and then runs whole inside one kernel, without batches.
+    """
+
+    def __init__(self, actions: int) -> None:
+        self.actions = actions
+
+    def evaluate(
+        self, states: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return ones and zeros; see `Evaluator.evaluate`."""
+        count = len(states)
+        return np.ones((count, self.actions), np.float32), np.zeros(count, np.float32)
+
+
 _WAYS = 4
 NO_ENTRY = -1
 
@@ -156,101 +254,3 @@ def reserve(cache, state, key, step, row):
     cache.row[oldest] = row
     copy_row(state, cache.states[oldest])
     return oldest
-
-
-ExtraOutput = Literal["draws", "action_values"]
-"""What a search may want of an evaluator beyond priors and values."""
-
-_NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "action values (fpu)"}
-
-
-class Evaluator(Protocol):
-    """Gives priors and values for a batch of positions; a search's only view of a network."""
-
-    def evaluate(
-        self, states: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
-
-        Priors may give weight to illegal actions: the search masks and renormalises them. Values
-        lie in [-1, 1] and are those of the player to move. The search requests equal states of a
-        batch once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
-        """
-        ...
-
-
-class Evaluation(NamedTuple):
-    """An evaluator's outputs for N positions; extra outputs that were not wanted are None."""
-
-    priors: NDArray[np.float32]
-    """float32[N, actions]; see `Evaluator.evaluate`."""
-    values: NDArray[np.float32]
-    """float32[N]: P(win) - P(loss) of the player to move."""
-    draws: NDArray[np.float32] | None = None
-    """float32[N]: P(draw)."""
-    action_values: NDArray[np.float32] | None = None
-    """float32[N, actions]: the value of each action for the player who takes it."""
-
-    def rows(self, rows: slice) -> Evaluation:
-        """Return the evaluations of some of the positions."""
-        draws, action_values = self.draws, self.action_values
-        return Evaluation(
-            self.priors[rows],
-            self.values[rows],
-            None if draws is None else draws[rows],
-            None if action_values is None else action_values[rows],
-        )
-
-
-@runtime_checkable
-class DetailedEvaluator(Evaluator, Protocol):
-    """An evaluator with more outputs than priors and values."""
-
-    def evaluate_more(
-        self, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
-    ) -> tuple[
-        NDArray[np.float32],
-        NDArray[np.float32],
-        NDArray[np.float32] | None,
-        NDArray[np.float32] | None,
-    ]:
-        """Return the fields of an `Evaluation`; those that are not wanted are None.
-
-        Raises UserError for an output that the evaluator lacks.
-        """
-        ...
-
-
-def evaluate(
-    evaluator: Evaluator, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
-) -> Evaluation:
-    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks a wanted output."""
-    if not wanted:
-        return Evaluation(*evaluator.evaluate(states))
-    require_outputs(evaluator, wanted)
-    assert isinstance(evaluator, DetailedEvaluator)
-    return Evaluation(*evaluator.evaluate_more(states, wanted))
-
-
-def require_outputs(evaluator: Evaluator, wanted: Collection[ExtraOutput]) -> None:
-    """Raise UserError if extra outputs are wanted of an evaluator that has none."""
-    if wanted and not isinstance(evaluator, DetailedEvaluator):
-        needed = " and ".join(_NEEDS[each] for each in sorted(wanted))
-        raise UserError(f"the search needs {needed}: expected a network with a head for it")
-
-
-class UniformEvaluator:
-    """Equal priors and the value 0: a search without a network.
-
-    The search recognises this evaluator and then runs whole inside one kernel, without batches.
-    """
-
-    def __init__(self, actions: int) -> None:
-        self.actions = actions
-
-    def evaluate(
-        self, states: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return ones and zeros; see `Evaluator.evaluate`."""
-        count = len(states)
-        return np.ones((count, self.actions), np.float32), np.zeros(count, np.float32)

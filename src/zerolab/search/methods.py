@@ -50,6 +50,20 @@ register_leaf_evaluator = _registering(LEAF_EVALUATORS, LEAF_EVALUATOR_SETTINGS)
 register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
+class Methods(NamedTuple):
+    """The methods by which a tree is searched, each of a registered type.
+
+    Kernels are compiled for them. A kernel that takes all of them is compiled anew for each
+    combination, so the leaf evaluator, which few functions need, is not among them.
+    """
+
+    selection: Any
+    fpu: Any
+    tie_break: Any
+    root: Any
+    virtual_loss: Any
+
+
 @SELECTIONS.function
 def statistics_width(rule: Any) -> int:
     """Return K, the number of columns of `Tree.statistics` that the rule keeps for every node."""
@@ -263,17 +277,3 @@ TIE_BREAKS.implement(RandomTie, _RandomTieRule)
 
 TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTie, "random": RandomTie}
 """Types by the names of the setting `tie_break`."""
-
-
-class Methods(NamedTuple):
-    """The methods by which a tree is searched, each of a registered type.
-
-    Kernels are compiled for them. A kernel that takes all of them is compiled anew for each
-    combination, so the leaf evaluator, which few functions need, is not among them.
-    """
-
-    selection: Any
-    fpu: Any
-    tie_break: Any
-    root: Any
-    virtual_loss: Any

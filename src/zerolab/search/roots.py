@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
@@ -184,34 +185,45 @@ def policies(methods, tree, search, trees, weights):
 
 @kernel
 def moves(methods, tree, search, trees, sample, weights):
-    """Write the weights by which `choose` picks moves of finished searches, int64[n, actions]."""
+    """Write the weights by which moves are chosen of finished searches, int64[n, actions]."""
     for i in range(trees.shape[0]):
         weigh_moves(methods.root, methods, tree, search, trees[i], sample[i], weights[i])
         restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
 
 
-@kernel
-def choose(visits, keys, sample, chosen):
-    """Choose root actions from weights [n, actions], such as visit counts, into int64[n].
+def choose_actions(
+    weights: NDArray[np.int32] | NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    sample: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Return actions int64[n] chosen by their weights [n, actions], such as visit counts.
 
-    In proportion to the weights where `sample[i]`, else one of the highest weight, ties broken at
-    random.
+    In proportion to the weights where `sample` bool[n] is set, else one of the highest weight, ties
+    broken at random. `keys` uint64[n] are the random streams.
     """
-    for i in range(visits.shape[0]):
+    chosen = np.empty(len(weights), np.int64)
+    _choose(weights, keys, sample, chosen)
+    return chosen
+
+
+@kernel
+def _choose(weights, keys, sample, chosen):
+    """Write the actions of `choose_actions` into int64[n]."""
+    for i in range(weights.shape[0]):
         total = 0
         most = 0
-        for action in range(visits.shape[1]):
-            total += visits[i, action]
-            most = max(most, visits[i, action])
+        for action in range(weights.shape[1]):
+            total += weights[i, action]
+            most = max(most, weights[i, action])
         if not sample[i]:
             total = 0
-            for action in range(visits.shape[1]):
-                total += visits[i, action] == most
+            for action in range(weights.shape[1]):
+                total += weights[i, action] == most
         drawn = streams.below(streams.bits(keys[i], 0), total)
-        for action in range(visits.shape[1]):
+        for action in range(weights.shape[1]):
             if sample[i]:
-                drawn -= visits[i, action]
-            elif visits[i, action] == most:
+                drawn -= weights[i, action]
+            elif weights[i, action] == most:
                 drawn -= 1
             if drawn < 0:
                 chosen[i] = action

@@ -298,10 +298,10 @@ class Search:
     ) -> NDArray[np.int64]:
         """Return the moves int64[n] that the root rule chooses after finished searches.
 
-        See `choose_actions`; a root rule may use its own weights instead of the visits. Proven wins
-        are played, the quickest first, and proven losses avoided.
+        See `roots.choose_actions`; a root rule may use its own weights instead of the visits.
+        Proven wins are played, the quickest first, and proven losses avoided.
         """
-        return choose_actions(self.move_weights(trees, sample), keys, sample)
+        return roots.choose_actions(self.move_weights(trees, sample), keys, sample)
 
     def move_weights(
         self, trees: NDArray[np.int64], sample: NDArray[np.bool_]
@@ -367,12 +367,13 @@ class Search:
 
 
 def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
+    leaves = settings.leaves_per_step
     return Methods(
         with_budget(per_tree.selection(settings), settings.simulations),
         per_tree.first_play_urgency(settings),
         TIE_BREAK_TYPES[settings.tie_break](),
         settings.root.build(),
-        _virtual_loss(settings),
+        NoVirtualLoss() if leaves == 1 else VirtualLoss(leaves),
     )
 
 
@@ -388,11 +389,6 @@ def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
     )
 
 
-def _virtual_loss(settings: SearchSettings) -> NoVirtualLoss | VirtualLoss:
-    most = settings.leaves_per_step
-    return NoVirtualLoss() if most == 1 else VirtualLoss(most)
-
-
 def _leaf_evaluations(evaluation: Evaluation) -> LeafEvaluations:
     """Return evaluations in the form that kernels take."""
     priors, values, draws, action_values = evaluation
@@ -402,18 +398,3 @@ def _leaf_evaluations(evaluation: Evaluation) -> LeafEvaluations:
         np.empty(0, np.float32) if draws is None else draws,
         np.empty((len(values), 0), np.float32) if action_values is None else action_values,
     )
-
-
-def choose_actions(
-    weights: NDArray[np.int32] | NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    sample: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    """Return actions int64[n] chosen by their weights [n, actions], such as visit counts.
-
-    In proportion to the weights where `sample` bool[n] is set, else one of the highest weight, ties
-    broken at random. `keys` uint64[n] are the random streams.
-    """
-    chosen = np.empty(len(weights), np.int64)
-    roots.choose(weights, keys, sample, chosen)
-    return chosen

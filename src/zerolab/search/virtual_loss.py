@@ -76,7 +76,7 @@ def _visit(tree, b, node, backup_value):
 
 @inlined
 def _virtual(tree, node):
-    """Return the provisional value of a node's mover: a win, as the last player loses.
+    """Return a waiting node's value for its mover: a win, a loss for the player who moved there.
 
     Nobody moved to the root.
     """

@@ -28,7 +28,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.rhea import RheaSettings, rhea_actions
-from zerolab.search.search import choose_actions
+from zerolab.search.roots import choose_actions
 from zerolab.search.search_settings import SearchSettings, mcts_settings, rave_settings
 
 
