@@ -68,7 +68,7 @@ def draw_layers(axes: Axes) -> None:
         for column, name in enumerate(siblings):
             x = 0.7 + width * (column + 0.5)
             _box(axes, Box(x, 0.75 + row * 0.86, width - 0.12, name, "layer", 0.62), 8.5)
-    axes.set_title("layers: each imports only what lies below", fontsize=11)
+    axes.set_title("layers: each imports only layers below it", fontsize=11)
     axes.set(xlim=(0, 10), ylim=(0, 1.1 + 0.86 * len(rows)))
     axes.axis("off")
 
@@ -79,7 +79,7 @@ def draw_data(axes: Axes) -> None:
         _arrow(axes, _DATA[source], _DATA[target], label)
     for box in _DATA.values():
         _box(axes, box, 8.5)
-    axes.set_title("one iteration of training: stages, and what a run's folder keeps", fontsize=11)
+    axes.set_title("one iteration of training: stages and files of a run", fontsize=11)
     axes.set(xlim=(0.2, 10.2), ylim=(2.2, 8.6))
     axes.axis("off")
 
