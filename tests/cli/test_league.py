@@ -40,7 +40,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
     assert len(told["generations"]) == 4
     assert len(told["players"]) == 6
     assert {file.name for file in (here / "out").iterdir() if file.name[0] != "."} == {
-        "league.toml", "players.safetensors", "games.sqlite", "best.toml", "league.png",
+        "league.toml", "population.safetensors", "games.sqlite", "best.toml", "league.png",
         "league.svg",
     }  # fmt: skip
     trained = resolve_settings("gobang:3x3:3", "out/best.toml")
@@ -54,7 +54,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
     [
         (["--set", 'parameters=["draw_value"]', "--set", "search.leaf_evaluator=network"],
          'parameters = "draw_value": a search without a network does not know how likely draws'),
-        (["--set", "seed=3"], "seed has an option of its own: expected --seed"),
+        (["--set", "seed=3"], "seed is set by another option: expected --seed"),
         (["--set", "actve=3"], 'unknown setting "actve"; did you mean "active"?'),
         (["--set", "ranges.c=[4, 1]"], "ranges: c = [4.0, 1.0] is empty"),
         (["--agent", "mcts:5"], "mcts:5 has no network: expected a run such as runs/demo@12"),

@@ -21,8 +21,8 @@ def without_games(seed, strength, generations=20, **changes):
     settings = LeagueSettings.model_validate(given)
     state, random = LeagueState(first_generation(settings)), np.random.default_rng(seed)
     while numbers := state.next_games(settings, generations * settings.generation):
-        met = draw_pairs(state.players, settings, numbers)
-        elo = strength(state.players.values[met])
+        met = draw_pairs(state.population, settings, numbers)
+        elo = strength(state.population.values[met])
         expected = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
         won = random.random(len(met)) < expected
         state.rate(settings, met, np.where(won, 1, -1).astype(np.int8))
@@ -31,5 +31,5 @@ def without_games(seed, strength, generations=20, **changes):
 
 def distance(state, generation=-1):
     """Return the mean distance of the active players' first parameter from the optimum."""
-    active = state.players.active[generation]
-    return random_move_probability(state.players.values[active, 0], OPTIMUM).mean() / 2
+    active = state.population.active[generation]
+    return random_move_probability(state.population.values[active, 0], OPTIMUM).mean() / 2

@@ -34,7 +34,7 @@ def outcome(league):
 
 
 def state_of(league):
-    return league.path / "players.safetensors"
+    return league.path / "population.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def test_a_league_has_generations(uninterrupted):
     league = League.saved(path)
     assert played == len(games) == GAMES
     assert [game.number for game in games] == list(range(GAMES))
-    assert league.state.players.generation == GAMES // 8
-    assert len(league.state.players.ratings) == 4 + 2 * (GAMES // 8)
-    assert league.state.players.games.sum() == 2 * GAMES
-    assert league.state.players.points.sum() == GAMES
+    assert league.state.population.generation == GAMES // 8
+    assert len(league.state.population.ratings) == 4 + 2 * (GAMES // 8)
+    assert league.state.population.games.sum() == 2 * GAMES
+    assert league.state.population.points.sum() == GAMES
 
 
 @pytest.mark.parametrize("stop", ["before the games", "between games and state", "after the state"])
@@ -117,14 +117,14 @@ def test_a_damaged_state_is_one_line(uninterrupted, tmp_path):
     for damage in ({"ratings": None}, {"played": None}):
         kept = {name: array for name, array in arrays.items() if name not in damage}
         facts = {name: fact for name, fact in about.items() if name not in damage}
-        save_arrays(tmp_path / "players.safetensors", "league", kept, **facts)
-        with pytest.raises(UserError, match=r"players.safetensors is damaged"):
+        save_arrays(tmp_path / "population.safetensors", "league", kept, **facts)
+        with pytest.raises(UserError, match=r"population.safetensors is damaged"):
             League.saved(tmp_path)
 
 
 def test_the_best_player_becomes_a_preset(uninterrupted):
     report = LeagueReport(League.saved(uninterrupted[2]), {"name": "resnet"})
-    players, best = report.players, report.best
+    players, best = report.population, report.best
     preset = report.best_settings()
     found = preset["search"]["selection"]["c"], preset["search"]["fpu"]["value"]
     assert (*found, preset["search"]["draw_value"]) == tuple(players.values[best])

@@ -191,11 +191,11 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
     )  # fmt: skip
     game, state = parse_game(chosen.game), LeagueState(first_generation(chosen))
     while numbers := state.next_games(chosen, 6000):
-        met = draw_pairs(state.players, chosen, numbers)
+        met = draw_pairs(state.population, chosen, numbers)
         episodes = play_league_games(
-            game, chosen, UniformEvaluator(9), state.players, met, numbers.start
+            game, chosen, UniformEvaluator(9), state.population, met, numbers.start
         )
-        state.take_in(game, chosen, met, episodes.games)
+        state.rate_records(game, chosen, met, episodes.games)
     assert distance(state, 0) > distance(state, 4) > distance(state)
     assert distance(state) < 0.08
 
@@ -206,8 +206,8 @@ def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
     state = LeagueState(first_generation(chosen))
     episodes, met, _ = play(chosen, range(6))
     results = np.array([game.result for game in episodes.games], np.int8)
-    state.take_in(GAME, chosen, met, episodes.games)
-    known, expected = set(), LeagueState(first_generation(chosen)).players.ratings
+    state.rate_records(GAME, chosen, met, episodes.games)
+    known, expected = set(), LeagueState(first_generation(chosen)).population.ratings
     for game in range(0, 6, 2):
         reached = [
             {each.tobytes() for each in episodes.examples.states[episodes.examples.games == number]}
@@ -224,5 +224,5 @@ def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
             expected[first] += 32 * (score - likely) * (first != second)
             expected[second] -= 32 * (score - likely) * (first != second)
         known |= reached[0] | reached[1]
-    assert state.players.ratings == pytest.approx(expected)
+    assert state.population.ratings == pytest.approx(expected)
     assert len(state.seen) == len(known)

@@ -144,8 +144,8 @@ def test_evolution_finds_the_optimum_of_a_known_strength(seed):
     )
     assert distance(state, 0) == pytest.approx(0.25, abs=0.06)
     assert distance(state) < 0.04
-    other = state.players.values[state.players.active[-1], 1]
-    assert other.std() > 4 * state.players.values[state.players.active[-1], 0].std()
+    other = state.population.values[state.population.active[-1], 1]
+    assert other.std() > 4 * state.population.values[state.population.active[-1], 0].std()
 
 
 def test_new_positions_are_counted_as_a_naive_twin_does():

@@ -48,7 +48,7 @@ def made_up(path, variant, seed, played):
     for iteration in range(1, settings.iterations + 1):
         state = league.before(iteration)
         numbers = state.next_games(league.settings, state.played + GENERATION)
-        met = draw_pairs(state.players, league.settings, numbers)
+        met = draw_pairs(state.population, league.settings, numbers)
         games = [
             GameRecord(
                 at, individual_name(one), individual_name(other), played[at % len(played)], 1
@@ -79,7 +79,7 @@ def results(tmp_path_factory):
 
 def players_of(run):
     settings = run.planned.settings
-    return run_league(RunFolder.open(run.path).games, settings).before(4).players
+    return run_league(RunFolder.open(run.path).games, settings).before(4).population
 
 
 def test_parameters_are_those_of_the_active_players_by_generation(results):

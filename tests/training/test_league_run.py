@@ -39,8 +39,8 @@ def test_players_persist_from_iteration_to_iteration(undisturbed):
     settings = saved_settings(run)
     state = run_league(run.games, settings).before(4)
     assert state.played == 18
-    assert state.players.generation == 2
-    assert state.players.games.sum() == 36
+    assert state.population.generation == 2
+    assert state.population.games.sum() == 36
     played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
     assert [record.generation for record in played] == [0, 1, 2]
     examples = run.load_examples(3)
@@ -69,9 +69,9 @@ def test_a_league_that_is_kept_is_the_one_computed_anew(undisturbed):
         state, anew = kept.before(iteration), run_league(run.games, settings).before(iteration)
         assert state.played == anew.played == 6 * (iteration - 1)
         assert state.seen.tobytes() == anew.seen.tobytes()
-        for name, mine in vars(state.players).items():
-            assert np.array_equal(mine, getattr(anew.players, name)), name
-        state.players.ratings[:] = 0.0  # the caller's to change
+        for name, mine in vars(state.population).items():
+            assert np.array_equal(mine, getattr(anew.population, name)), name
+        state.population.ratings[:] = 0.0  # the caller's to change
 
 
 def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):

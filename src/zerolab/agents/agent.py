@@ -85,7 +85,7 @@ class LeafPlayer(AsyncPlayer, Protocol):
     """
 
     evaluator: Evaluator
-    wanted: frozenset[ExtraOutput]
+    extra_outputs: frozenset[ExtraOutput]
     """What it needs beyond priors and values; see `search.evaluator.evaluate`."""
 
     def select_leaves(self) -> NDArray[np.uint64]:

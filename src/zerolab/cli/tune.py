@@ -153,7 +153,7 @@ def league(
 
             def progress(state: LeagueState, done: int, note: str) -> None:
                 best = LeagueReport(held).best
-                parts = f"generation {state.players.generation}", f"best player {best}", note
+                parts = f"generation {state.population.generation}", f"best player {best}", note
                 update(done, ", ".join(parts))
 
             held.play(chosen, network.evaluator(), games, progress)

@@ -1,7 +1,7 @@
 """A league in its folder, resumed after an interruption.
 
-``league.toml`` says who plays, ``players.safetensors`` is how far the league has come, and replaced
-in one step after every batch of games; ``games.sqlite`` holds the games.
+``league.toml`` holds the settings, ``games.sqlite`` the games, and ``population.safetensors`` the
+state of the league, replaced in one step after every batch of games.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ from zerolab.store.games import GameRecord, GameStore
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
 }  # fmt: skip
-"""Settings that are given otherwise than by --set."""
+"""Settings given by other options than --set."""
 
 
 class LeagueNetwork(NamedTuple):
-    """What all players of a league search with."""
+    """Network with which all individuals of a league search."""
 
     evaluator: Callable[[], Evaluator]
     """Loads the network."""
     name: str = ""
     """``runs/demo@12``; empty without a network."""
     identity: str = ""
-    """That of the weights."""
+    """Identity of the weights."""
     settings: dict[str, Any] | None = None
-    """Those of the network."""
-    says_draws: bool = False
-    """Whether one of its heads says how likely draws are."""
+    """Settings of the network."""
+    predicts_draws: bool = False
+    """Whether one of its heads predicts the probability of a draw."""
 
 
 def league_network(spec: str | None, game: Game) -> LeagueNetwork:
-    """Return the network of a run that `spec` names, or equal priors where it is None.
+    """Return the network of the run that `spec` names, or equal priors if it is None.
 
-    Raises UserError for agents without a network, for search options, which are the league's, and
-    for networks of other games.
+    Raises UserError for agents without a network, for search options, since these are the league's,
+    and for networks of other games.
     """
     if spec is None:
         return LeagueNetwork(lambda: UniformEvaluator(rules.actions(game)))
@@ -77,12 +77,12 @@ def league_network(spec: str | None, game: Game) -> LeagueNetwork:
         raise UserError(f"{agent.name} has no network: expected a run such as runs/demo@12")
     if "?" in agent.name:
         raise UserError(
-            f"{agent.name}: the searches of a league are its own; expected a run such as"
+            f"{agent.name}: a league has its own search settings; expected a run such as"
             " runs/demo@12, and --set search.KEY=VALUE"
         )
-    says_draws = any("draws" in head.outputs for head in agent.network.heads)
+    predicts_draws = any("draws" in head.outputs for head in agent.network.heads)
     return LeagueNetwork(
-        agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), says_draws
+        agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), predicts_draws
     )
 
 
@@ -91,27 +91,27 @@ def resolve_settings(
 ) -> LeagueSettings:
     """Return the settings of a league; raise UserError for every mistake.
 
-    Without a network, leaves are played out unless assignments say otherwise. The draw value is
-    among the parameters where the network says how likely draws are.
+    Without a network, leaves are evaluated by playouts unless assignments change that. The draw
+    value is among the parameters if the network predicts draws.
     """
     default = LeagueSettings(game=game_name(game))
     data = default.model_dump(include={"search", "clock", "ranges"})
     data |= {"game": game_name(game), "seed": seed}
     data |= {"network": network.name, "identity": network.identity}
-    if network.says_draws:
+    if network.predicts_draws:
         data["parameters"] = [*default.parameters, "draw_value"]
     if not network.name:
         data["search"]["leaf_evaluator"] = {"name": "playout"}
     for path, value in parse_assignments(assignments):
         if path[0] in _OPTIONS:
-            raise UserError(f"{path[0]} has an option of its own: expected {_OPTIONS[path[0]]}")
+            raise UserError(f"{path[0]} is set by another option: expected {_OPTIONS[path[0]]}")
         assign(data, path, value)
     settings = validate(LeagueSettings, data)
-    if "draws" in settings.extra_outputs and not network.says_draws:
+    if "draws" in settings.extra_outputs and not network.predicts_draws:
         owner = network.name or "a search without a network"
         asked = quoted("draw_value")
         raise UserError(
-            f"parameters = {asked}: {owner} does not know how likely draws are; expected a network"
+            f"parameters = {asked}: {owner} does not predict draws; expected a network"
             ' with the head "outcome"'
         )
     return settings
@@ -120,24 +120,24 @@ def resolve_settings(
 LEAGUE = FolderKind("league", "league.toml", "--out")
 
 _KIND = "league"
-_STATE = "players.safetensors"
+_STATE = "population.safetensors"
 _POPULATION = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 
 Progress = Callable[["LeagueState", int, str], object]
-"""Takes the league as it was last saved, the games that are over, and what else is worth saying."""
+"""Called with the league as last saved, the number of finished games, and a note to show."""
 
 
 @dataclass
 class LeagueState:
-    """How far a league has come."""
+    """Progress of a league: its population and the games played."""
 
-    players: Population
+    population: Population
     played: int = 0
-    """Games."""
+    """Games played."""
     stages: int = 0
-    """Batches of games that the file of games has."""
+    """Batches of games in the file of games."""
     seen: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """uint64[S]: sorted hashes of the positions of all games, where fitness is novelty."""
+    """uint64[S]: sorted hashes of the positions of all games, if fitness is novelty."""
 
     def rate(
         self,
@@ -146,45 +146,45 @@ class LeagueState:
         results: NDArray[np.int8],
         found: ReachedPositions | None = None,
     ) -> None:
-        """Take in the results int8[games] of the next games, those of the first players.
+        """Rate individuals by the results of the next games, int8[games] for the first players.
 
-        `met` int64[games, 2] played them, all in one generation. Their positions, `found`, are
-        needed where fitness is novelty. Once the generation has played its games, the next one is
-        born.
+        `met`, int64[games, 2], are the individuals that played them, all in one generation. Their
+        positions, `found`, are needed if fitness is novelty. After the last game of a generation,
+        the next one is born.
         """
-        count_games(self.players, met, results)
+        count_games(self.population, met, results)
         if settings.fitness == "results":
-            rate_results(self.players, settings, met, results)
+            rate_results(self.population, settings, met, results)
         else:
             assert found is not None
             counts, self.seen = new_positions(found, len(met), self.seen)
             earned = novelty_credits(counts, results, settings.fitness == "novelty_of_winner")
-            rate_novelty(self.players, settings, met, earned)
+            rate_novelty(self.population, settings, met, earned)
         self.played += len(met)
         if self.played % settings.generation == 0:
-            self.players = next_generation(self.players, settings)
+            self.population = next_generation(self.population, settings)
 
-    def take_in(
+    def rate_records(
         self,
         game: Game,
         settings: LeagueSettings,
         met: NDArray[np.int64],
         games: Sequence[GameRecord],
     ) -> None:
-        """Take in the next games as they were recorded; see `rate`."""
+        """Rate individuals by the records of the next games; see `rate`."""
         results = np.array([each.result for each in games], np.int8)
         found = None if settings.fitness == "results" else reached_positions(game, games)
         self.rate(settings, met, results, found)
 
     def next_games(self, settings: LeagueSettings, total: int) -> range:
-        """Return the numbers of the games up to the next save, `total` being those of all."""
+        """Return the numbers of the games up to the next save, of `total` games in all."""
         into = self.played % settings.generation
         end = min(into + settings.batch, settings.generation) - into + self.played
         return range(self.played, min(end, total))
 
 
 class League:
-    """A league's folder; hold `locked` around everything that writes."""
+    """A league in its folder; everything that writes happens within `locked`."""
 
     def __init__(self, path: Path, settings: LeagueSettings) -> None:
         self.path = path
@@ -194,7 +194,7 @@ class League:
 
     @classmethod
     def saved(cls, path: Path) -> League | None:
-        """Return the league in a folder, if there is one; raise UserError if it is damaged."""
+        """Return the league in a folder, None without one; raise UserError if it is damaged."""
         if not path.is_dir() or not LEAGUE.is_in(path):
             return None
         source = str(path / LEAGUE.settings_file)
@@ -206,10 +206,10 @@ class League:
     @classmethod
     @contextmanager
     def locked(cls, path: Path, settings: LeagueSettings) -> Iterator[League]:
-        """Begin a league, or go on with one.
+        """Begin or resume a league.
 
-        Raises UserError if another process is at work on it, if it has other settings than those
-        that change the speed alone, or if the folder holds something else.
+        Raises UserError if another process works on it, if settings differ other than those that
+        change the speed alone, or if the folder holds something else.
         """
         with LEAGUE.locked(path):
             league = cls.saved(path)
@@ -231,10 +231,10 @@ class League:
         progress: Progress = lambda state, done, note: None,
         watch: Callable[[SelfPlayResult], object] = lambda episodes: None,
     ) -> None:
-        """Play until the league has had `total` games; `watch` gets every batch with its examples.
+        """Play until the league has `total` games; `watch` gets every batch with its examples.
 
-        An exception, such as KeyboardInterrupt in `progress`, ends early; what has been saved stays
-        so. Raises UserError for an odd number of games where fitness is novelty.
+        After an exception, such as KeyboardInterrupt in `progress`, saved batches stay saved.
+        Raises UserError for an odd number of games where fitness is novelty.
         """
         settings = self.settings
         if settings.fitness != "results" and total % 2:
@@ -243,7 +243,7 @@ class League:
             )
         began, first = time.monotonic(), self.state.played
         while numbers := self.state.next_games(settings, total):
-            met = draw_pairs(self.state.players, settings, numbers)
+            met = draw_pairs(self.state.population, settings, numbers)
             before = self.state.played
 
             def report(games: int, before: int = before) -> None:
@@ -252,25 +252,25 @@ class League:
                 progress(self.state, before + games, f"{rate:,.0f} games/min")
 
             episodes = play_league_games(
-                game, settings, evaluator, self.state.players, met, numbers.start,
+                game, settings, evaluator, self.state.population, met, numbers.start,
                 lambda done, report=report: report(done.games),  # type: ignore[misc]
             )  # fmt: skip
             self._commit(game, met, episodes.games)
             watch(episodes)
 
     def _commit(self, game: Game, met: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
-        """Take in games and save: first the games, then the state, which says how many count."""
+        """Rate games and save: first the games, then the state, which holds how many count."""
         state = self.state
-        self.games.record(state.players.generation, f"from {state.played}", games)
-        state.take_in(game, self.settings, met, games)
+        self.games.record(state.population.generation, f"from {state.played}", games)
+        state.rate_records(game, self.settings, met, games)
         state.stages += 1
         _save(self.path / _STATE, state)
 
 
 def _save(path: Path, state: LeagueState) -> None:
-    players = state.players
-    arrays = {name: getattr(players, name) for name in _POPULATION}
-    arrays |= {"active": np.stack(players.active), "seen": state.seen}
+    population = state.population
+    arrays = {name: getattr(population, name) for name in _POPULATION}
+    arrays |= {"active": np.stack(population.active), "seen": state.seen}
     save_arrays(path, _KIND, arrays, played=state.played, stages=state.stages)
 
 
@@ -278,5 +278,5 @@ def _load(path: Path) -> LeagueState:
     arrays, about = load_arrays(path, _KIND)
     with reading(path):
         kept = {name: arrays[name] for name in _POPULATION}
-        players = Population(**kept, active=list(arrays["active"]))
-        return LeagueState(players, int(about["played"]), int(about["stages"]), arrays["seen"])
+        population = Population(**kept, active=list(arrays["active"]))
+        return LeagueState(population, int(about["played"]), int(about["stages"]), arrays["seen"])

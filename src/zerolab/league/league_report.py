@@ -87,17 +87,17 @@ class LeagueReport:
 
     @property
     def settings(self) -> LeagueSettings:
-        """The league's."""
+        """The settings of the league."""
         return self.league.settings
 
     @property
-    def players(self) -> Population:
-        """All players so far."""
-        return self.league.state.players
+    def population(self) -> Population:
+        """All individuals so far."""
+        return self.league.state.population
 
     @cached_property
     def ranking(self) -> NDArray[np.int64]:
-        return ranking(self.players)
+        return ranking(self.population)
 
     @property
     def best(self) -> int:
@@ -106,7 +106,7 @@ class LeagueReport:
 
     def best_settings(self) -> dict[str, Any]:
         """Return the best player's settings as a run has them: a preset."""
-        values = dict(zip(self.settings.parameters, self.players.values[self.best], strict=True))
+        values = dict(zip(self.settings.parameters, self.population.values[self.best], strict=True))
         search = self.settings.search.model_dump()
         for name, key, field in (("c", "selection", "c"), ("fpu", "fpu", "value")):
             if name in values:
@@ -124,8 +124,8 @@ class LeagueReport:
     def spread(self) -> list[dict[str, Any]]:
         """Return mean and standard deviation of the active players' parameters by generation."""
         found = []
-        for generation, active in enumerate(self.players.active):
-            values = self.players.values[active]
+        for generation, active in enumerate(self.population.active):
+            values = self.population.values[active]
             found.append(
                 {
                     "generation": generation,
@@ -147,7 +147,7 @@ class LeagueReport:
         return dict(zip(self.settings.parameters, values.tolist(), strict=True))
 
     def _player(self, number: int) -> dict[str, Any]:
-        players = self.players
+        players = self.population
         games = int(players.games[number])
         return {
             "player": number,
@@ -167,7 +167,7 @@ class LeagueReport:
             "network": self.settings.network,
             "fitness": self.settings.fitness,
             "games": self.league.state.played,
-            "generation": self.players.generation,
+            "generation": self.population.generation,
             "best": self.best,
             "players": [self._player(number) for number in self.ranking.tolist()],
             "generations": self.spread(),
@@ -181,7 +181,7 @@ class LeagueReport:
             f" {best['games']} games\n"
         )
         write_text(self.league.path / "best.toml", head + tomli_w.dumps(self.best_settings()))
-        figure = draw_parameters(self.players, self.settings)
+        figure = draw_parameters(self.population, self.settings)
         for ending in ("png", "svg"):
             save_figure(figure, self.league.path / f"league.{ending}")
 

@@ -74,7 +74,7 @@ class SearchGroups:
         groups: dict[Hashable, list[PlayerPool]] = {}
         for pool in pools:
             if leaf_player := pool.leaf_player:
-                shared = id(leaf_player.evaluator), leaf_player.wanted
+                shared = id(leaf_player.evaluator), leaf_player.extra_outputs
                 groups.setdefault(shared, []).append(pool)
             elif pool.async_player:
                 groups.setdefault(id(pool), []).append(pool)
@@ -113,7 +113,7 @@ def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
     ends = np.cumsum([len(each) for each in leaves])
     states = np.concatenate(leaves)
     if len(states):
-        evaluation = evaluate(together[0].evaluator, states, together[0].wanted)
+        evaluation = evaluate(together[0].evaluator, states, together[0].extra_outputs)
     else:
         evaluation = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
     for player, end, each in zip(together, ends, leaves, strict=True):

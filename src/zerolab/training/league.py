@@ -61,7 +61,7 @@ class StoredLeague:
         state = self._state
         while games and (numbers := state.next_games(self.settings, state.played + len(games))):
             part, games = games[: len(numbers)], games[len(numbers) :]
-            met = draw_pairs(state.players, self.settings, numbers)
+            met = draw_pairs(state.population, self.settings, numbers)
             try:
                 found = [[individual_number(name) for name in game[1:3]] for game in part]
             except ValueError as error:
@@ -69,7 +69,7 @@ class StoredLeague:
             if found != met.tolist():
                 why = f"games of iteration {self._next} are of another league"
                 raise damaged(self._store.path, why)
-            state.take_in(self.game, self.settings, met, part)
+            state.rate_records(self.game, self.settings, met, part)
 
 
 def run_league(store: GameStore, settings: TrainSettings) -> StoredLeague | None:
@@ -88,13 +88,13 @@ def play_league(
 ) -> LeagueEpisodes:
     """Play the games of an iteration after those that are stored (`play_games`)."""
     settings, state = league.settings, league.before(iteration)
-    generation = state.players.generation
+    generation = state.population.generation
     end = state.played + episodes
     parts: list[SelfPlayResult] = []
     begin = 0
     while numbers := state.next_games(settings, end):
-        generation = state.players.generation
-        met = draw_pairs(state.players, settings, numbers)
+        generation = state.population.generation
+        met = draw_pairs(state.population, settings, numbers)
         plies = sum(part.moves for part in parts)
 
         def progress(done: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
@@ -102,10 +102,10 @@ def play_league(
 
         parts.append(
             play_league_games(
-                league.game, settings, evaluator, state.players, met, begin, progress,
+                league.game, settings, evaluator, state.population, met, begin, progress,
                 iteration=iteration,
             )
         )  # fmt: skip
-        state.take_in(league.game, settings, met, parts[-1].games)
+        state.rate_records(league.game, settings, met, parts[-1].games)
         begin += len(numbers)
     return LeagueEpisodes(merge_results(parts), generation)

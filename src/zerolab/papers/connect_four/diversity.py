@@ -233,7 +233,7 @@ def _evolved(run: TrainedRun) -> _Evolved:
     league = run_league(RunFolder.open(run.path).games, settings)
     assert league is not None
     state = league.before(settings.iterations + 1)
-    return _Evolved(run.factors["seed"], league.settings, state.players, state.played)
+    return _Evolved(run.factors["seed"], league.settings, state.population, state.played)
 
 
 def _parameter_curve(leagues: Sequence[_Evolved], parameter: str) -> Curve:
