@@ -53,7 +53,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
     ("arguments", "message"),
     [
         (["--set", 'parameters=["draw_value"]', "--set", "search.leaf_evaluator=network"],
-         'parameters = "draw_value": a search without a network does not know how likely draws'),
+         'parameters = "draw_value": a search without a network'),
         (["--set", "seed=3"], "seed is set by another option: expected --seed"),
         (["--set", "actve=3"], 'unknown setting "actve"; did you mean "active"?'),
         (["--set", "ranges.c=[4, 1]"], "ranges: c = [4.0, 1.0] is empty"),
@@ -87,9 +87,9 @@ def trained(here):
     [
         (["connect_four:4x4", "--agent", "trained"],
          "trained plays gobang:3x3:3, but the game asked for is connect_four"),
-        (["gobang:3x3:3", "--agent", "trained?simulations=3"], "searches of a league are its own"),
+        (["gobang:3x3:3", "--agent", "trained?simulations=3"], "a league has its own search settings"),
         (["gobang:3x3:3", "--agent", "trained", "--set", 'parameters=["draw_value"]'],
-         "trained@0 does not know how likely draws are"),
+         "trained@0 does not predict draws"),
     ],
 )  # fmt: skip
 def test_a_network_that_does_not_fit(trained, capsys, arguments, message):
