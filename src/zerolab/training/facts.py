@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts, Numbers, SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
-from zerolab.training.learn_settings import TARGETS, SupervisedSettings
+from zerolab.training.learn_settings import TARGETS, LearnSettings, SupervisedSettings
 from zerolab.training.published_bugs import PublishedBugs
-
-if TYPE_CHECKING:
-    from zerolab.training.learn_settings import LearnSettings
 
 
 def window_rows(

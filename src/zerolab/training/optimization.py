@@ -42,7 +42,21 @@ class OptimizerSettings(Variant):
 OPTIMIZERS: Registry[type[OptimizerSettings]] = Registry("optimizer")
 
 
-class Adam(OptimizerSettings):
+class _AdamSettings(OptimizerSettings):
+    """Base of Adam and AdamW."""
+
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay per step of the mean of gradients; schedules of the momentum change it. [Kingma2015],
+    [Loshchilov2019]: 0.9."""
+
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay per step of the mean of squared gradients. [Kingma2015], [Loshchilov2019]: 0.999."""
+
+    def momentum_option(self, momentum: float) -> dict[str, Any]:
+        return {"betas": (momentum, self.beta2)}  # beta1 is the momentum of Adam
+
+
+class Adam(_AdamSettings):
     """Steps in proportion to m / sqrt(v), the running means of the gradient and of its square.
 
     [Kingma2015, Algorithm 1], without weight decay, as in the papers that use it.
@@ -50,40 +64,23 @@ class Adam(OptimizerSettings):
 
     name: Literal["adam"] = "adam"
 
-    beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay per step of the mean of gradients; schedules of the momentum change it.
-    [Kingma2015]: 0.9."""
-
-    beta2: float = Field(default=0.999, ge=0, lt=1)
-    """Decay per step of the mean of squared gradients. [Kingma2015]: 0.999."""
-
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
         betas = self.beta1, self.beta2
         return torch.optim.Adam(parameters, lr=learning_rate, betas=betas, foreach=True)
 
-    def momentum_option(self, momentum: float) -> dict[str, Any]:
-        return {"betas": (momentum, self.beta2)}  # beta1 is the momentum of Adam
-
 
 OPTIMIZERS.add("adam", Adam)
 
 
-class AdamW(OptimizerSettings):
+class AdamW(_AdamSettings):
     """Adam with decoupled weight decay [Loshchilov2019, Algorithm 2].
 
     A step also shrinks every parameter by learning rate * weight decay.
     """
 
     name: Literal["adamw"] = "adamw"
-
-    beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay per step of the mean of gradients; schedules of the momentum change it.
-    [Loshchilov2019]: 0.9."""
-
-    beta2: float = Field(default=0.999, ge=0, lt=1)
-    """Decay per step of the mean of squared gradients. [Loshchilov2019]: 0.999."""
 
     weight_decay: float = Field(default=0.01, ge=0, lt=1)
     """Share by which a step at learning rate 1 would shrink every parameter."""
@@ -98,9 +95,6 @@ class AdamW(OptimizerSettings):
             weight_decay=self.weight_decay,
             foreach=True,
         )
-
-    def momentum_option(self, momentum: float) -> dict[str, Any]:
-        return {"betas": (momentum, self.beta2)}  # beta1 is the momentum of Adam
 
 
 OPTIMIZERS.add("adamw", AdamW)

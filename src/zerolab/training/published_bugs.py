@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,7 @@ from zerolab.replay.window import Window
 from zerolab.rules.facts import Numbers
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
-
-if TYPE_CHECKING:
-    from zerolab.training.learn_settings import LearnSettings
-
+from zerolab.training.learn_settings import LearnSettings
 
 BugName = Literal["mirrored_policy", "absolute_winner", "fresh_optimizer", "losses_as_draws"]
 
