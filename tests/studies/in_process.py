@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from zerolab.studies.tasks import perform
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+
+from zerolab.studies.tasks import CompileTask, Outcome, TrainTask, perform
 
 
 class Here:
-    """Does tasks in this process, one at a time; see `engine.workers.Workers`."""
+    """Perform tasks in this process, one at a time; see `Workers`."""
 
     count = 1
 
@@ -25,3 +30,27 @@ class Here:
     def finished(self, seconds):
         found, self.done = self.done, []
         return found
+
+
+class Reusing(Here):
+    """Train each run once in all tests: later tests get a copy, and compile nothing."""
+
+    trained: Path | None = None
+
+    def submit(self, task):
+        if isinstance(task, CompileTask):
+            self.done.append(Outcome(task))
+            return
+        if not isinstance(task, TrainTask):
+            super().submit(task)
+            return
+        if Reusing.trained is None:
+            Reusing.trained = Path(tempfile.mkdtemp(prefix="zerolab-trained-"))
+            atexit.register(shutil.rmtree, Reusing.trained, ignore_errors=True)
+        folder, former = Path(task.folder), Reusing.trained / task.key
+        is_new = not folder.exists()
+        if is_new and former.exists():
+            shutil.copytree(former, folder)
+        super().submit(task)
+        if is_new and not former.exists() and self.done[-1].failure is None:
+            shutil.copytree(folder, former)

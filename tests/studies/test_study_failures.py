@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from in_process import Here
+from in_process import Reusing
 from tiny_studies import Small, Tiny, planned, study_work_in
 
 from zerolab.core.errors import UserError
@@ -21,14 +21,14 @@ def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
     path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
     (path / "letter").write_text("mine")
-    failures = small.work(Here(), lambda view: None)
+    failures = small.work(Reusing(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
     assert "not a run and not empty" in failures["a: sum/seed=0"][0]
     results = small.results()
     assert [run.planned.label for run in results] == ["value/seed=0"]
     assert results.missing() == "1 of 2 runs are not finished; tournaments not finished: a"
     (path / "letter").unlink()
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     assert not small.results().missing()
 
 
@@ -36,37 +36,37 @@ def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
     small = study_work_in(tmp_path, Small())
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
-    failures = small.work(Here(), lambda view: None)
+    failures = small.work(Reusing(), lambda view: None)
     assert "remove it" in failures["a: sum/seed=0"][0]
     assert small.progress().finished_runs == 1
 
 
 def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
     small = study_work_in(tmp_path, Small())
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
     state.write_text(state.read_text()[:50])
     assert small.progress().finished_runs == 1
     assert [run.planned.label for run in small.results()] == ["value/seed=0"]
-    failures = small.work(Here(), lambda view: None)
+    failures = small.work(Reusing(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
 def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
     small = study_work_in(tmp_path, Small())
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes()[:-20])
     assert [run.planned.label for run in small.results()] == ["value/seed=0"]
-    assert list(small.work(Here(), lambda view: None)) == ["a: sum/seed=0"]
+    assert list(small.work(Reusing(), lambda view: None)) == ["a: sum/seed=0"]
 
 
 def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
     small = study_work_in(tmp_path, Small())
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
 
-    class Damaging(Here):
+    class Damaging(Reusing):
         def submit(self, task):
             super().submit(task)
             if isinstance(task, TrainTask) and task.key == small.design.runs[0].key:
@@ -82,7 +82,7 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
         def design(self, scale):
             return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
 
-    class Broken(Here):
+    class Broken(Reusing):
         def submit(self, task):
             self.done.append(Outcome(task, failure=["broken"]))
 
@@ -97,12 +97,12 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
     assert [part["failed"] for part in status["parts"]] == [
         sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
     ]
-    assert halves.work(Here(), lambda view: None) == {}
+    assert halves.work(Reusing(), lambda view: None) == {}
     assert halves.folder.failures() == {}
 
 
 def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
-    class Uncompiled(Here):
+    class Uncompiled(Reusing):
         """Compiles nothing, which runs do then."""
 
         def submit(self, task):
@@ -124,13 +124,13 @@ def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
     small.begin()
     (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
     assert small.status()["failures"] == {}
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
 
 
 def test_a_damaged_tournament_is_listed(tmp_path):
     small = study_work_in(tmp_path, Small())
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE games SET result = -result")
@@ -140,11 +140,11 @@ def test_a_damaged_tournament_is_listed(tmp_path):
     store.write_bytes(b"not a database at all")
     assert small.progress().is_unfinished
     assert small.progress().finished_runs == 2
-    failures = small.work(Here(), lambda view: None)
+    failures = small.work(Reusing(), lambda view: None)
     assert list(failures) == ["a: games"]
     assert small.results().missing() == "tournaments not finished: a"
     store.unlink()
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     assert not small.results().missing()
 
 
@@ -164,17 +164,17 @@ def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
             return Design([], computations=planned)
 
     done = study_work_in(tmp_path, Computing())
-    assert done.work(Here(), lambda view: None) == {}
+    assert done.work(Reusing(), lambda view: None) == {}
     assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
     damaged = tmp_path / "computed" / f"{planned[0].key}.json"
     damaged.write_text(damaged.read_text()[:30])
     assert done.progress().finished_computations == 1
     assert list(done.results().computed) == ["a: y"]
-    failures = done.work(Here(), lambda view: None)
+    failures = done.work(Reusing(), lambda view: None)
     assert list(failures) == ["a: x"]
     assert "is damaged" in failures["a: x"][0]
     damaged.unlink()
-    assert done.work(Here(), lambda view: None) == {}
+    assert done.work(Reusing(), lambda view: None) == {}
     assert done.results().computed["a: x"] == {"value": 1.0}
 
 

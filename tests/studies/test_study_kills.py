@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from tiny_studies import study_work_in
+from tiny_studies import Small, study_work_in
 
 from promised import contents
 from zerolab.core.processes import fork_server_context
@@ -17,38 +17,40 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.workers import LocalWorkers
 
 
-def kill_a_worker_once(root: Path):
-    """Kill one of the processes of a study as soon as a run has finished an iteration."""
+def kill_a_worker_once(root: Path, killed: list[int]):
+    """Kill one of the processes of a study as soon as a run has finished a stage."""
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not killed:
         if any(path.stat().st_size for path in root.glob("runs/*/metrics.jsonl")):
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-            return
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
         time.sleep(0.01)
 
 
 def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
-    tiny = study_work_in(tmp_path)
-    killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path])
+    tiny, killed = study_work_in(tmp_path), []
+    killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path, killed])
     killer.start()
-    failures = tiny.work(LocalWorkers(2), lambda view: None)
+    failures = tiny.work(LocalWorkers(2), lambda progress: None)
     killer.join()
+    assert killed
     assert len(failures) <= 1  # none if it was between two tasks
     for lines in failures.values():
-        assert "its worker ended unexpectedly: killed by signal 9" in lines[-1]
+        assert "killed by signal 9" in lines[-1]
     assert tiny.folder.failures() == failures
     assert tiny.progress().finished_runs >= 3
-    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert tiny.work(LocalWorkers(2), lambda progress: None) == {}
     assert tiny.folder.failures() == {}
     assert contents(tmp_path) == contents(undisturbed.folder.root)
 
 
-def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path, undisturbed):
+def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path):
     """Before their first task, or just in it: milliseconds decide."""
-    tiny, killed = study_work_in(tmp_path), set()
+    small, killed = study_work_in(tmp_path, Small()), set()
 
     def kill_the_first_three():
-        while len(killed) < 3:
+        deadline = time.monotonic() + 120
+        while len(killed) < 3 and time.monotonic() < deadline:
             for worker in multiprocessing.active_children():
                 if worker.pid not in killed and len(killed) < 3:
                     killed.add(worker.pid)
@@ -57,20 +59,18 @@ def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path, un
 
     killer = threading.Thread(target=kill_the_first_three)
     killer.start()
-    failures = tiny.work(LocalWorkers(2), lambda view: None)
+    failures = small.work(LocalWorkers(2), lambda progress: None)
     killer.join()
-    assert {lines[-1] for lines in failures.values()} <= {
-        "its worker ended unexpectedly: before it began",
-        "its worker ended unexpectedly: killed by signal 9",
-    }
+    assert len(killed) == 3
     assert len(failures) <= 3
-    assert tiny.folder.failures() == failures
-    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
-    assert contents(tmp_path) == contents(undisturbed.folder.root)
+    assert all("its worker ended unexpectedly" in lines[-1] for lines in failures.values())
+    assert small.folder.failures() == failures
+    assert small.work(LocalWorkers(2), lambda progress: None) == {}
+    assert not small.progress().is_unfinished
 
 
 def _work(root):
-    study_work_in(root).work(LocalWorkers(2), lambda view: None)
+    study_work_in(root).work(LocalWorkers(2), lambda progress: None)
 
 
 def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
@@ -82,10 +82,11 @@ def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed
         time.sleep(0.01)
     process.kill()
     process.join()
+    assert process.exitcode == -signal.SIGKILL
     tiny = study_work_in(tmp_path)
     deadline = time.monotonic() + 20
     while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
         assert time.monotonic() < deadline, "a worker outlives the study"
         time.sleep(0.1)
-    assert tiny.work(LocalWorkers(2), lambda view: None) == {}
+    assert tiny.work(LocalWorkers(2), lambda progress: None) == {}
     assert contents(tmp_path) == contents(undisturbed.folder.root)

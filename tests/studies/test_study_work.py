@@ -6,7 +6,7 @@ import json
 from contextlib import ExitStack
 
 import pytest
-from in_process import Here
+from in_process import Reusing
 from tiny_studies import GAME, Small, Tiny, planned, study_work_in
 
 from zerolab.core.code_digests import current_versions
@@ -45,7 +45,7 @@ def test_everything_is_done_and_found_again(undisturbed):
 
 def test_provenance_is_that_of_what_trained_the_runs(tmp_path):
     small = study_work_in(tmp_path, Small())
-    assert small.work(Here(), lambda view: None) == {}
+    assert small.work(Reusing(), lambda view: None) == {}
     here = provenance(small.results())
     assert here.versions == current_versions()
     assert here.machine.startswith(f"{processor_model()}, ")
@@ -63,7 +63,7 @@ def test_provenance_is_that_of_what_trained_the_runs(tmp_path):
 
 
 def test_a_finished_study_has_nothing_left_to_do(undisturbed):
-    class Idle(Here):
+    class Idle(Reusing):
         def submit(self, task):
             raise AssertionError(f"{task.title} was done before")
 
@@ -99,7 +99,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
 
     trained = []
 
-    class Counting(Here):
+    class Counting(Reusing):
         def submit(self, task):
             trained.append(task)
             self.done.append(Outcome(task, failure=["not today"]))
@@ -116,7 +116,7 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
 
     apart = StudyWork.of(Apart(), "smoke", tmp_path, ["games"])
     assert apart.waiting() == ["games"]
-    assert apart.work(Here(), lambda view: None) == {}
+    assert apart.work(Reusing(), lambda view: None) == {}
     assert apart.progress().finished_games == 0
     assert StudyWork.of(Apart(), "smoke", tmp_path).waiting() == []
 
@@ -130,7 +130,7 @@ def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(work, "_POLL_SECONDS", 1000.0)
 
-    class Slow(Here):
+    class Slow(Reusing):
         """Has an outcome only every other time that it is asked."""
 
         def finished(self, seconds):
@@ -147,7 +147,7 @@ def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
         def design(self, scale):
             return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
 
-    class Two(Here):
+    class Two(Reusing):
         count = 2
 
         def finished(self, seconds):
@@ -176,7 +176,7 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
             if view.finished_runs == 1:
                 stack.close()  # the other study lets go of the run
 
-        assert small.work(Here(), watch) == {}
+        assert small.work(Reusing(), watch) == {}
     assert 1 in seen
     assert "waiting for a: sum/seed=0 (another process)" in waiting
     assert small.progress().finished_runs == 2
@@ -191,7 +191,7 @@ def test_a_folder_of_another_design_is_refused(tmp_path):
     with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
         pass
     with pytest.raises(UserError, match="another design of this study"):
-        study_work_in(tmp_path).work(Here(), lambda view: None)
+        study_work_in(tmp_path).work(Reusing(), lambda view: None)
     with pytest.raises(UserError, match="another design of this study"):
         study_work_in(tmp_path).results()
 
@@ -202,7 +202,7 @@ def test_one_process_at_a_time(tmp_path):
         tiny.folder.locked(tiny.design),
         pytest.raises(UserError, match="another process is at work on it"),
     ):
-        tiny.work(Here(), lambda view: None)
+        tiny.work(Reusing(), lambda view: None)
 
 
 def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypatch):

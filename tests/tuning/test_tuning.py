@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import tuning_trials
 from tuning_trials import GAME, distance, plan, settings
@@ -12,6 +9,7 @@ from tuning_trials import GAME, distance, plan, settings
 from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.core.processes import fork_server_context
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import Journal, TrialStore
@@ -151,14 +149,16 @@ def test_a_known_optimum_is_found_and_the_search_repeats_itself(tmp_path):
     assert sum(each.values["learn.loss"] == "sum" for each in late) > 0.75 * len(late)
 
 
-def program(folder, trials, dies_at=-1):
-    script = [sys.executable, tuning_trials.__file__, str(folder), str(trials), str(dies_at)]
-    return subprocess.Popen(script)
-
-
 def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path):
-    processes = [program(tmp_path, 12, dies_at=6) for _ in range(2)]
-    assert [each.wait(timeout=120) for each in processes] == [-9, -9]  # each took it up and died
+    context = fork_server_context("zerolab.tuning.search")
+    work = [
+        context.Process(target=tuning_trials.work_and_die, args=(tmp_path, 12, 6)) for _ in range(2)
+    ]
+    for each in work:
+        each.start()
+    for each in work:
+        each.join(timeout=120)
+    assert [each.exitcode for each in work] == [-9, -9]  # each took the trial up and died
     ran = sorted(int(path.name[1:].partition("-")[0]) for path in tmp_path.glob("runs/.*.ran"))
     store = TrialStore(tmp_path, plan())
     work_on_trials(store, 12, distance)

@@ -1,13 +1,13 @@
-"""Shared parts of the tests of tuning: settings, a plan without training, a program that works."""
+"""Shared parts of the tests of tuning: settings, a plan without training, a process that dies."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
+from zerolab.core.processes import exit_with_parent
 from zerolab.tuning.plan import TuningPlan, TuningSettings
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.trials import ClaimedTrial, TrialStore
@@ -46,8 +46,9 @@ def distance(claimed: ClaimedTrial) -> None:
     claimed.finish([(c - 2) ** 2 + (loss == "product") + 0.2 * abs(epochs - 3)], {"hours": 1.0})
 
 
-def main(folder: Path, trials: int, dies_at: int) -> None:
-    """Work as one process of several: note every trial, and die with one."""
+def work_and_die(folder: Path, trials: int, dies_at: int) -> None:
+    """Work as one process of several: leave a file for every trial, and die with one."""
+    exit_with_parent()
 
     def run(claimed: ClaimedTrial) -> None:
         (folder / "runs" / f".{claimed.number}-{os.getpid()}.ran").touch()
@@ -57,7 +58,3 @@ def main(folder: Path, trials: int, dies_at: int) -> None:
         distance(claimed)
 
     work_on_trials(TrialStore(folder, plan()), trials, run)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
