@@ -51,7 +51,7 @@ def test_the_noise_of_frequent_measurements_is_no_advantage():
 
 
 # Accuracies, less noise of a seed, at costs of 0 to 10, with straight lines between them; what
-# grows is ahead for a quarter of that, and the baseline goes on for longer.
+# grows is ahead for a quarter of that, and the baseline has longer runs.
 MADE_UP = {
     "extended": ((0.1, 0.50), (10.0, 0.90)),
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),

@@ -186,7 +186,7 @@ def test_time_that_is_nothing_but_iterations_tells_nothing(results):
 
 
 def test_noise_of_measured_times_moves_no_claim(results):
-    """Counted work shows what there is, within a tenth, where times are wrong by a factor of 4."""
+    """Counted work gives the effects within a tenth although times are wrong by a factor of 4."""
     exact = fit(read_grid(results))
     noisy = fit(read_grid(made_up_results("mini", results.design, badly_measured, strength)))
     for symbol in SYMBOLS:

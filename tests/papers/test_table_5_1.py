@@ -176,8 +176,8 @@ def test_claims_are_judged_by_decided_games_that_are_not_repeated():
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
         assert (nothing_won.word, nothing_won.p) == ("undecided at this scale", 1.0)
-    told = "".join(each.text for each in paragraphs(Table51().document(results(twice))))
-    assert "500 games repeat another one" in told
+    text = "".join(each.text for each in paragraphs(Table51().document(results(twice))))
+    assert "500 games repeat another one" in text
 
 
 def test_missing_work_is_named():

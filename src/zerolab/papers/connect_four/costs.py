@@ -1,9 +1,9 @@
 """Cost of self-play on a reference machine, and accuracy at a cost.
 
 [Clausen2021] counts the cost of training in hours of one graphics card: milliseconds of a move
-times moves played. Here the reference machine is the one that times the moves, whatever machines
-train the runs. All networks are timed side by side, untrained and in random games, on one core, so
-that the number of workers does not matter.
+times moves played. Here the reference machine is the one that times the moves, while runs may be
+trained on others. All networks are timed side by side, untrained and in random games, on one core,
+so that the number of workers does not matter.
 
 The accuracy of a single iteration is noisy, and the more often a run is measured, the higher its
 highest accuracy. Accuracies are therefore smoothed and compared at equally many points of every

@@ -43,7 +43,7 @@ class Variant(NamedTuple):
     """Changes to the preset."""
     published: Published | None = None
     is_ablation: bool = False
-    """Whether it leaves an ingredient out of the extended version."""
+    """True if it leaves an ingredient out of the extended version."""
 
 
 def _longer_iterations(lengths: Lengths) -> Changes:

@@ -66,8 +66,8 @@ def search_words(grid: Grid) -> str:
     """Describe the search of networks in tournaments."""
     found = ", ".join(dict.fromkeys(each.options for each in grid.results.design.tournaments))
     return (
-        f"In tournaments all networks search alike ({found}), whatever m they were trained with:"
-        " the effect of m is its effect on learning."
+        f"In tournaments all networks search alike ({found}), independently of the m of their"
+        " training: the effect of m is its effect on learning."
     )
 
 

@@ -64,7 +64,7 @@ def _ratios(sweep: Sweep) -> dict[str, dict[str, Sample]]:
     default = mean(map(seconds, sweep.default))
     return {
         symbol: {
-            **dict.fromkeys((PLACES[0], PLACES[2]), Sample([])),  # the same colours always
+            **dict.fromkeys((PLACES[0], PLACES[2]), Sample([])),  # keeps colours the same
             **{
                 PLACES[each.place]: sample_of_runs(
                     [seconds(run) / default for run in each.runs], published=each.published_ratio
@@ -143,7 +143,7 @@ _RULE = (
     " runs of one setting pooled over all settings. A measured difference is always above 0, so the"
     " difference expected by chance stands beside it, and p is the probability of as large a"
     " difference between equal settings, adjusted for twelve parameters [Holm1979]. All runs are"
-    " independent, whatever their seed: those of different values do not even share the first"
+    " independent, even those of equal seed: those of different values do not even share the first"
     " network. Those with all defaults count for every parameter, so the effects of two parameters"
     " are not independent. Effects depend on the distance between the three values. Losses are"
     " measured on the positions that a run has played, which parameters change: a lower loss does"

@@ -41,7 +41,7 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
     for name, (title, terms) in _LOSSES.items():
         panels = {
             _loss_heading(settings): {
-                **dict.fromkeys(PLACES, Curve([], [])),  # the same colours whatever is there
+                **dict.fromkeys(PLACES, Curve([], [])),  # keeps colours the same
                 **{
                     PLACES[each.place]: loss_curve(each.runs, terms)
                     for each in settings
@@ -94,7 +94,7 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
         return
     groups = {
         symbol: {
-            **dict.fromkeys(PLACES, Sample([])),  # the same colours whatever is there
+            **dict.fromkeys(PLACES, Sample([])),  # keeps colours the same
             **{PLACES[each.place]: sweep.elo_sample(each.runs) for each in settings},
         }
         for symbol, settings in sweep.by_symbol.items()
@@ -142,7 +142,7 @@ def _spread_words(samples: Sequence[Sample]) -> str:
     if found is None:
         return (
             "Every setting has one run, so the spread between runs of one setting is not known, and"
-            " no difference between settings can be told from chance."
+            " no difference between settings can be distinguished from chance."
         )
     return (
         f"Runs of one setting differ by a standard deviation of {found.observed:.0f} Elo, over all"

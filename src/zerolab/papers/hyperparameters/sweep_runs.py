@@ -91,7 +91,7 @@ class Sweep:
 
     @property
     def complete(self) -> bool:
-        """Whether every setting has a finished run."""
+        """True if every setting has a finished run."""
         return bool(self.default) and all(each.runs for each in self.others)
 
     @cached_property

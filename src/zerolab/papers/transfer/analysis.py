@@ -60,7 +60,7 @@ def learning_blocks(results: Results) -> Iterator[Block]:
     )
     yield Picture(
         "accuracy",
-        draw_curves(panels, "Accuracy by what a run starts from", "iteration", "strong accuracy",
+        draw_curves(panels, "Accuracy by way of transfer", "iteration", "strong accuracy",
                     columns=3),
         "A panel per source and target; the lines from scratch and with a random trunk are the"
         " target's. The line is the mean over runs, the band one standard deviation between them.",
@@ -68,7 +68,7 @@ def learning_blocks(results: Results) -> Iterator[Block]:
     yield Picture(
         "accuracy-of-search",
         draw_curves(_panels(results, every, search_accuracies),
-                    "Accuracy of the search by what a run starts from", "iteration",
+                    "Accuracy of the search by way of transfer", "iteration",
                     "strong accuracy", columns=3),
         "The same with the search of training; even that of an untrained network finds wins.",
     )  # fmt: skip
@@ -202,7 +202,7 @@ def strength_blocks(results: Results) -> Iterator[Block]:
     )
     yield Picture(
         "elo",
-        draw_curves(panels, "Tournament Elo by what a run starts from", "iteration",
+        draw_curves(panels, "Tournament Elo by way of transfer", "iteration",
                     "tournament Elo", columns=3),
         "Elo of a board's tournament, in which the mean of all players is 0. The line is the mean"
         " over runs, the band one standard deviation, a bar the error of measuring the mean.",

@@ -55,7 +55,7 @@ class Pair(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether both are sizes of one game."""
+        """True for two sizes of one game."""
         return _game(self.source) == _game(self.target)
 
     @property

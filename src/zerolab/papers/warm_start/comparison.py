@@ -80,7 +80,7 @@ class Comparison(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the difference may be chance."""
+        """True if the difference may be chance."""
         return abs(self.z) <= Z95
 
     @property

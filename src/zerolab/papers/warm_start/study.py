@@ -20,7 +20,7 @@ VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
 ADAPTIVE = "wrora-adaptive"
 """WRoRa until plain search beats it in a match [Wang2021a]."""
 UNTIL = "wrora-until-"
-"""WRoRa with a value of I' of its own; the number follows."""
+"""WRoRa with another value of I', the number that follows."""
 SWITCH = "switch"
 """Tournament between the baseline and WRoRa with different ends of the warm start."""
 BY_ITERATION = "by-iteration"
