@@ -1,11 +1,14 @@
 """Cores, threads and worker processes.
 
-The server that `core.processes` starts looks for the end of its parent only between two requests,
-so it would finish imports of many seconds and then fork the requested process. That process finds
-nothing left of its parent, and Python would print a traceback.
+Worker processes are forked from a server that has imported their modules once (`process_pool`,
+`map_in_processes`), may be pinned to shares of the cores (`claim_cores`), and end with their
+parent.
 
-Other processes may inherit the environment variable, such as one that another thread starts at the
-same moment. So this module acts in a fork server alone.
+The fork server imports this module first, which makes it end silently with its parent. By itself it
+notices the end of its parent only between two requests: it would finish imports of many seconds and
+then fork a process that prints a traceback because its parent is gone. Other processes may inherit
+the environment variable, such as one that another thread starts at the same moment, so the module
+does this in a fork server only.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ _Result = TypeVar("_Result")
 def available_cores() -> int:
     """Return how many cores this process may use, at least 1.
 
-    That can be fewer than the machine has: `taskset` and batch systems bind processes to some of
-    them, and containers have a quota of processor time (rounded up to whole cores here).
+    This can be fewer than the machine has: `taskset` and batch systems pin processes to some cores,
+    and containers have a quota of processor time, which is rounded up to whole cores here.
     """
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
@@ -63,9 +66,9 @@ def available_cores() -> int:
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """Let this thread, and those that it starts meanwhile, use only the first of its cores.
+    """Pin this thread, and threads that it starts meanwhile, to the first of its cores.
 
-    Where the system cannot bind threads to cores, nothing changes.
+    Has no effect if the system cannot pin threads.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
@@ -81,9 +84,9 @@ def on_one_core() -> Iterator[None]:
 def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
     """Yield the limits, in cores, of this process's control groups and of those above them.
 
-    With version 2 of control groups there is one, with version 1 one for each kind of resource;
-    systems in between have both. A container may see its own group as the topmost one under the
-    name that it has outside: then the folders of that name are missing, and the topmost counts.
+    Version 2 has one control group per process, version 1 one for each kind of resource, and some
+    systems have both. A container may see its group as the topmost one but under its name outside
+    the container; then the folders of that name are missing, and the topmost group counts.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -99,7 +102,7 @@ def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
 
 
 def _quotas_up(mount: Path, group: str, read: Callable[[Path], float]) -> Iterator[float]:
-    """Yield what `read` finds for a group and those above it."""
+    """Yield the quotas that `read` finds for a group and the groups above it."""
     folder = mount / group.strip("/")
     for each in (folder, *folder.parents):
         if not each.is_relative_to(mount):
@@ -116,7 +119,7 @@ def _quota_of_version_2(folder: Path) -> float:
 
 
 def _quota_of_version_1(folder: Path) -> float:
-    """Return a limit in cores, negative where there is none."""
+    """Return a limit in cores; negative if there is none."""
     quota, period = (
         int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     )
@@ -126,8 +129,8 @@ def _quota_of_version_1(folder: Path) -> float:
 def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
     """Split range(length) into `parts` and call `work(begin, end)` for each in its own thread.
 
-    The calling thread takes the first part. Returns the results in order. An exception of any
-    part is raised once all are done.
+    The calling thread does the first part. Returns the results in order. An exception of any part
+    is raised after all parts are done.
     """
     bounds = [length * part // parts for part in range(parts + 1)]
     futures = [_pool(parts - 1).submit(work, *bounds[part : part + 2]) for part in range(1, parts)]
@@ -142,7 +145,7 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: starting them takes longer than many parts do."""
+    """Return a pool of waiting threads; starting them would take longer than many parts do."""
     return ThreadPoolExecutor(threads, "part")
 
 
@@ -150,27 +153,27 @@ _UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has used so far, in MiB."""
+    """Return the peak memory use of this process so far, in MiB."""
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _UNITS_IN_MIB)
 
 
 ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Shows progress: takes a title, the number of units in all and their name; its context gives a
-function that takes the units done so far and a note to show beside them."""
+"""Progress callback for long-running work: called with a title, the total number of units and their
+name, it returns a context with a function of the units done so far and a note to show."""
 
 
 PARENT = "ZEROLAB_FORK_SERVER_OF"
-"""The environment variable that gives the server the process id of its parent."""
+"""Environment variable by which the server learns the process id of its parent."""
 
 
 def fork_server_context(*modules: str) -> BaseContext:
-    """Return how to start processes that have imported some modules already.
+    """Return a multiprocessing context whose processes have already imported `modules`.
 
-    They are forked from a server that has imported them once and runs nothing else, which takes
-    milliseconds where importing torch takes seconds. Where a system cannot fork, they start anew.
-    A program has one server, which imports what the first to ask for it names, and keeps the
-    environment variables and the cores of that moment. It ends with the program, even while it
-    imports. Each process must call `exit_with_parent`.
+    They are forked from a server that has imported the modules once and runs nothing else, which
+    takes milliseconds while importing torch takes seconds. On systems without fork they are
+    spawned. A program has one server, which imports the modules of the first call and keeps the
+    environment variables and cores of that moment. It ends with the program, even while importing.
+    Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -181,7 +184,7 @@ def fork_server_context(*modules: str) -> BaseContext:
 
 
 def _start_server() -> None:
-    """Start the server with Ctrl-C blocked, which would end its imports with a traceback."""
+    """Start the server with Ctrl-C blocked, which would otherwise interrupt its imports."""
     with _environment("PYTHONWARNINGS", _unless_lost(os.environ.get("PYTHONWARNINGS"))):
         resource_tracker.ensure_running()  # which would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -193,13 +196,13 @@ def _start_server() -> None:
 
 
 def _unless_lost(warnings: str | None) -> str:
-    """Return which warnings to show: none of locks that a killed program has left."""
+    """Add a filter to PYTHONWARNINGS: no warnings of locks that a killed program has left."""
     return ",".join(filter(None, [warnings, "ignore:resource_tracker:UserWarning"]))
 
 
 @contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for the processes that are started meanwhile."""
+    """Set an environment variable for processes that are started meanwhile."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -212,7 +215,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def exit_with_parent() -> None:
-    """End this process when its parent ends, even killed; leave Ctrl-C to the parent."""
+    """End this process when its parent ends, even if killed; leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # what it starts gets the mask
@@ -228,11 +231,11 @@ def _exit_after_parent() -> None:
 
 _LOOK_SECONDS = 0.05
 _LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
-"""Errors of multiprocessing after the end of a parent: broken pipes, removed locks."""
+"""Errors of multiprocessing after a parent has ended: broken pipes, removed locks."""
 
 
 def _exit_server_with_parent(parent: int) -> None:
-    """End this process soon after its parent, until it forks for the first time."""
+    """Watch for the end of the parent and exit with it, up to the first fork."""
     forks = threading.Event()
 
     def follow() -> None:
@@ -241,7 +244,7 @@ def _exit_server_with_parent(parent: int) -> None:
                 os._exit(1)
 
     def stop() -> None:
-        """End the thread, as only processes of one thread are forked safely."""
+        """End the thread, because forking is safe only in processes of one thread."""
         forks.set()
         follower.join()
 
@@ -253,7 +256,7 @@ def _exit_server_with_parent(parent: int) -> None:
 def _show_unless_parent_has_ended(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Show an error of the server, or of a process that has not begun its work."""
+    """Print an exception of the server or of a starting process, unless its parent has ended."""
     where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
     is_own = bool(where) and where[-1].startswith("multiprocessing.")
     if not (is_own and isinstance(error, _LEFT_BY_A_PARENT)):
@@ -261,17 +264,17 @@ def _show_unless_parent_has_ended(
 
 
 def _is_server() -> bool:
-    """Return whether this process runs multiprocessing's server of forks, and nothing else."""
+    """Return whether this process is a fork server of multiprocessing."""
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
 
 
 if PARENT in os.environ and _is_server():
     _exit_server_with_parent(int(os.environ.pop(PARENT)))
-    atexit.register(os._exit, 0)  # to take apart what torch has loaded takes a second
+    atexit.register(os._exit, 0)  # unloading torch would take a second
     sys.excepthook = _show_unless_parent_has_ended
 
 
-_AHEAD = 4  # items in hand for each process, so that none waits for the slowest
+_AHEAD = 4  # items submitted per process, so that none waits for the slowest
 
 _MappedItem = TypeVar("_MappedItem")
 _MappedResult = TypeVar("_MappedResult")
@@ -304,7 +307,7 @@ def map_in_processes(
 ) -> Iterator[Iterator[_MappedResult]]:
     """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
-    With one process the work is done in this one. Raises UserError if a process dies.
+    With one process, the work is done in this process. Raises UserError if a process dies.
     """
     if processes == 1:
         yield map(function, items)
@@ -326,7 +329,7 @@ def map_in_processes(
 
 def _start_worker() -> None:
     exit_with_parent()
-    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent has said so
+    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent warns
 
 
 def _ordered_results(
@@ -344,7 +347,7 @@ def _ordered_results(
 
 
 def shares_of_cores(workers: int) -> list[list[int]]:
-    """Divide the cores that this process may use evenly; workers beyond them share cores."""
+    """Divide the cores of this process evenly; more workers than cores share them."""
     if not hasattr(os, "sched_getaffinity"):
         return [[] for _ in range(workers)]
     cores = sorted(os.sched_getaffinity(0))[: available_cores()]
