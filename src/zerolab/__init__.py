@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from zerolab.oracles.oracle import NotSolvedError
     from zerolab.rules.catalogue import parse_game
     from zerolab.rules.position import Position
+    from zerolab.search.search import Search
+    from zerolab.search.search_settings import SearchSettings
 
 __all__ = [
     "Analysis",
@@ -64,6 +66,8 @@ __all__ = [
     "Ratings",
     "Record",
     "Run",
+    "Search",
+    "SearchSettings",
     "TournamentReport",
     "UserError",
     "analyse",
@@ -100,6 +104,8 @@ _NAMES = {
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
+    "zerolab.search.search": ("Search",),
+    "zerolab.search.search_settings": ("SearchSettings",),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_LONGEST = 60
-_GAMES = ("hex.py",)  # a whole game, walked through in docs/add-a-game.md
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in _GAMES)
+_MOST_LINES = 60
+_WHOLE = ("hex.py", "alphazero.py")  # a whole game, and the whole algorithm
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in _WHOLE)
 
 
 @pytest.fixture
@@ -30,7 +30,13 @@ def run_example(monkeypatch, capfd):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_it_is_short(name):
-    assert (EXAMPLES / name).read_text("utf-8").count("\n") < _LONGEST
+    assert (EXAMPLES / name).read_text("utf-8").count("\n") < _MOST_LINES
+
+
+def test_alphazero_reaches_perfect_play(run_example):
+    printed = run_example("alphazero.py")
+    assert "untrained: 0 games lost" not in printed
+    assert printed.splitlines()[-1].endswith(" 0 games lost")
 
 
 def test_analyse_position(run_example):
