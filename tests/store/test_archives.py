@@ -77,7 +77,7 @@ def test_an_archive_that_says_less_than_it_holds_is_not_expanded_further(tmp_pat
         ("plies.npy", np.zeros(10, np.int64), "do not match each other"),
         ("plies.npy", np.zeros((10, 1), np.int16), "do not match each other"),
         ("plies.npy", np.zeros(11, np.int16), "do not match each other"),
-        ("plies.npy", b"(10,)", "does not have the size that it says"),
+        ("plies.npy", b"(10,)", "does not have the size in its header"),
         ("zerolab.json", b"[]", "its header is no table"),
         ("zerolab.json", b"[" * 100_000, "recursion"),
         ("zerolab.json", b"1" * 10_000, "damaged"),
