@@ -146,7 +146,7 @@ class StatelessPlayer:
 
 @dataclass(frozen=True)
 class Agent:
-    """What a spec names: `name` identifies it, `new_player` makes a player for a thread.
+    """An agent as named by a spec; `new_player` makes a player for a thread.
 
     Players made by one agent play alike and may share what they only read, such as a network.
     Agents are equal if their names, games and identities are. An agent is pickled as its name and

@@ -22,7 +22,7 @@ _FIXED = FixedSettings()
 _MIN_SIMULATIONS = 1000  # per move, for a single game to be searched with virtual loss
 _SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
 _MAX_LEAVES = 256  # per step
-_MAX_PLAYOUTS = 4096  # per step, so that steps stay short whatever a leaf costs
+_MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
 
 class SearchPlayer:

@@ -1,4 +1,4 @@
-"""What follows the question mark of a player: ``?simulations=400&selection.c=2``."""
+"""Options of an agent's spec: ``?simulations=400&selection.c=2``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outside engine of the Go Text Protocol, run as a program of its own."""
+"""Client of an outside engine of the Go Text Protocol, which runs as a child process."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _CHUNK = 1 << 16
 
 
 class EngineError(Exception):
-    """An engine failed: it is missing, ended, hangs, or talks nonsense; the message says which."""
+    """An engine is missing, has ended, hangs or sends nonsense; the message tells which."""
 
 
 class EngineRefusedError(EngineError):
-    """An engine answered a command with an error of its own, and still runs."""
+    """An engine answered a command with an error and still runs."""
 
 
 class Client:
-    """Talks to one engine. After an EngineError that is no refusal the engine has been ended.
+    """Connection to one engine. An EngineError other than a refusal ends the engine.
 
-    The command is split as a shell would, but no shell runs it. The program leads a process group
-    of its own, which is killed when the client is closed or forgotten and when this process exits.
-    POSIX systems only.
+    The command is split as by a shell, but runs without one. The program leads its own process
+    group, which is killed when the client is closed or garbage-collected and when this process
+    exits. POSIX systems only.
     """
 
     def __init__(self, command: str, timeout: float) -> None:
@@ -52,7 +52,7 @@ class Client:
             self._selector.register(stream, selectors.EVENT_READ)
 
     def ask(self, command: str) -> str:
-        """Send a command and return the text of the answer.
+        """Send a command and return the text of the response.
 
         Raises EngineRefusedError where the engine answers with an error, EngineError where it does
         not answer in time, has ended, or prints what is no answer.
@@ -83,7 +83,7 @@ class Client:
         self._end()
 
     def interrupt(self) -> None:
-        """Kill the engine, so that whoever waits for it in another thread gets an EngineError."""
+        """Kill the engine, so that a thread waiting for it gets an EngineError."""
         self._interrupted = True
         _kill(self._process)
 
@@ -124,7 +124,7 @@ class Client:
                 raise EngineError(f'no answer to "{command}" within {self._timeout:g} seconds')
 
     def _read(self, deadline: float) -> bool:
-        """Wait a moment for something to read; return False once the engine can answer no more."""
+        """Wait briefly for output; return False once the engine has closed its output."""
         wait = min(_MOMENT_SECONDS, max(0.0, deadline - time.monotonic()))
         for key, _ in self._selector.select(wait):
             chunk = os.read(key.fd, _CHUNK)
@@ -137,7 +137,7 @@ class Client:
         return self._process.stdout in self._selector.get_map()
 
     def _last_words(self) -> str:
-        """Say that the engine has ended, with the last line of its complaints."""
+        """Return that the engine has ended, with the last line of its standard error."""
         deadline = time.monotonic() + _SECONDS_TO_QUIT
         while self._selector.get_map() and time.monotonic() < deadline:
             self._read(deadline)
@@ -170,7 +170,7 @@ def _spawn(command: str) -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill an engine's group; as nobody has waited for the engine, the number is still its own."""
+    """Kill an engine's process group; its number is still in use until `wait`."""
     _kill(process)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):

@@ -66,11 +66,11 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """Obeys commands of a controller; `make_player` gives the player of a game.
+    """Engine that obeys the commands of a controller; `make_player` makes the player of a game.
 
-    `make_player` is called again for every other size of the board, and raises UserError for sizes
-    that the player does not play. The random streams are those of `seed`, the game's number since
-    the engine began, and the ply.
+    `make_player` is called again for every other board size, and raises UserError for sizes that
+    the player does not play. Random streams are keyed by `seed`, the number of the game since the
+    engine started, and the ply.
     """
 
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
@@ -82,7 +82,7 @@ class Engine:
         self._begin(game)
 
     def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
-        """Answer line after line, until the command quit or the end of the input."""
+        """Answer line by line until the command quit or the end of the input."""
         for line in read_lines(reader):
             writer.write(self.respond(line))
             writer.flush()
@@ -90,7 +90,7 @@ class Engine:
                 return
 
     def respond(self, line: bytes) -> bytes:
-        """Obey one line and return the answer: nothing where the line is empty or a comment."""
+        """Obey one line and return the response, empty for an empty line or a comment."""
         command = parse_command(line)
         if command is None:
             return b""
@@ -100,7 +100,7 @@ class Engine:
             return format_response(command, _COMMANDS[command.name](self, *command.arguments), True)
         except (RefusedError, UserError) as error:
             return format_response(command, str(error), False)
-        except Exception as error:  # a controller waits for an answer whatever went wrong
+        except Exception as error:  # a controller waits for a response even after an error
             logger.error("%s failed: %r", command.name, error)
             return format_response(command, f"internal error: {type(error).__name__}", False)
 
@@ -149,7 +149,7 @@ class Engine:
         return game_name(self._position.game).partition(":")[0]
 
     def _boardsize(self, *arguments: str) -> str:
-        """Take one number for a square, or the numbers of rows and columns."""
+        """Set the size: one number for a square board, or the numbers of rows and columns."""
         if len(arguments) not in (1, 2):
             raise RefusedError(SYNTAX_ERROR)
         sides = [parse_number(word) for word in arguments]
@@ -234,7 +234,7 @@ class Engine:
     def _choose(self, colour: str) -> tuple[Position, int | None]:
         """Return the position in which a colour is to move, and its action; None once it is over.
 
-        The player may give the game up instead: FORFEIT.
+        FORFEIT instead of an action means that the player gives up.
         """
         if self._position.outcome is not None:
             return self._position, None
@@ -246,7 +246,7 @@ class Engine:
     def _with_mover(self, colour: str) -> Position:
         """Return the position in which a colour is to move.
 
-        Some controllers leave passes out, so the other colour passes where it can do nothing else.
+        Some controllers leave out passes, so the other colour passes where that is its only action.
         """
         position = self._position
         if colour == _mover(position):
@@ -257,7 +257,7 @@ class Engine:
         return position.play(passed)
 
     def _synchronise(self, position: Position) -> None:
-        """Tell the player the moves that led to a position, all of them where some were undone."""
+        """Report the moves that led to a position to the player, all of them after an undo."""
         history, noted = position.history, len(self._noted)
         if history[:noted] != self._noted:
             self._player.reset(_SLOT)

@@ -29,18 +29,18 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 FAILURES_IN_A_ROW = 3
-"""After this many failures without a move in between, an engine is not restarted."""
+"""Failures without a move in between after which an engine is not restarted."""
 
 logger = logging.getLogger(__name__)
 
 
 class GtpPlayer:
-    """Plays the moves of an outside engine, a program that speaks the Go Text Protocol.
+    """Plays the moves of an outside engine of the Go Text Protocol.
 
-    One process of the engine plays all games in turn: when it turns to another game, that one's
-    moves are replayed. An engine that crashes, answers nothing within `timeout` seconds, or plays
-    what is not legal forfeits the game at hand, with a warning in the log; it is restarted for the
-    other games. Where a pass is the only legal action the engine is not asked.
+    One process of the engine plays all games in turn; before a move in another game, that game's
+    moves are replayed. An engine that crashes, does not answer within `timeout` seconds or plays an
+    illegal move forfeits the current game, with a warning in the log, and is restarted for the
+    others. If a pass is the only legal action, the engine is not asked.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class GtpPlayer:
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """See `Player.choose`; engines draw from random streams of their own."""
+        """Ask the engine for its moves; it does not use `keys`."""
         return np.array([self._action(self._games[slot]) for slot in slots], np.int64)
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
@@ -100,7 +100,7 @@ class GtpPlayer:
 
 
 class _Game(NamedTuple):
-    """A game and its moves as the protocol names them, such as "black D3"."""
+    """A game and the protocol's names of its moves, such as "black D3"."""
 
     position: Position
     moves: tuple[str, ...]
@@ -111,7 +111,7 @@ class _ForfeitError(Exception):
 
 
 class _Program:
-    """The process of an engine, and the moves that stand on its board."""
+    """The process of an engine, and the moves on its board."""
 
     def __init__(self, game: Game, command: str, timeout: float) -> None:
         self._game = game
@@ -124,7 +124,7 @@ class _Program:
         self._failures = 0
 
     def start(self) -> Client:
-        """Return the engine, run if it is not yet and found to play the game.
+        """Return the engine, started if necessary and set up for the game.
 
         Raises EngineError otherwise.
         """
@@ -142,7 +142,7 @@ class _Program:
         return client
 
     def interrupt(self) -> None:
-        """End the engine at once, and for good."""
+        """End the engine at once and permanently."""
         self._interrupted = True
         if self._client is not None:
             self._client.interrupt()
@@ -175,7 +175,7 @@ class _Program:
         return self._read(game, text)
 
     def _show(self, client: Client, moves: tuple[str, ...]) -> None:
-        """Bring a game onto the engine's board, from what stands there if that leads to it."""
+        """Replay a game on the engine's board, from its current position if possible."""
         shown, self._shown = self._shown, None
         if shown is None or moves[: len(shown)] != shown:
             client.ask("clear_board")
@@ -221,7 +221,7 @@ def _move(position: Position, action: int) -> str:
 
 
 def _agree(client: Client, game: Game) -> None:
-    """Set an engine up for a game; raise EngineError where it does not play it."""
+    """Set up an engine for a game; raise EngineError if it does not play it."""
     commands = _optional(client, "list_commands").split()
     full = game_name(game)
     if "list_games" in commands:
@@ -257,10 +257,10 @@ _PLAIN = re.compile(
 
 
 class ProgramOptions(Settings):
-    """How an outside program is used."""
+    """Options of an outside program."""
 
     timeout: float = Field(default=60.0, gt=0, le=86_400)
-    """Seconds after which an answer that has not come forfeits the game."""
+    """Seconds to wait for an answer before the game is forfeited."""
 
 
 class _Gtp(AgentKind):

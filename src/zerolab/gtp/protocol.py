@@ -20,7 +20,7 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 LONGEST_LINE = 1 << 14
-"""Bytes of a line that are read; what stands beyond them is ignored."""
+"""Bytes of a line that are read; the rest is ignored."""
 
 SYNTAX_ERROR = "syntax error"
 ILLEGAL_MOVE = "illegal move"
@@ -35,14 +35,14 @@ _LARGEST = (1 << 31) - 1
 
 
 class RefusedError(Exception):
-    """A command cannot be obeyed; the message is the answer after the question mark."""
+    """A command cannot be obeyed; the message follows the question mark of the response."""
 
 
 class Command(NamedTuple):
-    """One line of a controller."""
+    """A command line of a controller."""
 
     id: str
-    """Digits to be repeated in the answer, or nothing."""
+    """Digits to repeat in the response, or empty."""
     name: str
     arguments: tuple[str, ...]
 
@@ -67,7 +67,7 @@ def parse_command(line: bytes) -> Command | None:
 
 
 def format_response(command: Command, text: str, success: bool) -> bytes:
-    """Return the bytes that answer a command; empty lines, which would end it, are left out.
+    """Return the response to a command; empty lines, which would end it, are left out.
 
     A text that begins with a new line stands below the mark, as diagrams do.
     """

@@ -35,7 +35,7 @@ TITLES = {
     "threshold": "log2 of the KL threshold",
     "check": "check parameter",
 }
-"""Of parameters, for figures."""
+"""Titles of parameters in figures."""
 
 
 def draw_parameters(players: Population, settings: LeagueSettings) -> Figure:
@@ -79,11 +79,11 @@ _SHOWN = 10  # players in a terminal
 
 @dataclass(frozen=True)
 class LeagueReport:
-    """The players of a league, and what has become of their parameters."""
+    """Individuals of a league, and the course of their parameters."""
 
     league: League
     network: Mapping[str, Any] | None = None
-    """The settings of the network that they search with."""
+    """The settings of the network with which they search."""
 
     @property
     def settings(self) -> LeagueSettings:
@@ -137,7 +137,7 @@ class LeagueReport:
         return found
 
     def _slips(self, values: NDArray[np.float64]) -> float | None:
-        """Return the mean probability of a slip, for players with a check parameter."""
+        """Return the mean probability of a random move; None without a check parameter."""
         if "check" not in self.settings.parameters:
             return None
         column = values[:, self.settings.parameters.index("check")]
@@ -161,7 +161,7 @@ class LeagueReport:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON."""
+        """Return the fields for JSON."""
         return {
             "game": self.settings.game,
             "network": self.settings.network,

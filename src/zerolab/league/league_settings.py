@@ -18,7 +18,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class ClockSettings(KlGainSettings):
-    """Thinking time by Kullback-Leibler divergence, from a clock [Clausen2021].
+    """Thinking time by Kullback-Leibler divergence, limited by a clock [Clausen2021].
 
     A player has a clock in every game. Each of its turns adds `increment` simulations to it, and
     the move takes off what it was searched with; it may take all that is left, up to `most`.
@@ -44,16 +44,16 @@ class ClockSettings(KlGainSettings):
 
 
 class Clock(KlGain):
-    """See `ClockSettings`; a slot is one player in one game."""
+    """Budget of `ClockSettings`; a slot is one player in one game."""
 
     def __init__(self, settings: ClockSettings, slots: int, actions: int) -> None:
         super().__init__(settings, slots, actions)
         self._start, self._increment, self._most = settings.start, settings.increment, settings.most
         self.left = np.full(slots, settings.start, np.int64)
-        """int64[slots]: what was left at the last turn, its own increment included."""
+        """int64[slots]: simulations left at the last turn, including its increment."""
 
     def reset(self, slots: NDArray[np.int64]) -> None:
-        """Wind up the clocks for new games."""
+        """Reset the clocks for new games."""
         self.left[slots] = self._start
         self.spent[slots] = 0
 
@@ -64,8 +64,8 @@ class Clock(KlGain):
 
 
 Parameter = Literal["c", "fpu", "draw_value", "threshold", "check"]
-"""What may evolve: `search.selection.c`, the value of `search.fpu`, `search.draw_value`, the
-threshold of the thinking time, and the check parameter."""
+"""Parameters that may evolve: `search.selection.c`, the value of `search.fpu`, `search.draw_value`,
+the threshold of the thinking time, and the check parameter."""
 
 Fitness = Literal["results", "novelty", "novelty_of_winner"]
 
@@ -74,7 +74,7 @@ _Range = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
 class Ranges(Settings):
-    """Low and high ends of the parameters; the ends are the same point, as on a ring."""
+    """Low and high ends of the parameters, which are the same point, as on a ring."""
 
     c: _Range = (0.5, 8.0)
     """Of `search.selection.c`. [Clausen2021]: 0.25 to 4 for Q in [0, 1], which is 0.5 to 8 here."""
@@ -89,7 +89,7 @@ class Ranges(Settings):
     """Of `clock.threshold`. [Clausen2021]: -14 to 1."""
 
     check: _Range = (0.0, 1.0)
-    """Of the check parameter."""
+    """Range of the check parameter."""
 
     @model_validator(mode="after")
     def _possible(self) -> Ranges:
@@ -136,27 +136,27 @@ def even(games: int) -> int:
 
 
 class Evolution(Settings):
-    """Who the players of a league are, and by what they multiply."""
+    """Individuals of a league and their reproduction."""
 
     parameters: tuple[Parameter, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_POSSIBLE)
     )
-    """What evolves; what does not is as `search` and `clock` say, and without the threshold moves
-    get `search.simulations`. [Clausen2021]: c, fpu, draw_value, threshold."""
+    """Parameters that evolve. The others are those of `search` and `clock`; without the threshold,
+    moves get `search.simulations`. [Clausen2021]: c, fpu, draw_value, threshold."""
 
     ranges: Ranges = Ranges()
-    """Where parameters are drawn from, and wrap around."""
+    """Ranges in which parameters are drawn and wrap around."""
 
     optimum: float = Field(default=0.7, ge=0, le=1)
-    """Where the check parameter should be. A move is replaced by a random one with twice the
-    probability of the parameter's distance from here, on a ring of length 1."""
+    """Best value of the check parameter. A move is replaced by a random one with a probability of
+    twice the parameter's distance from this value, on a ring of length 1."""
 
     fitness: Fitness = "results"
-    """What ratings rest on: results of games, or how many positions unseen so far they reach, to
-    the credit of both players or of the winner alone. [Clausen2021]: all three."""
+    """Basis of ratings: results of games, or the number of new positions that they reach, credited
+    to both players or to the winner alone. [Clausen2021]: all three."""
 
     active: int = Field(default=50, ge=2, le=10_000)
-    """Players who play: those with the highest ratings. [Clausen2021]: 50."""
+    """Active players: those with the highest ratings. [Clausen2021]: 50."""
 
     parents: int = Field(default=15, ge=1, le=10_000)
     """Players with the highest ratings, who have children when a generation ends.
@@ -172,10 +172,10 @@ class Evolution(Settings):
     """Elo of the first players. [Clausen2021]: 1600."""
 
     gain: float = Field(default=32.0, gt=0, le=1000)
-    """K: Elo that a game moves at most. [Clausen2021]: 32, on the usual scale of 400."""
+    """K: largest change of Elo by a game. [Clausen2021]: 32, on the usual scale of 400."""
 
     clock: ClockSettings = ClockSettings()
-    """Thinking time, where the threshold evolves."""
+    """Thinking time, if the threshold evolves."""
 
     @field_validator("generation")
     @classmethod
@@ -196,16 +196,16 @@ class Evolution(Settings):
 
 
 class LeagueSettings(Evolution):
-    """A league: what is played, and how; see `Evolution` for who plays."""
+    """Settings of a league: game, network, search and speed, beside those of `Evolution`."""
 
     game: str
     """name:ROWSxCOLUMNS[:K]"""
 
     network: str = ""
-    """The run's network that all players search with; empty for none."""
+    """Network of a run with which all players search; empty for none."""
 
     identity: str = ""
-    """That of the network's weights."""
+    """Identity of the network's weights."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
@@ -215,7 +215,7 @@ class LeagueSettings(Evolution):
     [Clausen2021]: 30."""
 
     search: SearchSettings = Field(default_factory=_search_of_clausen)
-    """What the players' searches have in common. [Clausen2021]: PUCT, fixed first-play urgency,
+    """Common settings of the players' searches. [Clausen2021]: PUCT, fixed first-play urgency,
     343 simulations, root noise of 0.25 with a concentration of 20.38."""
 
     parallel_games: int = Field(default=256, ge=1, le=100_000)
@@ -260,10 +260,10 @@ class LeagueSettings(Evolution):
 
     @property
     def extra_outputs(self) -> frozenset[ExtraOutput]:
-        """What the searches need of an evaluator beyond priors and values."""
+        """Outputs that the searches need beyond priors and values."""
         draws: tuple[ExtraOutput, ...] = ("draws",) if "draw_value" in self.parameters else ()
         return frozenset((*self.search.extra_outputs, *draws))
 
 
 SPEED_ALONE = ("parallel_games", "threads", "batch")
-"""Settings that may change while a league goes on."""
+"""Settings that may change when a league is resumed."""

@@ -34,7 +34,7 @@ from zerolab.store.games import GameRecord
 
 
 class LeagueSeating(NamedTuple):
-    """Who plays with which parameters in games of successive numbers."""
+    """Parameters of both players in games of successive numbers."""
 
     begin: int
     """The first number."""
@@ -43,10 +43,10 @@ class LeagueSeating(NamedTuple):
 
 
 class LeaguePlayer(SelfPlayer):
-    """Plays games between players that search differently; both sides share batches and cache.
+    """Plays games between individuals that search differently; both share batches and cache.
 
-    The sides of a game in slot s have the trees 2s and 2s + 1, the second one for whoever moves
-    second. Keys are those of `SelfPlayer`.
+    The sides of a game in slot s have the trees 2s and 2s + 1, the second one for the
+    second player. Keys are those of `SelfPlayer`.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class LeaguePlayer(SelfPlayer):
         return trees // 2, actions
 
     def _to_move(self, slots: Slots) -> Slots:
-        """Return the trees of those who are to move in some games."""
+        """Return the trees of the players to move in the given games."""
         return 2 * slots + self._plies[2 * slots] % 2
 
     def advance(self, slots: Slots, actions: Actions) -> None:
@@ -131,7 +131,7 @@ class LeaguePlayer(SelfPlayer):
 
 
 def random_move_probability(values: NDArray[np.float64], optimum: float) -> NDArray[np.float64]:
-    """Return how likely players with check parameters float64[n] are to move at random.
+    """Return the probability of a random move by check parameter, float64[n].
 
     It is twice the distance from the optimum on a ring of length 1: none there, 1 opposite.
     """
@@ -140,7 +140,7 @@ def random_move_probability(values: NDArray[np.float64], optimum: float) -> NDAr
 
 
 class _RandomMoves(RandomOpeningPlies):
-    """Random moves that the check parameter causes, at any ply."""
+    """Random moves caused by the check parameter, at any ply."""
 
     def __init__(self, game: Game, trees: int) -> None:
         super().__init__(game, 0, trees)
@@ -169,7 +169,7 @@ def _draw_random_moves(game, states, probabilities, plies, keys, actions):
 
 
 def _both(slots: Slots) -> Slots:
-    """Return the trees of both sides of some games."""
+    """Return the trees of both sides of the given games."""
     return np.stack([2 * slots, 2 * slots + 1], axis=1).ravel()
 
 
@@ -188,7 +188,7 @@ def play_league_games(
     *,
     iteration: int = 0,
 ) -> SelfPlayResult:
-    """Play the games of numbers `begin` and following between the players int64[games, 2] `met`.
+    """Play games numbered from `begin` on between the individuals `met`, int64[games, 2].
 
     A game depends on the seed, the iteration, its number and its players' parameters alone. Its
     moves become examples as in self-play: those of both players, random ones excepted. Raises
@@ -221,7 +221,7 @@ def play_league_games(
 
 
 def _named(games: Sequence[GameRecord], met: NDArray[np.int64], begin: int) -> list[GameRecord]:
-    """Return games with the names of those who played them."""
+    """Return games with the names of the individuals that played them."""
     named = []
     for game in games:
         first, second = (individual_name(number) for number in met[game.number - begin].tolist())
@@ -230,10 +230,10 @@ def _named(games: Sequence[GameRecord], met: NDArray[np.int64], begin: int) -> l
 
 
 def individual_name(number: int) -> str:
-    """Return the name of the player with a number, as records have it."""
+    """Return the name of an individual in records."""
     return f"{_INDIVIDUAL} {number}"
 
 
 def individual_number(name: str) -> int:
-    """Return the number of the player with a name; raise ValueError if it is none."""
+    """Return the number of an individual by its name; raise ValueError for other names."""
     return int(name.removeprefix(f"{_INDIVIDUAL} "))

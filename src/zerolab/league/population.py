@@ -17,12 +17,12 @@ NOBODY = -1
 """The parent of the first players."""
 
 _MIN_GAMES = 20
-"""Games without which a player, who has inherited its rating, is not called the best."""
+"""Games that a player, who inherits its rating, needs before it can be the best."""
 
 
 @dataclass
 class Population:
-    """All players that a league has ever had, by number; P of them with n parameters each."""
+    """All players of a league, past and active, by number: P of them with n parameters each."""
 
     values: NDArray[np.float64]
     """float64[P, n]: the parameters, in the order of `LeagueSettings.parameters`."""
@@ -43,7 +43,7 @@ class Population:
 
     @property
     def generation(self) -> int:
-        """The newest one."""
+        """The number of the newest generation."""
         return len(self.active) - 1
 
     def newest(self) -> NDArray[np.int64]:
@@ -72,7 +72,7 @@ def first_generation(settings: LeagueSettings) -> Population:
 
 
 def next_generation(players: Population, settings: LeagueSettings) -> Population:
-    """Return the players with a new generation: mutants of the best, who inherit their ratings.
+    """Return the population with a new generation: mutants of the best, who inherit ratings.
 
     The active ones are then those with the highest ratings; of equal ones the younger come first.
     """
@@ -100,7 +100,7 @@ def next_generation(players: Population, settings: LeagueSettings) -> Population
 def mutant(
     values: NDArray[np.float64], sigmas: NDArray[np.float64], settings: LeagueSettings, number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return parameters and sigmas float64[n] of the child with a number.
+    """Return the parameters and sigmas, float64[n] each, of the child `number`.
 
     Self-adaptive Gaussian mutation [Baeck1993], as in [Clausen2021]: sigma_i' = sigma_i * exp(tau_0
     * N + tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i +
@@ -123,7 +123,7 @@ def ranges(settings: LeagueSettings) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def draw_pairs(players: Population, settings: LeagueSettings, numbers: range) -> NDArray[np.int64]:
-    """Return who plays first and second in games of the newest generation, int64[games, 2].
+    """Return the first and second players of games of the newest generation, int64[games, 2].
 
     One player is drawn from the newest generation, the other one from all that are active, and who
     begins by a coin. A pair depends on the game's number and on who is active alone. [Clausen2021]
@@ -152,7 +152,7 @@ def _draw_pairs(keys, newest, active, drawn):
 
 
 def ranking(players: Population) -> NDArray[np.int64]:
-    """Return the active players int64[active], by rating.
+    """Return the active players by rating, int64[active].
 
     Those with few games come after all others, and those with none at the end. Of equal ratings,
     which mutants inherit, that of more games comes first.
@@ -164,7 +164,7 @@ def ranking(players: Population) -> NDArray[np.int64]:
 
 
 def _ranked(ratings: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return players by rating, the younger one first where two are equal."""
+    """Return players by rating; of equal ones the younger comes first."""
     return np.lexsort((-np.arange(len(ratings)), -ratings))
 
 
@@ -194,9 +194,9 @@ def rate_novelty(
 ) -> None:
     """Update ratings, in place, by credits int64[games, 2] for new positions; games are even.
 
-    New positions become fewer as a league goes on, so that means of players who played at other
-    times cannot be compared. Hence games 2j and 2j + 1 are compared: their first players play a
-    virtual match that the one with more credit wins, and so do their second players.
+    New positions become rarer in the course of a league, so that means over different times are not
+    comparable. Hence games 2j and 2j + 1 are compared: their first players play a virtual match,
+    won by the one with more credit, and so do their second players.
     """
     for game in range(0, len(met), 2):
         for side in range(2):
@@ -216,7 +216,7 @@ def count_games(players: Population, met: NDArray[np.int64], results: NDArray[np
 def _update(
     players: Population, settings: LeagueSettings, one: int, other: int, score: float
 ) -> None:
-    """Update two ratings by the first one's score: Elo's formula [Elo1978]."""
+    """Update two ratings by the score of the first player: Elo's formula [Elo1978]."""
     ratings = players.ratings
     expected = 1.0 / (1.0 + 10.0 ** ((ratings[other] - ratings[one]) / _SCALE))
     change = settings.gain * (score - expected)
@@ -227,7 +227,7 @@ def _update(
 def new_positions(
     found: ReachedPositions, games: int, seen: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return how many new positions games have reached, int64[games], and all seen by then.
+    """Return the number of new positions of each game, int64[games], and all positions seen.
 
     `found` are their positions, and the first of these games has an even number. `seen` uint64[S]
     are the sorted hashes of those of all games before. Games 2j and 2j + 1, which are compared, do
@@ -249,7 +249,7 @@ def new_positions(
 def novelty_credits(
     counts: NDArray[np.int64], results: NDArray[np.int8], winner_alone: bool
 ) -> NDArray[np.int64]:
-    """Return who is credited with a game's new positions: both, or the winner; int64[games, 2]."""
+    """Return the credit for new positions, int64[games, 2]: for both players or the winner."""
     both = np.repeat(counts[:, None], 2, axis=1)
     if not winner_alone:
         return both

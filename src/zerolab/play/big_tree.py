@@ -47,7 +47,7 @@ class Node:
 
     @property
     def is_expanded(self) -> bool:
-        """Whether the node has its actions and priors."""
+        """True once the node has its actions and priors."""
         return len(self.actions) > 0
 
 

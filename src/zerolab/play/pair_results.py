@@ -99,7 +99,7 @@ _FloatArray = NDArray[np.float64]
 
 
 class Cycle(NamedTuple):
-    """Three players, each of whom beats the next one, and the last the first."""
+    """Three players: each one beats the next, and the last the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]

@@ -49,7 +49,7 @@ class PlayerPool:
 
     @property
     def is_full(self) -> bool:
-        """Whether all slots are taken."""
+        """True if no slot is free."""
         return not self._free
 
     def take(self, engine_slot: int) -> int:

@@ -16,7 +16,7 @@ from zerolab.search.budgets import BUDGETS
 class ServiceMode(Variant):
     """Games of an iteration in lockstep, ply by ply; a service searches their positions.
 
-    A position is searched once for each network, in whatever games it occurs, with its own root
+    A position is searched once for each network, for all games it occurs in, with its own root
     noise and playouts and without the trees of earlier moves. This is the common part of the "games
     as trees" of [Clausen2021].
     """

@@ -103,7 +103,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
 
 
 class _Evaluators:
-    """Networks in use, each loaded once for all its players, whatever their searches.
+    """Networks in use, each loaded once for all its players and their searches.
 
     The digest of the weights is part of the key: a network that was trained again in the same
     folder is another one.
@@ -204,7 +204,7 @@ def names_run(head: str) -> bool:
 
 
 def _is_run(folder: str) -> bool:
-    """Return whether a folder holds a run, whatever follows an @ in its name."""
+    """Return whether a folder holds a run; its own name may contain an @."""
     tail = folder.rpartition("@")[2]
     too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # for the name of a file as well
     return not too_long and is_run(Path(folder))
