@@ -62,7 +62,7 @@ def test_a_residual_network_and_the_heads_that_a_search_reads():
     more = evaluation_flops(settings, GAME, ("priors", "values", "draws", "action_values"))
     assert more == read + per_action
     assert sample_flops(settings, GAME) == 3 * more - stem
-    # With a frozen trunk, heads alone have gradients; those of what they read stop there.
+    # With a frozen trunk only the heads have gradients; none flow into their inputs.
     trunk = stem + 2 * block
     flowing = 3 * (more - trunk) - 3 * reader
     assert sample_flops(settings, GAME, is_trunk_frozen=True) == trunk + flowing

@@ -1,4 +1,4 @@
-"""Heads: their targets, errors and gradients by hand, and what a search reads of them."""
+"""Heads: targets, errors and gradients by hand, and their outputs for a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that grow: which size comes when, and wider ones that compute what they did before."""
+"""Growing networks: their sizes by iteration, and wider ones that compute the same function."""
 
 from __future__ import annotations
 

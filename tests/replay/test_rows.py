@@ -13,7 +13,7 @@ from zerolab.replay.window_rules import MERGINGS, Mean, Newest
 
 
 def some_rows(ids, seed=0, wide=np.float16):
-    """Return random rows whose states are made from `ids`; some of what they say is not known."""
+    """Return random rows with states made from `ids`, some of whose facts are unknown."""
     random = np.random.default_rng(seed)
     ids = np.array(ids, np.uint64)
     replies = random.random((len(ids), 3)).astype(wide)
@@ -55,7 +55,7 @@ class Dictionary:
 
 
 def held(rows, slots):
-    """Return what a store holds in some slots, by state."""
+    """Return the facts in some rows, by state."""
     return {
         tuple(rows.columns["states"][slot].tolist()): {
             name: column[slot] for name, column in rows.columns.items()

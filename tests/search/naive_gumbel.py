@@ -1,4 +1,4 @@
-"""Gumbel at the root, written as plainly as possible [Danihelka2022; mctx]."""
+"""A plain Gumbel search at the root [Danihelka2022; mctx]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from search.naive import Node, Rules, simulate
 
 
 def considered_visits(most, simulations):
-    """Return how many visits the child to choose has, for every simulation, as a list."""
+    """Return the visits of the child to choose, for every simulation, as a list."""
     if most <= 1:
         return list(range(simulations))
     phases = math.ceil(math.log2(most))

@@ -1,4 +1,4 @@
-"""Virtual loss written as plainly as possible, against which the kernels are checked."""
+"""A plain search with virtual loss, against which the kernels are checked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def evaluate(leaf: Node, evaluator: HashEvaluator) -> float:
     return float(values[0])
 
 
-def wave(root: Node, evaluator: HashEvaluator, remaining: int, most: int, c: float) -> int:
+def step(root: Node, evaluator: HashEvaluator, remaining: int, most: int, c: float) -> int:
     """Run one step; return the simulations that remain."""
     waiting: list[list[Node]] = []
     while len(waiting) < min(most, remaining):
@@ -78,7 +78,7 @@ def search(
 ) -> Node:
     """Search a position with up to `most` leaves per step."""
     root = Node(position, 1.0, is_root=True)
-    wave(root, evaluator, 1, 1, c)
+    step(root, evaluator, 1, 1, c)
     while simulations:
-        simulations = wave(root, evaluator, simulations, most, c)
+        simulations = step(root, evaluator, simulations, most, c)
     return root

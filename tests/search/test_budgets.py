@@ -1,4 +1,4 @@
-"""Budgets: how many simulations moves get, against searches of as many and hand computation."""
+"""Budgets against searches of as many simulations, and by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_divergence_by_hand():
 
 
 def visits_after(slots, states, simulations):
-    """Return the visits of a search that is asked for as many simulations at once."""
+    """Return the visits of a search for all simulations at once."""
     search = Search(GAME, SearchSettings(simulations=simulations), HashEvaluator(ACTIONS), 4)
     search.set_root(slots, states)
     search.start_search(slots, *np.zeros((2, len(slots)), np.uint64))
@@ -40,7 +40,7 @@ def visits_after(slots, states, simulations):
 
 
 def thinking_time(slot, state, settings):
-    """Return how many simulations a position takes to settle, by searching it again and again."""
+    """Return the simulations until a position's policy settles, by searching it again and again."""
     former, spent = None, 0
     while True:
         spent = min(spent + settings.every, settings.most)
@@ -61,7 +61,7 @@ def thinking_time(slot, state, settings):
 
 @pytest.mark.parametrize("least", [10, 45])
 def test_settling_is_that_of_searches_begun_anew(least):
-    """Each move ends after as many simulations as a naive twin says, with as many visits."""
+    """Each move ends after as many simulations as in a naive twin, with as many visits."""
     settings = KlGainSettings(every=10, least=least, most=85, threshold=-7.0)
     player = SearchPlayer(
         GAME, "a", SearchSettings(simulations=7), HashEvaluator(ACTIONS), budget=settings

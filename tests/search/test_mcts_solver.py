@@ -1,4 +1,4 @@
-"""Proven values against exact solutions, and what a search does with them."""
+"""Proven values against exact solutions, and their use by a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings by tree: a batch of many players searches as each of them would alone."""
+"""Settings per tree: a batch of many players searches as each of them would alone."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_finds_a_forced_win_in_one(name):
 
 
 class Counted(NamedTuple):
-    """A game that counts what is played from its first position."""
+    """A game that counts the actions played from its first position."""
 
     inner: Any
     counts: Any  # [2] int64: games begun, playouts asked for

@@ -92,7 +92,7 @@ def test_noise_moves_visits_towards_the_actions_it_favours():
 
 
 def effect_of_noise(weight):
-    """Return how far two draws of noise move the visits of one root apart, over many positions."""
+    """Return the distance between root visits under two draws of noise, over many positions."""
     states = [position.state for position in some_positions("connect_four:5x5", 30)]
     made = Search(GAME, settings_with(inherited_visits=weight), EVALUATOR, len(SLOTS))
     made.set_root(SLOTS, np.repeat(states, 2, axis=0))

@@ -140,7 +140,7 @@ def test_proven_values_stay_exact():
     assert len(roots) > 10
 
 
-def test_a_player_asked_about_one_game_searches_it_in_waves():
+def test_a_player_of_a_single_game_evaluates_several_leaves_per_step():
     position = some_positions("connect_four:6x7", 1)[0]
     calls = {}
     for simulations in (300, 3000):
@@ -167,7 +167,7 @@ def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
     assert player.search.settings.leaves_per_step == 1
 
 
-def test_waves_are_smaller_where_every_leaf_is_played_out_many_times():
+def test_fewer_leaves_per_step_where_every_leaf_has_many_playouts():
     leaves = {}
     for playouts in (1, 16, 1000):
         leaf = {"name": "playout", "playouts": playouts}

@@ -176,7 +176,7 @@ class ResnetSettings(ResidualSettings):
     def network(self, game: Game) -> Network:
         from zerolab.networks.network import Network, PlaneReader
 
-        # What is made first gets the first random weights: the order is part of every run.
+        # The order of construction decides the random weights: it is part of every run.
         trunk = self._trunk(game)
         last = [self._last_layers(head, game) for head in reversed(self.heads)]
         readers = [

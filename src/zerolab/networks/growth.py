@@ -107,9 +107,6 @@ class _Widening:
         return divided
 
 
-NamedWeights = Mapping[str, NDArray[Any]]
-
-
 class Growth(Variant):
     """Base of ways to grow. Network k of a run is learnt in iteration k; network 0 is untrained.
 
@@ -137,10 +134,10 @@ class Growth(Variant):
     def weights(
         self,
         larger: NetworkSettings,
-        fresh: NamedWeights,
-        former: NamedWeights,
+        fresh: WeightArrays,
+        former: WeightArrays,
         random: np.random.Generator,
-    ) -> NamedWeights:
+    ) -> WeightArrays:
         """Return the initial weights of a larger network.
 
         `fresh` are new random ones, `former` those of the network that grows.
@@ -189,10 +186,10 @@ class Net2Net(GrowthByFilters):
     def weights(
         self,
         larger: NetworkSettings,
-        fresh: NamedWeights,
-        former: NamedWeights,
+        fresh: WeightArrays,
+        former: WeightArrays,
         random: np.random.Generator,
-    ) -> NamedWeights:
+    ) -> WeightArrays:
         return larger.widened(fresh, former, random)
 
 

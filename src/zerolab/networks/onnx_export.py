@@ -134,7 +134,7 @@ def _difference(output: NDArray[np.float32], expected: Tensor) -> float:
     if output.shape != wanted.shape:
         return math.inf
     largest = float((np.abs(output - wanted) / np.maximum(1, np.abs(wanted))).max())
-    return largest if math.isfinite(largest) else math.inf  # no comparison finds NaN too large
+    return largest if math.isfinite(largest) else math.inf  # NaN would pass every comparison
 
 
 def _strip(proto: Any) -> None:

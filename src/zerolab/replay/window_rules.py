@@ -71,7 +71,7 @@ class Merging(Variant):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether positions count as equal if a symmetry of the game maps one to the other."""
+        """True if positions count as equal that a symmetry of the game maps to each other."""
         return False
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -33,10 +33,10 @@ class ColumnForm(NamedTuple):
         return 1 if self.per == "position" else 2
 
 
-ACTIONS = ColumnForm("float16", "action")
-FEATURES = ColumnForm("float16", "feature")
-RECORDED = ColumnForm("float16", "position")
-KNOWN = ColumnForm("float32", "position")
+_ACTIONS_16 = ColumnForm("float16", "action")
+_FEATURES_16 = ColumnForm("float16", "feature")
+_NUMBER_16 = ColumnForm("float16", "position")
+_NUMBER_32 = ColumnForm("float32", "position")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class ColumnTable:
         return type(self)(**{name: change(each) for name, each in self.columns().items()})
 
     def rows(self, rows: Any) -> Self:
-        """Return some rows, by an index that numpy understands."""
+        """Return some rows, by any index of numpy; copies, except for slices."""
         return self.map(lambda each: each[rows])
 
     @classmethod
@@ -86,14 +86,14 @@ class SearchFacts(ColumnTable):
     They are float32 from the search, float16 in examples and in the window.
     """
 
-    policies: Annotated[Numbers, ACTIONS]
+    policies: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: the policy recommended by the search, such as the shares of the visits."""
-    root_values: Annotated[Numbers, RECORDED]
+    root_values: Annotated[Numbers, _NUMBER_16]
     """[N]: the mover's expected outcome; NaN where there was no search, as for random plies by the
     search service."""
-    root_draws: Annotated[Numbers, RECORDED]
+    root_draws: Annotated[Numbers, _NUMBER_16]
     """[N]: the probability of a draw; NaN where the search kept none."""
-    action_values: Annotated[Numbers, ACTIONS]
+    action_values: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
 
 
@@ -106,20 +106,20 @@ class Facts(SearchFacts):
     All others are float32.
     """
 
-    replies: Annotated[Numbers, ACTIONS]
+    replies: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: the policy of the opponent's next search; NaN where there is none."""
-    moves: Annotated[Numbers, ACTIONS]
+    moves: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: 1 at the action that was played."""
-    features: Annotated[Numbers, FEATURES]
+    features: Annotated[Numbers, _FEATURES_16]
     """[N, features]: another network's features of the position and of later ones of its game; NaN
     where the game was over. They do not turn with the position."""
-    values: Annotated[Numbers, KNOWN]
+    values: Annotated[Numbers, _NUMBER_32]
     """[N]: the outcome for the mover, discounted by the plies to it."""
-    draws: Annotated[Numbers, KNOWN]
+    draws: Annotated[Numbers, _NUMBER_32]
     """[N]: the probability of a draw; what the discount takes off a win or loss counts as one."""
-    plies_left: Annotated[Numbers, KNOWN]
+    plies_left: Annotated[Numbers, _NUMBER_32]
     """[N]: plies to the end of the game."""
-    plies: Annotated[Numbers, KNOWN]
+    plies: Annotated[Numbers, _NUMBER_32]
     """[N]: plies played before, counted from 0."""
 
 

@@ -14,7 +14,7 @@ from zerolab.search.values import action_value, seen_from_parent, worth
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4
 _EXACT = np.float32(2**24)
-_REST = 2  # places from a count to what was lost in rounding it
+_REST = 2  # columns from a count to its rounding remainder
 
 
 class Rave(NamedTuple):

@@ -196,7 +196,7 @@ class SearchState(NamedTuple):
 
     active: NDArray[np.bool_]  # [B] searching
     remaining: NDArray[np.int32]  # [B] simulations still to run
-    waiting: NDArray[np.int32]  # [B] how many leaves wait for their evaluations
+    waiting: NDArray[np.int32]  # [B] number of leaves that wait for their evaluations
     leaf: NDArray[np.int32]  # [B, most] these leaves
     row: NDArray[np.int32]  # [B, most] their evaluations' rows in the batch
     playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
@@ -204,7 +204,7 @@ class SearchState(NamedTuple):
     root_due: NDArray[np.bool_]  # [B] whether the root rule has yet to prepare the root
     noisy: NDArray[np.bool_]  # [B] whether this search has noise at its root
     budget: NDArray[np.int32]  # [B] simulations asked for at the start
-    root: Any  # what the root rule keeps
+    root: Any  # state of the root rule
     states: NDArray[np.uint64]  # [B * most, words] the positions to evaluate
     entry: NDArray[np.int64]  # [B * most] entry of the cache for each row, or NO_ENTRY
     counts: NDArray[np.int64]  # [6] see COUNTS
@@ -228,9 +228,9 @@ class Workspace(NamedTuple):
     moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
     uniform: NDArray[np.float32]  # [actions] equal priors
     trees: NDArray[np.int64]  # [GROUP] a group of trees
-    leaves: NDArray[np.int64]  # [GROUP] the nodes where they are, at last their leaves
+    leaves: NDArray[np.int64]  # [GROUP] their current nodes, in the end their leaves
     hashes: NDArray[np.uint64]  # [GROUP] of the leaves' states
-    live: NDArray[np.int64]  # [GROUP] the places in the group of those still on their way
+    live: NDArray[np.int64]  # [GROUP] indices in the group of those still descending
 
 
 class Memory(NamedTuple):
