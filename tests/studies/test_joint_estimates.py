@@ -70,7 +70,7 @@ def test_a_clear_lead_is_found():
     assert np.mean([each.p_value(0.0) < 0.05 for each in found]) > 0.95
 
 
-def test_the_largest_is_the_smallest_with_signs_turned():
+def test_the_largest_is_the_smallest_with_signs_reversed():
     groups = [[1.0, 2.0, 4.0], [9.0, 7.0, 8.5], [0.0, -3.0, 1.0]]
     found = largest([mean_of(group) for group in groups])
     turned = smallest([mean_of([-each for each in group]) for group in groups])
@@ -90,7 +90,7 @@ def test_the_range_of_two_means_is_tukeys_test():
 
 
 def test_the_spread_of_other_groups_sharpens_a_range():
-    """Few runs alone show nothing; forty groups of the same spread say how little it is."""
+    """Few runs show nothing by themselves; forty groups of equal spread show how small it is."""
     rng = np.random.default_rng(0)
     others = [rng.normal(0.0, 1.0, 2) for _ in range(40)]
     three = [[0.0, 1.0], [4.0, 5.0], [0.5, 1.5]]
@@ -98,7 +98,7 @@ def test_the_spread_of_other_groups_sharpens_a_range():
     assert range_of_means(three, others).p_value(0.0) < 0.001
 
 
-def test_equal_means_are_told_apart_no_more_often_than_they_should():
+def test_equal_means_are_rejected_no_more_often_than_they_should():
     rng = np.random.default_rng(3)
     rejected, chance, ranges = 0, [], []
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""What a study plans: keys, grids, parts, shares of cores, estimates."""
+"""Designs of studies: keys, grids, parts, estimates, caveats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.studies.study import SCALES, scale_caveats
 from zerolab.studies.work import StudyWork
 
 
-def test_keys_are_of_everything_that_results_depend_on():
+def test_keys_depend_on_everything_that_results_depend_on():
     key = planned("sum", 0).key
     assert planned("value", 0).key != key
     assert planned("product", 0).key not in (key, planned("value", 0).key)

@@ -58,7 +58,7 @@ def study_work_in(root):
 
 
 def outcome(done):
-    """What identifies everything that was trained and played."""
+    """Return digests of everything that was trained, and all games."""
     runs = [RunFolder.open(done.folder.run_path(run)) for run in done.design.runs]
     trained = [
         ([run.weights_digest(each) for each in run.networks()], run._files.metrics_digest)
@@ -148,7 +148,7 @@ def _work(root, address):
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 @pytest.mark.parametrize("where", ["local", "cluster"])
-def test_nothing_is_left_of_a_killed_study(tmp_path, where, request):
+def test_a_killed_study_leaves_no_process(tmp_path, where, request):
     address = "local"
     if where == "cluster":
         address = request.getfixturevalue("cluster").address

@@ -87,7 +87,7 @@ def test_one_run_says_nothing_about_others():
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf], [[1.0], [2.0]]])
-def test_what_is_no_sample(values):
+def test_invalid_samples_are_refused(values):
     with pytest.raises(ValueError, match="expected"):
         mean_of(values)
 
@@ -180,7 +180,7 @@ def test_bootstrap_draws_whole_runs_within_their_groups():
     assert (again.draws == found.draws).all()
 
 
-def test_bootstrap_leaves_out_what_is_no_number():
+def test_bootstrap_leaves_out_nan():
     def share(runs):
         return math.nan if sum(runs) == 0 else max(runs) / sum(runs)
 
@@ -194,7 +194,7 @@ def test_bootstrap_leaves_out_what_is_no_number():
 
 
 def _covers(make, truth, trials, seed):
-    """Return how often intervals hold the truth; p-values must agree with them."""
+    """Return the coverage of intervals; p-values must agree with them."""
     rng, hits = np.random.default_rng(seed), 0
     for _ in range(trials):
         found = make(rng)
@@ -219,7 +219,7 @@ def test_coverage(make, truth):
 
 @pytest.mark.parametrize("runs", [3, 4, 8, 16])
 def test_coverage_of_the_bootstrap(runs):
-    """Without widening, the intervals of four runs hold the truth in 80 % of all cases."""
+    """Without widening, the intervals of four runs would cover 80 % of true values."""
 
     def make(rng):
         sample = rng.normal(7, 3, runs)
@@ -252,7 +252,7 @@ def test_regression_of_a_factorial_by_hand():
     assert found["a"].freedom == 5
 
 
-def test_regression_without_enough_to_go_by():
+def test_regression_of_too_few_runs():
     same = linear_regression([[1, 2], [2, 4], [3, 6], [5, 10]], [1.0, 3, 2, 5], ["a", "twice"])
     assert ends(same["a"]) == ends(same["twice"]) == (-math.inf, math.inf)
     assert math.isfinite(same[INTERCEPT].low)
@@ -280,7 +280,7 @@ def test_spread_by_hand():
     assert spread([], []) is None
 
 
-def test_spread_finds_what_was_put_in():
+def test_spread_recovers_a_simulated_one():
     rng = np.random.default_rng(3)
     runs = rng.normal(0, 30, 4000) + rng.normal(0, 40, 4000)
     found = spread(runs, [40.0] * 4000)

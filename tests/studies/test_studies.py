@@ -1,4 +1,4 @@
-"""What every study must be."""
+"""Requirements that every study meets."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from zerolab.studies.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.work import StudyWork
 
 
-def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path):
+def test_a_run_that_fails_is_listed_and_the_others_continue(tmp_path):
     small = study_work_in(tmp_path, Small())
     path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
-def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
+def test_failures_of_other_parts_are_kept(tmp_path):
     class Halves(Tiny):
         def design(self, scale):
             return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
@@ -103,7 +103,7 @@ def test_failures_of_parts_that_are_not_worked_on_are_kept(tmp_path):
 
 def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
     class Uncompiled(Reusing):
-        """Compiles nothing, which runs do then."""
+        """Fail to compile; runs then compile their kernels themselves."""
 
         def submit(self, task):
             if isinstance(task, CompileTask):
@@ -178,7 +178,7 @@ def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
     assert done.results().computed["a: x"] == {"value": 1.0}
 
 
-def test_a_run_is_no_place_for_a_study(tmp_path):
+def test_a_study_in_the_folder_of_a_run_is_refused(tmp_path):
     run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
     before = sorted(run.path.rglob("*"))
     with pytest.raises(UserError, match="run is a run: choose another --folder"):

@@ -1,4 +1,4 @@
-"""Workers and studies that are killed: the rest goes on, and ends as if nothing had happened."""
+"""Killed workers and studies: the rest continues and ends as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Started(Tiny):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The study, all of it."""
+    """The finished study."""
     work = study_work_in(tmp_path_factory.mktemp("started"), Started())
     assert work.work(Here(), lambda view: None) == {}
     return work
@@ -84,7 +84,7 @@ def test_a_frozen_trunk_is_that_of_the_source_to_the_end(done):
     assert all(np.array_equal(former[name], last[name]) for name in former if "trunk." in name)
 
 
-def test_all_of_an_equal_game_goes_on_with_the_state_of_the_optimiser(done):
+def test_a_full_transfer_within_a_game_takes_the_state_of_the_optimiser(done):
     source, run = opened(done, "scratch"), opened(done, "all")
     assert run.source_path(START_OPTIMIZER_COPY).is_file()
     best = source.progress.best

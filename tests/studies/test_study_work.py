@@ -1,4 +1,4 @@
-"""The engine of studies: nothing is trained twice, nothing that dies takes others along."""
+"""Work on studies: nothing is trained twice, and runs are shared and waited for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.studies.work import StudyWork
 from zerolab.training.context import processor_model
 
 
-def test_everything_is_done_and_found_again(undisturbed):
+def test_a_finished_study_is_found_on_disk(undisturbed):
     view = undisturbed.progress()
     assert (view.finished_runs, view.runs) == (4, 4)
     assert (view.finished_games, view.games) == (40, 40)
@@ -43,7 +43,7 @@ def test_everything_is_done_and_found_again(undisturbed):
     assert results.levels("loss") == ["sum", "value"]
 
 
-def test_provenance_is_that_of_what_trained_the_runs(tmp_path):
+def test_provenance_is_that_of_the_runs(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Reusing(), lambda view: None) == {}
     here = provenance(small.results())
@@ -62,7 +62,7 @@ def test_provenance_is_that_of_what_trained_the_runs(tmp_path):
     assert provenance(small.results()).machine == here.machine
 
 
-def test_a_finished_study_has_nothing_left_to_do(undisturbed):
+def test_a_finished_study_submits_no_task(undisturbed):
     class Idle(Reusing):
         def submit(self, task):
             raise AssertionError(f"{task.title} was done before")
@@ -121,7 +121,7 @@ def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
     assert StudyWork.of(Apart(), "smoke", tmp_path).waiting() == []
 
 
-def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
+def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     small = study_work_in(tmp_path, Small())
     updates, watched = [], []
     update = RunQueue.update
@@ -131,7 +131,7 @@ def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "_POLL_SECONDS", 1000.0)
 
     class Slow(Reusing):
-        """Has an outcome only every other time that it is asked."""
+        """Have an outcome only at every other call."""
 
         def finished(self, seconds):
             return super().finished(seconds) if len(watched) % 2 else []
@@ -140,7 +140,7 @@ def test_runs_under_way_are_looked_at_once_a_second(tmp_path, monkeypatch):
     assert len(updates) <= 1 < len(watched)
 
 
-def test_a_view_of_a_part_shows_its_tasks_alone(tmp_path, monkeypatch):
+def test_the_progress_of_a_part_shows_its_own_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
@@ -213,12 +213,12 @@ def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypat
     assert not (tmp_path / "new").exists()
 
 
-def test_results_of_nothing(tmp_path):
+def test_results_of_a_study_that_was_never_begun(tmp_path):
     with pytest.raises(UserError, match="holds no study"):
         study_work_in(tmp_path).results()
 
 
-def test_estimated_work_is_what_a_run_does(undisturbed):
+def test_estimated_work_is_close_to_that_of_a_run(undisturbed):
     run = undisturbed.results().runs[0]
     learnt = sum(each.examples_seen for each in run.records if each.stage == "learn")
     estimated = work_of(run.planned.settings)

@@ -1,4 +1,4 @@
-"""Studies of seconds, for tests of the engine."""
+"""Studies that take seconds."""
 
 from __future__ import annotations
 

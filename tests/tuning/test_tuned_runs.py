@@ -1,4 +1,4 @@
-"""Trials of a search over settings that are runs: stopped, resumed, ended early, by workers."""
+"""Trials that train runs: stopped, resumed, ended early, in several processes."""
 
 from __future__ import annotations
 

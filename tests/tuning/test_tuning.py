@@ -1,4 +1,4 @@
-"""The search over settings: what is searched, and trials shared by processes."""
+"""Search over settings: its space, and trials shared by processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, fro
         ('network.hidden="1|2"', None),
     ],
 )
-def test_what_is_written_is_fixed_a_range_or_alternatives(text, domain):
+def test_a_value_is_fixed_a_range_or_alternatives(text, domain):
     assert SearchSpace.parse([text]).items[0].domain == domain
 
 
@@ -50,7 +50,7 @@ def test_whole_numbers_stay_whole_and_ends_are_reached(tmp_path):
     assert set(seen) == {1, 2, 3}
 
 
-def test_a_setting_of_one_alternative_takes_part_where_it_is_chosen(tmp_path):
+def test_a_setting_of_one_alternative_applies_only_with_it(tmp_path):
     chosen = plan("network.blocks=1..3", "network=conv|resnet", "network.filters=8")
     networks = set()
 
@@ -169,7 +169,7 @@ def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path
     assert set(range(6)) <= set(ran)
 
 
-def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
+def test_a_stopped_trial_is_resumed_with_its_values(tmp_path):
     store, seen = TrialStore(tmp_path, plan()), []
 
     def stop(claimed):
@@ -196,7 +196,7 @@ def test_a_trial_that_was_stopped_goes_on_with_its_values(tmp_path):
 def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines(
     tmp_path, monkeypatch
 ):
-    """Also between two of a trial's values, of which each has a stream of its own."""
+    """Also between two values of a trial, which are drawn from separate streams."""
     trials, genuine = 2, Journal.append_logs
     work_on_trials(TrialStore(tmp_path / "whole", plan()), trials, distance)
     whole, moment = contents(tmp_path / "whole"), 0
@@ -263,7 +263,7 @@ def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
         TrialStore(tmp_path, plan(game="gobang:4x4:3"))
 
 
-def test_the_front_are_the_trials_that_none_beats():
+def test_the_front_has_the_trials_that_none_beats():
     def trial(number, objective, hours, state="complete"):
         return TrialResult(number, state, {}, objective, None, None, hours, "")
 

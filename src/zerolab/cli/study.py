@@ -111,7 +111,8 @@ _OPTIONS = """Args:
         the published design.
     only: A part of the study to work on, as --status lists them; may be repeated.
     workers: Processes that work at once, each on its share of the cores; by default one per core.
-    ray: Work on a Ray cluster instead: its address, or local for one that is started here.
+    ray: Work on a Ray cluster instead, whose nodes share the folder: its address, or local for one
+        that is started here.
     status: Only show how far the study has come, and what the rest will take.
     folder: Where studies keep their runs, games and reports.
     json: Print the results, or the status, as JSON."""

@@ -1,7 +1,7 @@
 """Workers on a Ray cluster (the extra ``cluster``): each run and each slice is a Ray task.
 
 All machines work in the folder of the studies, which must lie on a file system that they share and
-that locks files. A task whose process or node is lost begins again and resumes from what is stored.
+that locks files. A task whose process or node is lost begins again and resumes from its files.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class RayWorkers:
     def __init__(self, address: str, folder: Path, count: int = 0) -> None:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
-        `folder` is that of the studies. Raises UserError if there is no such cluster or it has
-        fewer CPUs than `count`.
+        `folder` is the root folder of studies. Raises UserError if there is no such cluster or if
+        it has fewer CPUs than `count`.
         """
         self.cluster = Cluster.joined(address, count)
         self.count = self.cluster.workers

@@ -1,6 +1,6 @@
 """Base class of studies, their scales, and the caveats that head a report.
 
-A study plans what it trains and plays (`Study.design`) and turns the results into a report
+A study plans its runs and tournaments (`Study.design`) and turns their results into a report
 (`Study.document`). This package does everything else: scheduling over processes or machines,
 resuming, estimates, verdicts on claims. The docstring of the class is the help text of
 ``zerolab study NAME``; its first line appears in the list of ``zerolab study``.
@@ -35,7 +35,7 @@ class Study(ABC):
 
     @abstractmethod
     def design(self, scale: Scale) -> Design:
-        """Plan what is trained and played; depends on nothing but the scale."""
+        """Plan runs and tournaments; the design depends only on the scale."""
 
     @abstractmethod
     def document(self, results: Results) -> Document:

@@ -258,7 +258,7 @@ class StudyWork:
     scale: Scale
     folder: StudyFolder
     design: Design
-    """The whole design, whatever parts are chosen."""
+    """Design of all parts, including those that are not chosen."""
     only: Sequence[str] = ()
     """Parts to work on; empty for all."""
 
@@ -313,7 +313,7 @@ class StudyWork:
             )
 
     def begin(self) -> None:
-        """Create the folder of the study; raise UserError if `work` would do so at once."""
+        """Create the folder of the study; raise UserError if `work` could not begin."""
         with self.folder.locked(self.design):
             pass
 

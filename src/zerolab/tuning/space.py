@@ -36,7 +36,7 @@ _MOST_DIGITS = 18
 _EXPECTED_RANGE = "expected a range such as 0.5..4, 1..8 or log:0.001..0.1"
 _OWN_KEYS = {
     "game": "it is the first argument",
-    "preset": "it has an option of its own",
+    "preset": "it is set by --preset",
     "seed": "every trial has its own, from --seed on",
 }
 

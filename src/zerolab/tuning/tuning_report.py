@@ -148,7 +148,7 @@ class TuningReport:
 
     @property
     def best(self) -> TrialResult | None:
-        """Trial with the best objective, whatever its time; None before any is complete."""
+        """Trial with the best objective, ignoring time; None before any is complete."""
         return best_of(self.results, self.settings)
 
     @property
