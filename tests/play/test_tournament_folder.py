@@ -135,20 +135,20 @@ def wait_for_stages(folder, process, least):
     return False
 
 
-def test_killed_again_and_again_it_ends_with_the_same_games(tmp_path):
+def test_killed_and_resumed_it_ends_with_the_same_games(tmp_path, monkeypatch):
+    """The process is killed for real; everything else is played in this one."""
+    monkeypatch.setattr("zerolab.play.tournament._STORE_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
-    subprocess.run([*SCRIPT, str(undisturbed)], check=True, env=ENVIRONMENT)
     blocks = len(round_robin(settings().players, settings().games))
-    kills = 0
-    for least in (1, blocks // 3, 2 * blocks // 3):
-        process = subprocess.Popen([*SCRIPT, str(folder)], env=ENVIRONMENT)
-        if wait_for_stages(folder, process, least):
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.wait()
-    assert kills == 3
+    process = subprocess.Popen([*SCRIPT, str(folder)], env=ENVIRONMENT)
+    assert wait_for_stages(folder, process, blocks // 3)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert len(GameStore(folder / "games.sqlite").stages()) < blocks
-    subprocess.run([*SCRIPT, str(folder)], check=True, env=ENVIRONMENT)
+    for each in (undisturbed, folder):
+        with Tournament.locked(each, settings()) as tournament:
+            tournament.play(GAME, agents())
     one, other = Tournament.saved(undisturbed), Tournament.saved(folder)
     assert contents(undisturbed) == contents(folder)
     assert one.games() == other.games()
@@ -168,7 +168,11 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
     with Tournament.locked(folder, settings()) as tournament:
         with pytest.raises(KeyboardInterrupt):
             tournament.play(GAME, agents(), progress)
-        assert 0 < len(tournament.games()) < 1800
+        kept = tournament.games()
+        assert 0 < len(kept) < 1800
+        tournament.play(GAME, agents())
+        assert set(kept) < set(tournament.games())
+        assert len(tournament.games()) == 1800
 
 
 def test_a_second_process_is_refused(tmp_path):

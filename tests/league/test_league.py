@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from league.test_league_games import EVALUATOR, GAME, PLAIN, settings
+from league.test_playing import EVALUATOR, GAME, PLAIN, settings
 from zerolab.core.errors import UserError
 from zerolab.league import league as module
 from zerolab.league.league import LEAGUE, League
