@@ -2,7 +2,7 @@
 
 `Trees` need no batches, so each is searched to the end while it lies in the processor's caches.
 `BatchedTrees` are searched as with a network: a step touches every tree once. Each begins with a
-position of its own, and nothing is deduplicated or cached: every simulation but those that end in
+different position, and nothing is deduplicated or cached: every simulation but those that end in
 a finished game requests an evaluation.
 """
 
@@ -89,7 +89,7 @@ class ConstantEvaluator:
     def evaluate(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """See `Evaluator.evaluate`."""
+        """Return equal priors and values of 0."""
         return self._priors[: len(states)], self._values[: len(states)]
 
 
@@ -122,7 +122,7 @@ class BatchedTrees:
 
 @kernel
 def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
-    """Play random plies from each state, as long as games go on."""
+    """Play random plies from each state, stopping before the game ends."""
     for i in range(states.shape[0]):
         for ply in range(plies):
             action = rules.random_action(game, states[i], streams.bits(np.uint64(i), ply))
@@ -133,7 +133,7 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
 
 
 class RulesWalk:
-    """The rules alone, one random game after another: no search can be faster."""
+    """The rules alone in one random game after another, an upper bound for any search."""
 
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
@@ -141,7 +141,7 @@ class RulesWalk:
         self._mask = np.empty(rules.actions(self._game), np.bool_)
 
     def walk(self) -> float:
-        """Make random moves, with outcome and legal actions at each, as a search must."""
+        """Make random moves, computing outcome and legal actions at each, as a search must."""
         _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 
@@ -162,7 +162,7 @@ _COUNT = 256
 
 
 def measure_playouts(rounds: int) -> Iterator[Measurement]:
-    """Measure each game beside the random numbers of as many plies, drawn and written down."""
+    """Measure each game beside drawing and writing the random numbers of as many plies."""
     for name in GAMES:
         subject = _Playouts(name)
         rate, best = in_turns(subject.play, subject.draw, 5 * rounds)
@@ -184,7 +184,7 @@ class _Playouts:
         _measure_lengths(self._game, self._states, self._out, self._trace, self._lengths)
 
     def play(self, threads: int = 1) -> float:
-        """Play games that are new each time: a processor learns the branches of known ones."""
+        """Play new games each time, because a processor learns the branches of known ones."""
         self._seed += 1
         numbers = np.arange(_STATES)
         keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
@@ -196,14 +196,14 @@ class _Playouts:
         return self.play(threads=2)
 
     def play_generic(self) -> float:
-        """Play fewer, as a game does that has no playout of its own."""
+        """Play fewer with the generic playout, which serves games without a special one."""
         self._seed += 1
         key, start = np.uint64(self._seed), self._states[0]
         _play_generic(self._game, start, key, _STATES * _COUNT // 4, self._out, self._trace)
         return float(_STATES * _COUNT // 4)
 
     def draw(self) -> float:
-        """Draw and write what as many playouts of such lengths draw and write."""
+        """Draw and write the random numbers of as many playouts of the same lengths."""
         self._seed += 1
         _draw(self._lengths, np.uint64(self._seed), _COUNT, self._trace)
         return float(_STATES * _COUNT)

@@ -81,12 +81,12 @@ class Learning:
         self._iteration = 0
 
     def learn(self) -> float:
-        """Learn for an epoch as a run does; return the number of samples."""
+        """Learn for an epoch as in a run; return the number of examples."""
         self._iteration += 1
         return float(self._learner.learn(self._window, 0, self._iteration).examples_seen)
 
     def bare_loop(self) -> float:
-        """Take as many steps on one ready batch; return the number of samples."""
+        """Take as many steps on one ready batch; return the number of examples."""
         network, optimizer = self._bare.network.train(), self._bare.optimizer
         planes, policies, values = self._ready
         planes = planes.contiguous(memory_format=torch.channels_last)
@@ -155,7 +155,7 @@ class _Filling:
 
     @property
     def note(self) -> str:
-        """What a position takes, and how many of the latest iteration were merged."""
+        """Memory per position, and the share of the latest iteration that was merged."""
         contents = self._window.contents
         return f"{contents.bytes_each} bytes per position, {contents.merged / _NEW:.0%} merged"
 

@@ -12,31 +12,31 @@ from typing import Any
 GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
 
 Work = Callable[[], float]
-"""Does some work and returns how many units of it."""
+"""Does some work and returns its number of units."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A subject's speed beside the limit that the machine sets it in the same run."""
+    """Speed of a subject beside a limit measured in the same run."""
 
     name: str
     unit: str
     median: float
     limit: float
     limit_of: str
-    """What the limit is the speed of."""
+    """Work whose speed is the limit."""
     shares: dict[str, float] = field(default_factory=dict)
-    """Where the subject's time goes."""
+    """Shares of the subject's time by part."""
     note: str = ""
-    """What else is worth saying."""
+    """Further remarks."""
 
     @property
     def ratio(self) -> float:
-        """Speed over limit."""
+        """Speed divided by limit."""
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, rounded to what repeats."""
+        """Return the fields for JSON, rounded to reproducible digits."""
         entry = {
             "name": self.name,
             "unit": self.unit,
@@ -51,7 +51,7 @@ class Measurement:
 
 
 def timed(work: Work) -> float:
-    """Return units a second."""
+    """Return units per second."""
     began = perf_counter()
     units = work()
     return units / (perf_counter() - began)
@@ -60,7 +60,7 @@ def timed(work: Work) -> float:
 def in_turns(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
     """Return the median rates of subject and limit after a warm-up.
 
-    They are measured alternately, so that the machine's noise falls on both alike.
+    They are measured alternately, so that noise of the machine affects both equally.
     """
     subject()
     limit()

@@ -57,7 +57,7 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
 
 
 def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
-    """Measure games that outlive iterations beside episodes, as many at once."""
+    """Measure games that span iterations beside games played to their end."""
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
@@ -123,7 +123,7 @@ class SelfPlay:
 
 
 class ContinuousSelfPlay(SelfPlay):
-    """One iteration after another of games that outlive them."""
+    """Self-play in games that span iterations."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Network:
             self._repeats *= 2
 
     def evaluate(self) -> float:
-        """Evaluate in the best way for about a second; return the number of positions."""
+        """Evaluate in the fastest way for about a second; return the number of positions."""
         return self._run(*self._way)
 
     def _run(self, size: int, together: bool) -> float:
@@ -228,7 +228,7 @@ class ServedSelfPlay(PlainSelfPlay):
     """The same games by a service."""
 
     saved = 0.0
-    """The share of the moves of the last iteration that needed no search of their own."""
+    """Share of the moves of the last iteration that needed no search."""
 
     def __init__(self, random_opening_plies: int) -> None:
         super().__init__(random_opening_plies)

@@ -161,7 +161,7 @@ def run(
 ) -> dict[str, list[strength_report.Point]]:
     """Run the benchmark in its folder and write table and figure there; return the points.
 
-    More variants, seeds and hours may be asked for later. Raises UserError if the folder holds
+    Later calls may add variants, seeds and hours. Raises UserError if the folder holds
     something else or other settings, and for settings that do not fit each other.
     """
     for variant in settings.variants:  # mistakes are found before positions are solved

@@ -28,16 +28,16 @@ which the auxiliary features are trained."""
 
 
 PRESET = "strong"
-"""What all variants start from."""
+"""Preset of all variants."""
 
 
 class Variant(NamedTuple):
     """One way to train."""
 
     about: str
-    """What it is, in a few words."""
+    """Short description."""
     changes: tuple[str, ...] = ()
-    """Settings that differ from the preset's, as ``a.b=c``."""
+    """Settings that differ from the preset, as ``a.b=c``."""
 
 
 _PLAIN = (
@@ -89,13 +89,13 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 class StrengthSettings(Settings):
-    """What is trained for how long, and how its strength is measured."""
+    """Settings of the strength benchmark."""
 
     game: str = "connect_four:6x7"
-    """What to learn."""
+    """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """What to compare; see `variants.VARIANTS`."""
+    """Names in `VARIANTS` to compare."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""

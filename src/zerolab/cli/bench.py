@@ -45,15 +45,15 @@ def strength(
       zerolab bench strength plain discount --hours 0.25 --seeds 4 --folder strength/discount
 
     Args:
-        variants: What to compare; plain and strong by default.
-        game: What to learn.
-        folder: Where everything is kept.
+        variants: Variants to compare; plain and strong by default.
+        game: The game to learn.
+        folder: The folder of runs and results.
         hours: Wall clock of self-play and learning per run.
         seeds: Runs per variant.
         every: Hours between two measurements of a run.
-        positions: Solved positions to measure on, which are made first.
+        positions: Solved positions to measure on; they are collected first.
         simulations: Simulations per move at the measurement.
-        test_search: What its search differs in from that of training; may be repeated.
+        test_search: A setting of the search at the measurement; may be repeated.
         set: A setting to change in all variants, such as network.blocks=6; may be repeated.
         json: Print the points as JSON instead of a table.
     """
@@ -82,17 +82,17 @@ def strength(
 def bench(
     suites: tyro.conf.Positional[tuple[str, ...]] = (), *, rounds: int = 3, json: bool = False
 ) -> None:
-    """Measure speed, every rate beside a limit that is measured in the same run.
+    """Measure speed, with every rate beside a limit measured in the same run.
 
-    The suites are {suites}; all of them take about 25 minutes.
-    How strong training makes a player is measured by zerolab bench strength, which has options and
-    a help of its own.
+    The suites are {suites}; all of them take about 45 minutes.
+    zerolab bench strength, with its own options and help, measures strength against hours of
+    training.
 
     Example: zerolab bench tree selfplay --json
 
     Args:
-        suites: Which suites to run; all by default.
-        rounds: How often subject and limit are measured, alternately; medians are reported.
+        suites: Suites to run; all by default.
+        rounds: Alternate measurements of subject and limit; medians are reported.
         json: Print a JSON list.
     """
     for suite in suites:

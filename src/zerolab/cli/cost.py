@@ -1,4 +1,4 @@
-"""`zerolab cost`: what runs have cost."""
+"""`zerolab cost`: costs of runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def cost(
     levels: str = "88,90,91",
     json: bool = False,
 ) -> None:
-    """Show what runs have cost: moves, evaluations, floating-point operations, wall clock, hours.
+    """Show costs of runs: moves, evaluations, floating-point operations, wall clock, hours.
 
     Runs of different machines compare by the hours in which one reference machine plays their moves
     [Clausen2021]: milliseconds of a move of each network, measured there once with --measure, times
-    moves. Learning has columns of its own. One run is shown by iteration; where accuracy was
-    measured, so is what it cost to reach some levels.
+    moves. Learning has separate columns. A single run is shown by iteration, and the cost of
+    reaching levels of accuracy, if accuracy was measured.
 
     Examples:
       zerolab cost runs/demo
@@ -49,8 +49,8 @@ def cost(
         runs: Folders of runs; with --measure also networks, such as runs/demo@12.
         reference: The file of a reference machine; with --measure it is made or added to,
             cost-reference.json by default.
-        measure: Measure on this machine how long the moves of these networks take.
-        plies: How many moves each game has in a round of --measure.
+        measure: Measure the time of moves of these networks on this machine.
+        plies: Moves per game in a round of --measure.
         levels: Strong accuracies in percent, separated by commas.
         json: Print JSON instead of tables.
     """
@@ -155,7 +155,7 @@ def _reached_table(reached: dict[str, dict[float, IterationCost | None]]) -> Tab
 
 
 def _explain(found: dict[str, list[IterationCost]], reference: CostReference | None) -> None:
-    """Say what is missing in the tables, and what the reference is."""
+    """Print notes on missing columns and on the reference machine."""
     for name, costs in found.items():
         if _SELF_PLAY not in costs[-1].seconds:
             say(f"{name} has no self-play: its cost is that of learning alone")

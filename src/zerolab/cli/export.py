@@ -49,9 +49,9 @@ def export(
 
 
 def _as_dict(done: Exported) -> dict[str, Any]:
-    """Return what was exported, for programs."""
+    """Return a description of the export for JSON."""
     agent = done.agent
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file": str(done.path),
         "bytes": done.size,
         "game": game_name(agent.game),
@@ -62,17 +62,17 @@ def _as_dict(done: Exported) -> dict[str, Any]:
     if done.agreement is not None:
         from zerolab.networks.onnx_export import TOLERANCE
 
-        told["positions"] = done.agreement.positions
-        told["tolerance"] = TOLERANCE
-        told["outputs"] = {
+        fields["positions"] = done.agreement.positions
+        fields["tolerance"] = TOLERANCE
+        fields["outputs"] = {
             name: {"shape": list(done.agreement.shapes[name]), "difference": difference}
             for name, difference in done.agreement.differences.items()
         }
-    return told
+    return fields
 
 
 def _lines(done: Exported) -> list[str]:
-    """Return what was exported, for people."""
+    """Return a description of the export as lines of text."""
     agent, origin = done.agent, done.agent.header.origin
     head = f"{done.path}: {game_name(agent.game)}, {done.size / 1024:,.0f} KiB"
     lines = [f"{head}, network {origin.iteration} of the run {origin.run}"]

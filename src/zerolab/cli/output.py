@@ -1,4 +1,4 @@
-"""Output of commands: escaped lines and consoles, data and JSON."""
+"""Output of commands: consoles and lines that escape control characters, data and JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from rich.segment import Segment
 from zerolab.core.errors import printable
 
 WIDTH = 160
-"""Of tables, whatever the width of the terminal: a narrow one would cut names first."""
+"""Width of tables on every terminal; a narrow one would cut names first."""
 
 
 class Console(rich.console.Console):
-    """A console on which text is text: no markup, no colour by guess, and no emoji.
+    """A console without markup, guessed colours and emoji, such as ``mcts:100:`` might become.
 
-    ``mcts:100:`` would be taken for one. What cannot be printed is escaped: a name that a stranger
-    has chosen does not clear the terminal. A reader who closes the pipe raises BrokenPipeError, as
-    it does for `print`.
+    Unprintable characters are escaped, so that a name in a file from elsewhere cannot clear the
+    terminal. Closing the pipe raises BrokenPipeError, as for `print`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -29,13 +28,13 @@ class Console(rich.console.Console):
         super().__init__(**{**plain, **options})
 
     def on_broken_pipe(self) -> None:
-        """Raise the error that is being handled; rich would exit with code 1."""
+        """Raise the error being handled; rich would exit with code 1."""
         raise  # noqa: PLE0704
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        """Return what is written to the terminal; segments of rich's own control stay as they are.
+        """Return the text for the terminal, with unprintable characters escaped.
 
-        Everything that is printed comes through here: cells of tables, bars, texts.
+        All output passes here: cells of tables, bars, texts. Control segments of rich are kept.
         """
         return super()._render_buffer(
             each if each.control else each._replace(text=printable(each.text, "\n"))
@@ -44,21 +43,21 @@ class Console(rich.console.Console):
 
 
 def table_console() -> Console:
-    """Return a console on standard output for tables, which are never cut."""
+    """Return a console on standard output that never cuts tables."""
     return Console(width=WIDTH, soft_wrap=True)
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
-    """Print each on a line of standard output or standard error.
+    """Print lines to standard output, or standard error.
 
-    Characters that cannot be printed are escaped, line breaks included.
+    Unprintable characters, including line breaks, are escaped.
     """
     text = "\n".join(printable(str(line), "\t") for line in lines)
     print(text, end=end, file=sys.stderr if error else sys.stdout)
 
 
 def print_data(text: str) -> None:
-    """Print what programs read, such as CSV, as it is; what a terminal shows is escaped."""
+    """Print data for programs, such as CSV, unchanged; in a terminal, escaped."""
     print(printable(text, "\n\t") if sys.stdout.isatty() else text, end="")
 
 

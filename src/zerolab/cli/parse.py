@@ -1,8 +1,8 @@
-"""Calling a function with the arguments of a command line.
+"""Calls of functions with the arguments of a command line.
 
-The function's parameters are the options of the command, its docstring is the help. Names in braces
-stand for lists that registries know, such as ``{presets}``: they are looked up when the help is
-shown, because some take half a second to import.
+The parameters of a function are the options of its command, and its docstring is the help. Names
+in braces, such as ``{presets}``, stand for lists of registered things. They are looked up only when
+the help is shown, because some take half a second to import.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
 """A positional argument that names an agent."""
 
 _POSITIONAL: Any = tyro.conf.Positional
-_LONGEST_WORD = 80  # in the messages of tyro, which quote values whole
+_LONGEST_WORD = 80  # in the messages of tyro, which quote values in full
 
 
 def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
-    """Call a function with the options that the arguments give it.
+    """Call a function with the options in the arguments.
 
-    Raises UserError for wrong options, in one line where tyro draws a box.
+    Raises UserError with one line for wrong options, where tyro would draw a box.
     """
     _require_utf8(arguments)
     text = inspect.getdoc(function) or ""
@@ -72,7 +72,7 @@ def _require_utf8(arguments: Sequence[str]) -> None:
 
 
 def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
-    """Return a function for tyro that only binds its arguments, with readable placeholders."""
+    """Return a function for tyro that binds its arguments without a call."""
 
     def bind(*positional: Any, **named: Any) -> Callable[[], Any]:
         return functools.partial(function, *positional, **named)
@@ -90,16 +90,16 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
 
 
 def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Annotate a parameter with its placeholder in the help, unless it has one.
+    """Return a type hint with its placeholder in the help, unless it has one.
 
-    Positional ones and texts are called by their names, such as GAME; the others by what they take.
+    Positional ones and texts have their names, such as GAME; the others, their types.
     """
     metadata = getattr(hint, "__metadata__", ())
     if any(hasattr(each, "metavar") for each in metadata):
         return hint
     options: dict[str, Any] = {}
     if any(parameter.default is each for each in (None, False, (), "", parameter.empty)):
-        options["help_behavior_hint"] = ""  # the help says what happens by default
+        options["help_behavior_hint"] = ""  # the help explains the default
     if _POSITIONAL in metadata:
         options["metavar"] = _positional_label(parameter, hint)
     elif _without_none(_plain(hint)) is str:
@@ -132,11 +132,11 @@ _SCALARS: dict[Any, tuple[str, str]] = {
     str: ("TEXT", "text"),
     Path: ("PATH", "a path"),
 }
-"""Placeholder and description of what options take."""
+"""Placeholder and description of the values of options."""
 
 
 def _constructors() -> ConstructorRegistry:
-    """Return rules for tyro: readable placeholders, plain messages, and no "None" to be typed."""
+    """Return rules for tyro: readable placeholders, plain messages, and no "None" as a value."""
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -174,7 +174,7 @@ def _constructors() -> ConstructorRegistry:
 
 
 def with_lists(text: str) -> str:
-    """Fill in the lists of what is registered, such as ``{agents}`` and ``{presets}``."""
+    """Fill in lists of registered things, such as ``{agents}`` and ``{presets}``."""
     for name, names in _LISTS.items():
         if f"{{{name}}}" in text:
             text = text.replace(f"{{{name}}}", ", ".join(names()))
@@ -188,7 +188,7 @@ def _agents() -> list[str]:
 
 
 def _presets() -> list[str]:
-    """Return one text: the presets with their titles, a line each, for an indented section."""
+    """Return one text with a line per preset and its title, for an indented section."""
     from zerolab.training.presets import preset_names, preset_title
 
     return _lines({name: preset_title(name) for name in preset_names()})
@@ -230,9 +230,9 @@ _SECTIONS = ("Examples:", "Presets:", "Variants:")
 
 
 def _description(text: str) -> str:
-    """Return a docstring up to its arguments, one paragraph per line, its sections as they are.
+    """Return a docstring up to its arguments, one paragraph per line, its sections unchanged.
 
-    Left to itself, tyro leaves out what stands under headings such as "Examples:".
+    By itself, tyro omits sections such as "Examples:".
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
     return "\n\n".join(
@@ -241,7 +241,7 @@ def _description(text: str) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Drop markup, and shorten the values that tyro quotes."""
+    """Return a message without markup, and with long quoted values cut."""
     message = re.sub(r"\[/?bold\]", "", message)
     shorter = re.sub(rf"(\S{{{_LONGEST_WORD // 2}}})\S{{{_LONGEST_WORD // 2},}}", r"\1...", message)
     return one_line(shorter)
@@ -250,8 +250,8 @@ def _shortened(message: str) -> str:
 def _first_paragraph(box: str) -> str:
     """Return the text between the first two rules of a box, as one line.
 
-    The title stands in or above the first rule. Where the output's encoding has no characters for
-    boxes, rules are hyphens and the sides are left out.
+    The title is in or above the first rule. If the encoding of the output has no characters for
+    boxes, rules are hyphens and there are no sides.
     """
     paragraphs: list[list[str]] = [[]]
     for line in box.splitlines():

@@ -36,7 +36,7 @@ def play(
 ) -> None:
     """Play in the terminal against a run's agent or another one.
 
-    Type moves such as c2 or 3; hint shows what the agent thinks, undo takes back your last move.
+    Type moves such as c2 or 3; hint shows the agent's analysis, undo takes back your last move.
 
     Examples:
       zerolab play runs/demo --side second
@@ -48,12 +48,12 @@ def play(
         opponent: A run such as runs/demo or runs/demo@12, or one of {agents}.
         side: Which player you are.
         game: What to play; a run brings its own game.
-        seed: Decides equal moves of the opponent, and Random's.
+        seed: Seed of the opponent's random choices.
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
-    _Table(
+    _GameInTerminal(
         Console(),
         for_one_game(agent.new_player()),
         Position.start(agent.game),
@@ -62,7 +62,7 @@ def play(
     ).play()
 
 
-class _Table:
+class _GameInTerminal:
     """One game between a person and a player, with its history."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Table:
         self._show()
 
     def _undo(self) -> None:
-        """Take back plies up to and including the person's last one."""
+        """Take back the person's last move and everything after it."""
         mine = [n for n in range(self.position.ply) if (n % 2 == 0) == self.human_first]
         if not mine:
             raise UserError("nothing to take back: you have not moved yet")
@@ -157,11 +157,9 @@ class _Table:
         self._show()
 
     def _hint(self) -> None:
-        """Show what the agent's network and search make of the position."""
+        """Show the agent's priors, visits and values of the best moves."""
         if not isinstance(self.opponent, SearchPlayer):
-            raise UserError(
-                f"{self.opponent.name} has no opinion: hints need a player that searches"
-            )
+            raise UserError(f"{self.opponent.name} gives no hints: expected a player that searches")
         if self.position.outcome is not None:
             raise UserError("the game is over")
         self.opponent.choose(_SLOT, self.position.state[None], self._keys())
@@ -193,7 +191,7 @@ class _Table:
 
 
 def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
-    """Let an agent answer commands of the Go Text Protocol, version 2, on standard input.
+    """Run an agent as an engine of the Go Text Protocol, version 2, on standard input.
 
     Examples:
       zerolab gtp runs/demo
@@ -202,14 +200,14 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
     Args:
         player: A run such as runs/demo?simulations=400, or one of {agents}.
         game: What to play at first; a run brings its own game.
-        seed: Decides equal moves of the agent, and Random's.
+        seed: Seed of the agent's random choices.
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     first = parse_agent(player, parse_game(game) if game else None)
 
-    def make_player(asked: Game) -> Player:
-        return (first if asked == first.game else parse_agent(player, asked)).new_player()
+    def make_player(chosen: Game) -> Player:
+        return (first if chosen == first.game else parse_agent(player, chosen)).new_player()
 
     engine = Engine(first.game, make_player, seed)
     if sys.stdin is not None:

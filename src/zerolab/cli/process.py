@@ -1,6 +1,6 @@
-"""The command as a process: its signals and its standard streams.
+"""Signals and standard streams of the process of a command.
 
-Ctrl-C, SIGTERM and SIGHUP end any command soon, and leave no other process behind.
+Ctrl-C, SIGTERM and SIGHUP end every command within seconds and leave no other process behind.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _advice = [_INTERRUPTED]  # the last one is shown on interruption
 
 @contextmanager
 def resumable(saved: str, command: str) -> Iterator[None]:
-    """Let an interruption of the work say what is saved, and which command resumes it.
+    """Advise, if the work is interrupted, which command resumes it, and what is saved.
 
-    KeyboardInterrupt carries that on, in place of what it carried.
+    KeyboardInterrupt is raised again with this advice as its message.
     """
     from zerolab.core.errors import printable
 
@@ -47,24 +47,24 @@ def resumable(saved: str, command: str) -> Iterator[None]:
 
 
 def report_interruption(message: object = "") -> None:
-    """Say in one line that the command was interrupted, or the message, if there is one."""
+    """Print one line: the message, or that the command was interrupted."""
     print(f"zerolab: {str(message) or _INTERRUPTED}", file=sys.stderr)
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:
-    """Do the work of this process and return its exit code, 128 plus the signal if interrupted.
+    """Do the work of this process and return its exit code: 128 plus the signal if interrupted.
 
-    A signal raises KeyboardInterrupt in the main thread. Python notices a signal only between two
-    of its own instructions, not while a kernel computes: so a thread ends the process if the signal
-    is not noticed within a second, if the work has not stopped two seconds later, or when a second
-    signal comes. After the work, while Python exits, signals end the process silently.
+    A signal raises KeyboardInterrupt in the main thread. Python handles signals only between two
+    of its instructions, not while a kernel computes. So a thread ends the process if the signal is
+    not handled within a second, if the work has not stopped two seconds later, or after a second
+    signal. After the work, while Python exits, signals end the process silently.
     """
     interruption = _Interruption()
     try:
         with interruption.handled():
             code = work()
     except BaseException:
-        # A module that is interrupted while it loads may raise an exception of its own.
+        # A module that is interrupted while it loads may raise another exception.
         if interruption.number is None:
             raise
         report_interruption()
@@ -82,7 +82,7 @@ def end_process(code: int) -> None:
 
 
 def _clean_up() -> None:
-    """Do what is left to do at exit, such as to kill engines and to remove temporary folders."""
+    """Run exit handlers, which end engines and remove temporary folders."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if "multiprocessing" in sys.modules:
@@ -92,20 +92,20 @@ def _clean_up() -> None:
 
 
 class _Interruption:
-    """Whether a signal has asked this process to end, and which one."""
+    """The first signal that asked this process to end."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """The code by which shells know programs that a signal has ended."""
+        """Exit code of a program ended by this signal, as shells define it."""
         return 128 + (self.number or 0)
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at a signal; end the process where that does not help."""
-        # A shell lets programs in its background ignore some: that stays so.
+        """Raise KeyboardInterrupt at a signal; end the process if that has no effect."""
+        # Programs in the background of a shell ignore some signals, and should keep doing so.
         handled = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
         arrivals, announce = os.pipe()
         os.set_blocking(announce, False)
@@ -127,10 +127,10 @@ class _Interruption:
             raise KeyboardInterrupt
 
     def _watch(self, arrivals: int) -> None:
-        """Wait for a signal; end the process if that does not stop the work, or at a second one."""
+        """Wait for a signal; end the process if it does not stop the work, or at a second one."""
         number = os.read(arrivals, 1)[0]
         is_second = select.select([arrivals], [], [], _SECONDS_TO_NOTICE)[0]
-        if self.number is None:  # the main thread is busy: nothing has been said
+        if self.number is None:  # the main thread is busy, nothing was printed yet
             report_interruption(_advice[-1])
         elif not is_second:
             select.select([arrivals], [], [], _SECONDS_TO_STOP)
@@ -143,10 +143,10 @@ def _report_unless_interrupted(unraisable: Any) -> None:
 
 
 def prepare_streams() -> None:
-    """Let whatever a shell has closed (``>&-``) lead nowhere, and any text be printed.
+    """Redirect streams closed by a shell (``>&-``) to nowhere, and escape undecodable text.
 
-    A file that takes the number of a closed stream would get what is meant for the stream. Names
-    of files that are not UTF-8 are printed with their odd bytes escaped.
+    Otherwise the next opened file would take the number of a closed stream and receive its output.
+    File names that are not UTF-8 are printed with their odd bytes escaped.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -163,7 +163,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Show that an optional package is missing as messages are shown, once."""
+    """Print warnings of missing optional packages like messages, and once."""
     from zerolab.core.errors import MissingExtraWarning, printable
 
     with warnings.catch_warnings():
@@ -189,5 +189,5 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Let nothing more be written to standard output, not even when the interpreter exits."""
+    """Discard further standard output, including that written when the interpreter exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,15 +19,15 @@ from zerolab.cli.output import Console
 from zerolab.training.records import Record
 
 PLAIN_SECONDS = 15.0
-"""Between lines, where there is no terminal."""
+"""Seconds between lines if there is no terminal."""
 
 Update = Callable[[int, str], None]
-"""Takes the number of units done so far, and a note to show beside it."""
+"""Callback with the number of finished units and a note."""
 
 
 @contextmanager
 def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
-    """Show progress on standard error, and about how much time is left, while the work is done."""
+    """Show progress and the estimated time left on standard error during some work."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, title, total, unit).update
@@ -38,7 +38,7 @@ def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
 
 
 def new_bar(console: Console) -> Progress:
-    """Return a bar, whose tasks have the fields `unit` and `note`, that vanishes when it stops."""
+    """Return a bar whose tasks have fields `unit` and `note`; it vanishes when it stops."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -53,7 +53,7 @@ def new_bar(console: Console) -> Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span for people: 45 s, 12 min, 3.5 h."""
+    """Return a time span as text: 45 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -70,7 +70,7 @@ class _Lines:
         self._first: int | None = None
 
     def update(self, done: int, note: str) -> None:
-        """Print the progress if it is time to."""
+        """Print the progress, at most four times per minute."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
@@ -169,7 +169,7 @@ class PlainReporter:
 class RunClock:
     """Estimates the time left from the iterations finished since the command began.
 
-    `iterations` is None for a run that something else ends.
+    `iterations` is None for a run without a fixed number of iterations.
     """
 
     def __init__(self, iterations: int | None) -> None:
@@ -179,19 +179,19 @@ class RunClock:
         self._current = 0
 
     def stage(self, iteration: int) -> None:
-        """Note which iteration is under way."""
+        """Note the current iteration."""
         if self._first is None:
             self._first, self._began = iteration, time.monotonic()
         self._current = iteration
 
     @property
     def place(self) -> str:
-        """Which iteration is under way, and of how many where that is known."""
+        """The current iteration, and the total if known: ``3/60``."""
         of_all = "" if self._iterations is None else f"/{self._iterations}"
         return f"{self._current}{of_all}"
 
     def left(self) -> str:
-        """Return the estimate for people; empty where there is none, as in the first iteration."""
+        """Return the estimated time left as text; empty in the first iteration."""
         done = self._current - (self._first or 0)
         if self._iterations is None or done < 1 or self._current > self._iterations:
             return ""
@@ -201,7 +201,7 @@ class RunClock:
 
 
 def describe_record(record: Record) -> str:
-    """Return one line about a finished stage."""
+    """Return a finished stage as one line."""
     return f"{record.iteration:4}  {record.summary()}  ({record.wall_seconds:.1f} s)"
 
 

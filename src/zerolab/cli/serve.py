@@ -38,14 +38,14 @@ def serve(
       zerolab serve --host 0.0.0.0 --allow-training
 
     Args:
-        runs: Folders of runs, or runs; by default, the folder runs.
+        runs: Runs or folders of runs; by default, the folder runs.
         host: Where to listen; 0.0.0.0 for every network of this machine.
         port: Where to listen; 0 takes a free one.
-        names: Other names of the host, such as that of a proxy in front of the server, which has to
+        names: Further host names, such as that of a proxy in front of the server, which must
             set X-Forwarded-For (docs/web.md).
         studies: The folder of studies.
         tournaments: A folder of tournaments, or a tournament.
-        workers: How many processes search.
+        workers: Number of processes that search.
         allow_training: Let pages start, stop and resume runs.
         open: Open the first page in the browser.
     """

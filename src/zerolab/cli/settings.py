@@ -1,4 +1,4 @@
-"""`zerolab settings`: every key that a run can set."""
+"""`zerolab settings`: the settings of runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT_WIDTH = 100
 def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
     """List the settings of a run: type, bounds, default, values in the presets and in the papers.
 
-    What can be chosen, such as search.selection, brings settings of its own. Change a setting with
+    A choice, such as search.selection, has further settings. Change a setting with
     zerolab train --set KEY=VALUE, or in a file for zerolab train --preset FILE.toml.
 
     Examples:
@@ -60,7 +60,7 @@ def _matching(pattern: str) -> list[Setting]:
 
 
 def _names(setting: Setting) -> list[str]:
-    """Return the names of choices that find a setting: the one it belongs to, and its own."""
+    """Return the names of choices that match a setting: its own choice, and its alternatives."""
     return [setting.variant, *setting.type.split(" | ")]
 
 
@@ -75,7 +75,7 @@ def all_settings() -> list[Setting]:
 def preset_values() -> dict[str, dict[str, Any]]:
     """Return the settings of every preset that comes with the package, by dotted key.
 
-    Where a preset keeps a default, it is the one that `all_settings` describes.
+    Defaults are those that `all_settings` describes.
     """
     from zerolab.core.setting_docs import flatten_settings
     from zerolab.training.configure import resolve_settings
@@ -94,9 +94,9 @@ def preset_values() -> dict[str, dict[str, Any]]:
 
 
 def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
-    """Return a setting's value in each preset that has it: others have made another choice.
+    """Return a setting's value by preset, without presets that made another choice.
 
-    A member of a list of choices has its name in the keys of its settings.
+    Settings of a member of a list of choices have its name in their keys.
     """
     parent = setting.key.rpartition(".")[0]
     return {
@@ -123,12 +123,12 @@ def shown(value: Any) -> str:
 
 
 def takes(setting: Setting) -> str:
-    """Return what a setting takes: its type and its bounds."""
+    """Return the type and bounds of a setting."""
     return ", ".join(filter(None, (setting.type, setting.bounds)))
 
 
 def by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
-    """Return the values in the presets, each with those that have it: ``60 (mini), 8 (smoke)``."""
+    """Return the values with the presets that have them: ``60 (mini), 8 (smoke)``."""
     grouped: dict[str, list[str]] = {}
     for name, value in values_in(presets, setting).items():
         grouped.setdefault(shown(value), []).append(name)

@@ -69,7 +69,7 @@ def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str
 
 
 def headline(study: Study) -> str:
-    """Return what a study is, in one line."""
+    """Return the first line of a study's description."""
     return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
@@ -160,10 +160,10 @@ def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
         (view.games - view.finished_games, view.games, "games to play"),
         (view.computations - view.finished_computations, view.computations, "computations to do"),
     )
-    told = ", ".join(f"{left:,} of {every:,} {what}" for left, every, what in work if every)
+    parts = ", ".join(f"{left:,} of {every:,} {what}" for left, every, what in work if every)
     seconds = (view.seconds - view.done_seconds) / workers
     message = (
-        f"{study_work.folder.path.name}: {told} with {workers} worker{'s' if workers > 1 else ''};"
+        f"{study_work.folder.path.name}: {parts} with {workers} worker{'s' if workers > 1 else ''};"
         f" about {duration(seconds)} and {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
     )
     Console(stderr=True).print(message, soft_wrap=True)
@@ -178,8 +178,8 @@ def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
         (view.finished_games, view.games, "games"),
         (view.finished_computations, view.computations, "computations"),
     )
-    told = ", ".join(f"{done:,}/{every:,} {what}" for done, every, what in work if every)
-    note = f"{told}{failed}; {', '.join(view.active)}"
+    parts = ", ".join(f"{done:,}/{every:,} {what}" for done, every, what in work if every)
+    note = f"{parts}{failed}; {', '.join(view.active)}"
     return round(share * before.seconds), note
 
 

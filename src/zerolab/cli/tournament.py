@@ -45,7 +45,7 @@ def match(
     game: str | None = None,
     json: bool = False,
 ) -> None:
-    """Let two agents play a match: score, Elo difference, and how sure it is.
+    """Play a match between two agents: score, Elo difference, and their intervals.
 
     With --sprt the match ends as soon as the games show which of two Elo differences is the
     likelier one, with 5 % risk of either error.
@@ -59,7 +59,7 @@ def match(
         a: A run such as runs/demo or runs/demo@12, or one of {agents}.
         b: The opponent.
         games: Games, half with each colour; with --sprt, at most this many.
-        sprt: Two Elo differences: A is stronger by the first one, or by the second one.
+        sprt: The two Elo differences of A over B to decide between.
         openings: Random plies at the start of a game, the same for both colours; 0 by default, and
             4 with --sprt, for which repeated games are no evidence.
         seed: Seed of all random streams.
@@ -102,7 +102,7 @@ def tournament(
     folder: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Let everyone play everyone: ratings, cross table, and whether strength is one number.
+    """Play a round robin of agents: ratings, cross table, and tests of transitivity.
 
     Games are stored as pairs of agents finish them. A tournament that was stopped or killed is
     resumed by the same command, or by its folder alone; agents may be added to one.
@@ -121,8 +121,8 @@ def tournament(
         folder: Where games and results are kept; named after agents and settings by default.
         json: Print everything as JSON.
     """
-    asked = {"games": games, "openings": openings, "seed": seed}
-    given = {key: value for key, value in asked.items() if value is not None}
+    options = {"games": games, "openings": openings, "seed": seed}
+    given = {key: value for key, value in options.items() if value is not None}
     saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
     if folder is not None and saved is None and not players:
         raise UserError(
@@ -148,7 +148,7 @@ def tournament(
 
 
 def _default_folder(settings: TournamentSettings) -> Path:
-    """Return a folder that the same command finds again."""
+    """Return a folder that depends only on agents and settings."""
     fields: dict[str, Any] = settings.model_dump()
     fields["players"] = sorted(fields["players"].items())
     mark = digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
@@ -156,7 +156,7 @@ def _default_folder(settings: TournamentSettings) -> Path:
 
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
-    """Play what is left, and write the results."""
+    """Play the remaining games, and write the results."""
     again = resuming(folder, settings)
     with resumable("finished games are stored", again), Tournament.locked(folder, settings) as held:
         if total := held.games_left():
@@ -168,7 +168,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
 
 
 def resuming(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament, which must name the programs that play."""
+    """Return the command that resumes a tournament; it names the programs among the agents."""
     named = [name for name in settings.players if runs_program(name)]
     return shlex.join(["zerolab", "tournament", *named, "--folder", str(folder)])
 
@@ -220,11 +220,11 @@ def rate_files(
         print_data(ratings_csv(ratings))
     else:
         print_table(table_console(), ratings_table(ratings))
-    _tell_left_out(records)
+    _report_excluded(records)
 
 
-def _tell_left_out(records: Records) -> None:
-    """Say on standard error which games do not count."""
+def _report_excluded(records: Records) -> None:
+    """Print the number of excluded games to standard error."""
     for count, kind in ((records.unfinished, "unfinished"), (records.against_itself, "self-play")):
         if count:
             games = "game" if count == 1 else "games"

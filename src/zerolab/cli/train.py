@@ -90,7 +90,7 @@ def train(
 
 
 def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
-    """Return the assignments that ``--from`` and ``--transfer`` are short for."""
+    """Return the settings that ``--from`` and ``--transfer`` stand for."""
     from zerolab.training.learn_settings import start_assignments
 
     if source is None:
@@ -123,14 +123,14 @@ def _resume(
     from zerolab.training.configure import amend_settings
 
     opened = RunFolder.open(folder)
-    asked = {"game": game, "preset": preset and preset_name(preset)}
-    repeated = [f"{key}={value}" for key, value in asked.items() if value]
+    options = {"game": game, "preset": preset and preset_name(preset)}
+    repeated = [f"{key}={value}" for key, value in options.items() if value]
     changes = [*repeated, *assignments]
     return opened, amend_settings(opened, changes, allow_programs=allow_programs)
 
 
 def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Print the settings of a run, and how far it has come."""
+    """Print the settings and the progress of a run."""
     import tomli_w
 
     from zerolab.store.state import RunProgress
@@ -161,7 +161,7 @@ def train_run(
 
 
 def resuming(folder: Path, settings: TrainSettings) -> str:
-    """Return the command that resumes a run, which must allow the programs that it names."""
+    """Return the command that resumes a run; it allows the programs named by the run."""
     from zerolab.training.configure import programs
 
     allowance = ["--allow-programs"] if programs(settings) else []
@@ -179,7 +179,7 @@ def fit(
     set: Assignments = (),
     allow_programs: bool = False,
 ) -> None:
-    """Train a network on solved positions instead of games of its own.
+    """Train a network on solved positions instead of self-play.
 
     It learns the best moves and the results of 80 % of a file's games. Another 10 % measure it
     after every iteration, which is a pass over the positions, and the last 10 % at the end. What is

@@ -59,10 +59,10 @@ def tune(
         preset: The settings to start from, or a file that ends in .toml.
         positions: Solved positions for the objective accuracy, as zerolab dataset writes them.
         games: Games against the opponent, for the objective elo.
-        opponent: Against whom Elo is measured: an agent that never changes.
-        seed: What trials are drawn from; each run has its own seed.
+        opponent: The agent against which Elo is measured; it must never change.
+        seed: Seed of the proposals; each run has its own seed.
         workers: Processes that train at once and share the cores.
-        folder: Where everything is kept.
+        folder: The folder of trials and results.
         allow_programs: Run the programs that a preset's file names among its baselines, where
             trials play them, not only those that --set names.
         json: Print everything as JSON instead of a table.
@@ -111,7 +111,7 @@ def league(
     out: Path = Path("league"),
     json: bool = False,
 ) -> None:
-    """Let settings of the search evolve: players differ in them, and the best ones have mutants.
+    """Let search settings evolve: individuals play each other, and the best have mutants.
 
     All players search with one network, or with equal priors and random playouts. They are rated
     by their games, and after every generation the best are parents of the next one. The folder gets
@@ -132,7 +132,7 @@ def league(
         set: A setting of the league to change, such as active=20 or ranges.c=[1,4]; may be
             repeated.
         seed: Seed of all random streams.
-        out: The folder where everything is kept.
+        out: The folder of games and results.
         json: Print everything as JSON.
     """
     from zerolab.core.errors import UserError, quoted

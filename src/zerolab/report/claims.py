@@ -17,37 +17,37 @@ Word = Literal["holds", "does not hold", "undecided at this scale", "no data"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A published finding, and the number that decides it."""
+    """A published finding and the number that decides it."""
 
     key: str
-    """Its short name, such as ``value-loss-best``."""
+    """Short name, such as ``value-loss-best``."""
     text: str
     """The finding in one sentence."""
     source: str
     """Such as ``[Wang2020b, Fig. 5.1]``."""
     statistic: str
-    """What is computed, in words: of which runs, in which unit."""
+    """Description of the number: the runs it is computed from, and its unit."""
     threshold: float
     direction: Direction
-    """On which side of the threshold the statistic lies if the claim holds."""
+    """Side of the threshold on which the statistic lies if the claim holds."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim."""
+    """Outcome of the test of a claim."""
 
     claim: Claim
     estimate: IntervalLike | None
     p: float | None
-    """Two-sided, that the true statistic is the threshold; None without data."""
+    """Two-sided p-value for a true statistic equal to the threshold; None without data."""
     adjusted: float | None
     """`p` adjusted for the number of claims of the study [Holm1979]."""
     word: Word
     note: str = ""
-    """What is missing, where there are no data."""
+    """Missing data, if there are not enough for a test."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; ends of intervals that are not known are None."""
+        """Return all fields for JSON; unknown ends of intervals are None."""
         found = self.estimate
         return {
             "key": self.claim.key,
@@ -72,13 +72,13 @@ def _finite_number(number: float) -> float | None:
 
 @dataclass(frozen=True)
 class ClaimTable:
-    """What became of the claims of a study."""
+    """Verdicts on the claims of a study."""
 
     verdicts: Sequence[Verdict]
     name: str = "claims"
 
     def as_table(self) -> Table:
-        """Return everything about the claims as a table."""
+        """Return the verdicts as a table."""
         titles = ["key", "claim", "source", "statistic", "direction", "threshold", "found", "p"]
         rows: list[list[Cell]] = [
             [

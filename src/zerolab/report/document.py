@@ -22,27 +22,27 @@ _DIGITS = 16  # of a digest
 
 @dataclass(frozen=True)
 class Provenance:
-    """Everything that says which runs a report is made of, and what made them."""
+    """Origin of the results in a report: runs, software and machines, without names of folders."""
 
     runs: int
     digests: Sequence[str]
-    """One per run, of whatever decides its outcome and what came of it."""
+    """One per run, of its settings and its network."""
     versions: Mapping[str, str]
-    """Of zerolab, Python and libraries; where runs differ in one, all of them."""
+    """Of zerolab, Python and libraries; if runs differ, all versions of each."""
     seeds: Sequence[int]
     machine: str
-    """Such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``; all where runs differ."""
+    """Such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``; several if runs differ."""
     hours: float
-    """Of training, of all runs together; games of tournaments are not counted."""
+    """Hours of training of all runs; tournaments are not counted."""
 
     @property
     def digest(self) -> str:
-        """The digest of all digests, in whatever order they are."""
+        """Digest of all digests, independent of their order."""
         text = "\n".join(sorted(self.digests))
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def line(self) -> str:
-        """Return everything in one line; without runs, what made the games."""
+        """Return the provenance in one line; without runs, software and machine only."""
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         if not self.runs:
             return f"No runs; {versions}; {self.machine}."
@@ -53,7 +53,7 @@ class Provenance:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON."""
+        """Return all fields for JSON."""
         return {
             "runs": self.runs,
             "digest": self.digest,
@@ -65,7 +65,7 @@ class Provenance:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return 0, 1, 2, 5 as ``0 to 2, 5``, many ranges as one; ``none`` without numbers."""
+    """Return 0, 1, 2, 5 as ``0 to 2, 5``, many ranges as one, and no numbers as ``none``."""
     found = sorted(set(numbers))
     parts: list[list[int]] = []
     for number in found:
@@ -98,10 +98,10 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure; it says in its legend or caption what its dots, bands and bars are."""
+    """A figure whose legend or caption explains its dots, bands and bars."""
 
     name: str
-    """Of its files, without an ending."""
+    """Name of its files, without an ending."""
     figure: Figure
     caption: str
 
@@ -111,11 +111,11 @@ Block = Heading | Paragraph | Picture | Table | ClaimTable
 
 @dataclass(frozen=True)
 class Document:
-    """A report: the same content for every writer."""
+    """A report, independent of the format in which it is written."""
 
     title: str
     limits: str
-    """Heads every report: the scale, and what cannot be concluded from it."""
+    """First paragraph of every report: the scale, and conclusions it does not support."""
     blocks: Sequence[Block]
     provenance: Provenance
 
@@ -125,9 +125,9 @@ class Document:
             raise ValueError(f"tables and pictures share a name: {sorted(names)}")
         for name in names:
             if not _FILE_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name for a file: {_FILE_NAME.pattern}")
+                raise ValueError(f"{name!r} is not a file name: expected {_FILE_NAME.pattern}")
         if not self.limits.strip():
-            raise ValueError("a report says what cannot be concluded from it")
+            raise ValueError("expected the limits of the report: conclusions it does not support")
 
     @property
     def pictures(self) -> list[Picture]:
@@ -136,7 +136,7 @@ class Document:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables, claims among them."""
+        """All tables, including those of claims."""
         return [
             each.as_table() if isinstance(each, ClaimTable) else each
             for each in self.blocks
@@ -144,7 +144,7 @@ class Document:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return titles, tables, verdicts and provenance for JSON; unknown numbers are None."""
+        """Return everything but figures and prose for JSON; unknown numbers are None."""
         claims = [each for each in self.blocks if isinstance(each, ClaimTable)]
         return {
             "title": self.title,
@@ -170,12 +170,12 @@ def _finite_record(
 
 
 class Image(NamedTuple):
-    """A picture in both formats."""
+    """A figure in both file formats."""
 
     png: bytes
     svg: bytes
 
 
 def draw_picture(picture: Picture) -> Image:
-    """Return the picture's image."""
+    """Draw a figure in both file formats."""
     return Image(figure_bytes(picture.figure, "png"), figure_bytes(picture.figure, "svg"))

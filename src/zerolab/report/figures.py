@@ -1,4 +1,4 @@
-"""Style, legends and files of all figures.
+"""Style, legends and files of figures.
 
 matplotlib is imported when a figure is made, not before: most commands draw nothing.
 """
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
-"""Distinguishable by all kinds of colour vision [Okabe2008]; the last one replaces their yellow."""
+"""Distinguishable with every kind of colour vision [Okabe2008]; the last replaces their yellow."""
 
 _DOTS_PER_INCH = 120
 _FIXED: Mapping[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""What makes files equal for equal figures: no dates."""
+"""Options of savefig that leave out dates, so that equal figures give equal files."""
 _MOST_COLUMNS = 4  # of a legend
 _LETTER = 0.085  # inches, on average
-_KEY = 0.67  # inches: what is beside the words of a legend
-_COLOURS = 256  # of a PNG: a third of the bytes, and no eye sees the difference
+_KEY = 0.67  # inches: the symbol beside a label
+_COLOURS = 256  # of a PNG: a third of the bytes without a visible difference
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches; its parts are arranged without overlap."""
+    """Return an empty figure, with its size in inches, whose parts do not overlap."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def colour(number: int) -> str:
-    """Return the colour of the line, bar or run with that number; colours repeat after eight."""
+    """Return the colour of a line, bar or run by its number; colours repeat after eight."""
     return COLOURS[number % len(COLOURS)]
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
-    """Explain labelled lines, bars or patches below all axes, where the legend covers nothing."""
+    """Put a legend of labelled lines, bars or patches below all axes, where it covers nothing."""
     columns = _fitting([str(each.get_label()) for each in handles], figure.get_figwidth())
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
     for text in legend.get_texts():
@@ -58,7 +58,7 @@ def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
 
 
 def _fitting(labels: Sequence[str], width: float) -> int:
-    """Return into how many columns a legend fits that is `width` inches wide."""
+    """Return the largest number of columns of a legend of at most `width` inches."""
     for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
         rows, longer = divmod(len(labels), columns)  # the first columns may be longer by one
         ends = [i * rows + min(i, longer) for i in range(columns + 1)]
@@ -69,22 +69,22 @@ def _fitting(labels: Sequence[str], width: float) -> int:
 
 
 def shortened(name: str, longest: int = 40) -> str:
-    """Return a name of at most `longest` characters, its end replaced by … where it is longer."""
+    """Return a name cut to `longest` characters, the last of which is then …."""
     name = printable(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def check_ending(path: Path) -> None:
-    """Raise UserError unless a file's ending names a format that figures can have."""
+    """Raise UserError unless a path ends in a format of figures, such as .png."""
     if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
         raise UserError(f"{quoted(str(path))}: expected an ending such as .png, .svg or .pdf")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file whose ending names its format, replacing the file in one step.
+    """Write a figure to a file atomically, in the format named by its ending.
 
-    Equal figures give equal bytes. Raises UserError for an unknown ending or where the file cannot
-    be written.
+    Equal figures give equal bytes. Raises UserError for an unknown ending and for a file that
+    cannot be written.
     """
     check_ending(path)
     with atomic_replace(path) as temporary:
@@ -92,7 +92,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def figure_bytes(figure: Figure, file_format: str) -> bytes:
-    """Return what a file of a format such as ``png`` or ``svg`` holds."""
+    """Return the bytes of a figure in a format such as ``png`` or ``svg``."""
     from matplotlib import rc_context  # noqa: PLC0415
 
     content = io.BytesIO()
@@ -115,41 +115,41 @@ def _with_palette(png: io.BytesIO) -> bytes:
 
 
 RUN: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
-"""How one run is drawn."""
+"""Style of one run."""
 ERROR: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
-"""How the error of measuring it is drawn."""
+"""Style of the error of measuring a run."""
 PUBLISHED: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
-"""How a published number is drawn."""
+"""Style of a published number."""
 BAND = 0.22
-"""Opacity of what surrounds a mean."""
+"""Opacity of the band around a mean."""
 
 
 class Sample(NamedTuple):
-    """Runs that differ in nothing but their seed."""
+    """Numbers of runs that differ only in their seed."""
 
     values: Sequence[float]
     """One per run."""
     errors: Sequence[float] = ()
-    """The standard error of measuring each; empty where they are known exactly."""
+    """Standard error of measuring each; empty if they are exact."""
     published: float | None = None
     mean: IntervalLike | None = None
     """Of the values, with its 95 % interval over runs; None without values."""
 
 
 def margins(errors: Iterable[float]) -> list[float]:
-    """Return half the 95 % intervals of standard errors."""
+    """Return half the length of the 95 % interval of each standard error."""
     return [Z95 * error for error in errors]
 
 
 def key_run(colour: str = "0.35") -> Artist:
-    """Return the legend's entry of a run."""
+    """Return the legend entry of a run."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D([], [], linestyle="", color=colour, label="one run", **RUN)
 
 
 def key_error(what: str = "error of measuring a run, 95 %") -> Artist:
-    """Return the legend's entry of an error of measurement."""
+    """Return the legend entry of an error of measurement."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D(
@@ -158,21 +158,21 @@ def key_error(what: str = "error of measuring a run, 95 %") -> Artist:
 
 
 def key_published() -> Artist:
-    """Return the legend's entry of a published number."""
+    """Return the legend entry of a published number."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D([], [], linestyle="", label="published", **PUBLISHED)
 
 
 def key_colour(colour: str, label: str) -> Artist:
-    """Return the legend's entry of a series."""
+    """Return the legend entry of a series."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     return Patch(color=colour, label=label)
 
 
 def finish(axes: Axes, heading: str = "") -> None:
-    """Give axes what all of them have."""
+    """Apply the common style to axes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -181,5 +181,5 @@ def finish(axes: Axes, heading: str = "") -> None:
 
 
 def with_minus(text: str) -> str:
-    """Return a number with a minus sign in place of the hyphen, as the ticks of axes have."""
+    """Return a number as text with a minus sign instead of a hyphen, like the ticks of axes."""
     return text.replace("-", "\N{MINUS SIGN}")

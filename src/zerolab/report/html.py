@@ -1,4 +1,4 @@
-"""Documents as a self-contained HTML page."""
+"""Documents as one HTML page without scripts, network or other files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zerolab.report.document import Block, Document, Heading, Image, Paragraph, 
 from zerolab.report.interval import Cell, IntervalLike, cell_text, p_text
 from zerolab.report.table import Table, csv_text
 
-_LARGEST_SVG = 400_000  # bytes; larger ones have thousands of dots, and a PNG is shown instead
+_LARGEST_SVG = 400_000  # bytes; larger ones, with thousands of dots, are shown as PNG
 _PIXELS = 96  # of a page, per inch
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
-_WIDTH, _HEIGHT = 160, 20  # of the bar of an interval, in its own units
+_WIDTH, _HEIGHT = 160, 20  # of the drawing of an interval, in its units
 
 
 def page(document: Document, images: Mapping[str, Image]) -> str:
-    """Return the page; `images` has the picture of every name."""
+    """Return the page; `images` are the figures by name."""
     style = files("zerolab.report").joinpath("style.css").read_text("utf-8")
     return "\n".join(
         [
@@ -84,7 +84,7 @@ def _picture(picture: Picture, image: Image) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return text in which no line begins with a percent sign."""
+    """Return escaped text in which no line break precedes a percent sign."""
     return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -122,7 +122,7 @@ def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
 
 
 def _cell(cell: Cell, number_format: str = "") -> str:
-    """Return a cell; numbers have a true minus sign, and intervals step back."""
+    """Return a cell; numbers have a minus sign, and intervals a class for a lighter style."""
     text = escape(cell_text(cell, number_format))
     if isinstance(cell, str):
         return text
@@ -156,9 +156,9 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 
 def _bar(claim: Claim, estimate: IntervalLike, shade: str) -> str:
-    """Return a drawing of the interval; the side on which the claim holds is shaded.
+    """Return a drawing of an interval; the side on which the claim holds is shaded.
 
-    The threshold is in the middle; an interval without ends runs out of the drawing.
+    The threshold is in the middle. An interval without ends extends beyond the drawing.
     """
     ends = (estimate.value, estimate.low, estimate.high)
     reach = max([abs(end - claim.threshold) for end in ends if math.isfinite(end)]) or 1.0

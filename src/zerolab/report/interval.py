@@ -36,20 +36,20 @@ class Interval(NamedTuple):
 
 
 Cell = str | int | float | IntervalLike | None
-"""None is an empty cell."""
+"""Content of a table's cell; None is empty."""
 
 P_VALUE = "p"
-"""The format of p-values; see `p_text`."""
+"""Format of p-values; see `p_text`."""
 
 _NO_NUMBER = "\N{EN DASH}"
 
 
 def cell_text(cell: Cell, number_format: str = "") -> str:
-    """Return a cell for people.
+    """Return a cell as text.
 
-    `number_format` is as for `format`; a percentage, such as ``.1%``, has its sign after a space,
-    or `P_VALUE`.
-    Without one, floats have four digits, and estimates as many as their interval gives a sense to.
+    `number_format` is that of `format`, with a space before the sign of percentages such as
+    ``.1%``, or `P_VALUE`. Without a format, floats have four significant digits, and a number with
+    an interval has as many as the interval justifies.
     """
     if cell is None:
         return ""
@@ -68,7 +68,7 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value for people."""
+    """Return a p-value as text."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
@@ -81,12 +81,12 @@ def _number(number: float, number_format: str) -> str:
         return str(number) if isinstance(number, int) else f"{number:.4g}"
     text = format(number, number_format)
     text = text[:-1] + " %" if text.endswith("%") else text
-    unsigned = text.removeprefix("-")  # of -0.04, -0.0 would be left
+    unsigned = text.removeprefix("-")  # no -0.0 for -0.04
     return text if any(digit in unsigned for digit in "123456789") else unsigned
 
 
 def _sensible(estimate: IntervalLike) -> str:
-    """Return the format in which half the interval has two digits."""
+    """Return the format in which half the interval has two significant digits."""
     margin = (estimate.high - estimate.low) / 2
     if not math.isfinite(margin) or margin <= 0.0:
         return ".4g"

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_TAKEN = 0.82  # of the room of a group
+_TAKEN = 0.82  # of the width of a group
 _INCHES = 0.42  # of a series in a group
 _LABEL_LETTER = 0.085  # inches
-_REACH = 1.25  # of the range of the runs: how far beyond it intervals are shown
+_REACH = 1.25  # ranges of the runs that the axis extends beyond them
 
 
 def draw_bars(
@@ -43,11 +43,11 @@ def draw_bars(
     axis: str,
     baseline: float | None = None,
 ) -> Figure:
-    """Draw the groups along the x axis, in each of them a colour per series.
+    """Draw groups of runs along the x axis, with one colour per series.
 
-    A dot is a run, the line their mean, the box its 95 % interval over runs, which one run does not
-    have. With a baseline, such as 0 hours, bars rise from it to the means. The axis shows all runs
-    and published numbers; an interval far beyond them, such as that of two runs, leaves it.
+    A dot is a run, a line their mean, and a box its 95 % interval over runs, which a single run
+    lacks. With a baseline, such as 0 hours, bars rise from it to the means. The axis covers all
+    runs and published numbers; an interval far beyond them, such as that of two runs, is cut.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
     room = max(_INCHES * len(series) / _TAKEN, 0.5)
@@ -79,7 +79,7 @@ def _draw_sample(
     shade: str,
     baseline: float | None,
 ) -> None:
-    """Draw runs in the middle of their room, or left of it if published numbers are `beside`."""
+    """Draw runs in the middle of their slot, or left of it if published numbers are `beside`."""
     mean = sample.mean
     assert mean is not None  # there are values
     half = 0.4 * width
@@ -104,7 +104,7 @@ def _draw_sample(
 def _cut_intervals(
     axes: Axes, groups: Mapping[str, Mapping[str, Sample]], baseline: float | None
 ) -> bool:
-    """Keep the axis within reach of the runs; return whether intervals leave it."""
+    """Limit the axis to the range of the runs and a margin; return whether intervals are cut."""
     samples = [sample for group in groups.values() for sample in group.values()]
     shown = [value for sample in samples for value in sample.values]
     for each in samples:
@@ -121,7 +121,7 @@ def _cut_intervals(
 
 
 def _label_groups(axes: Axes, names: list[str], room: float) -> None:
-    """Write the names below the groups, aslant where `room` inches are too few for one."""
+    """Write the names below the groups, slanted if one needs more than `room` inches."""
     axes.set_xlim(-0.5, len(names) - 0.5)
     aslant = max(map(len, names)) * _LABEL_LETTER > 0.95 * room
     turn: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
@@ -143,17 +143,17 @@ def _bar_keys(
 
 _ROW, _ROW_WITH_RUNS = 0.34, 0.62  # inches
 _LETTER = 0.075
-_BELOW = (0.15, 0.37)  # rows between an estimate and the first and the last of its runs
+_BELOW = (0.15, 0.37)  # rows from an estimate to the first and the last of its runs
 
 
 class Row(NamedTuple):
-    """A line of the figure."""
+    """A row of the figure."""
 
     estimate: IntervalLike
     runs: Sequence[float] = ()
-    """Where the estimate is made of numbers on the same scale, these: one per run."""
+    """Numbers behind the estimate, one per run, if they are on the same scale."""
     errors: Sequence[float] = ()
-    """The standard errors of measuring them."""
+    """Standard errors of measuring them."""
 
 
 def draw_intervals(
@@ -164,9 +164,9 @@ def draw_intervals(
     threshold: float | None = None,
     number_format: str = "",
 ) -> Figure:
-    """Draw a line per name with its 95 % interval over runs; numbers stand on the right.
+    """Draw a row per name with its 95 % interval over runs, and the numbers on the right.
 
-    An estimate without an interval, such as that of one run, is a hollow square.
+    An estimate without an interval, such as that of a single run, is a hollow square.
     """
     names = list(rows)
     texts = [with_minus(cell_text(row.estimate, number_format)) for row in rows.values()]

@@ -15,7 +15,7 @@ _LIST_OR_HEADING = re.compile(r"^(\d*)([#+=-]+|[.)])(?=\s|$)")
 
 
 def markdown(document: Document) -> str:
-    """Return the document; pictures are links to NAME.png, tables have one to NAME.csv."""
+    """Return a document, with links to the files NAME.png and NAME.svg of figures and NAME.csv."""
     parts = [f"# {escaped(document.title)}", f"> **Limits.** {escaped(document.limits)}"]
     parts += [_block(block) for block in document.blocks]
     parts.append(f"*{escaped(document.provenance.line())}*")
@@ -23,7 +23,7 @@ def markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Return text on one line, with the special characters of Markdown escaped."""
     line = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
     return _LIST_OR_HEADING.sub(r"\1\\\2", line)
 
@@ -47,7 +47,7 @@ def _block(block: Block) -> str:
 
 
 def titled_table(table: Table) -> str:
-    """Return a table below its title, on a page that is no report."""
+    """Return a table below its title, for pages other than reports."""
     return f"**{escaped(table.title)}**\n\n{markdown_table(table)}"
 
 

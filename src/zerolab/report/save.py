@@ -1,10 +1,10 @@
-"""Files of a report.
+"""Reports as folders of files.
 
 ====================  ==================================================================
 File                  What it is
 ====================  ==================================================================
-``index.html``        everything on one page that needs no other file
-``README.md``         the same for GitHub
+``index.html``        the report as one self-contained page
+``README.md``         the report for GitHub
 ``NAME.csv``          a table
 ``NAME.png``, .svg    a figure
 ``report.json``       the list of these files
@@ -35,18 +35,20 @@ _PAGES = ("index.html", "README.md")
 
 
 def save(document: Document, folder: Path) -> None:
-    """Write all files of a report into a folder, made if missing, and remove those of a former one.
+    """Write the files of a report into a folder; remove those of an earlier one.
 
-    Equal documents give equal bytes. Raises UserError, before anything is written, if a page of
-    another origin is in its place or the list of files is damaged; and where writing fails.
+    Equal documents give equal bytes. Raises UserError if writing fails, and, before anything
+    is written, for a page of another origin or a damaged list of files.
     """
     make_folder(folder)
     former = _former(folder)
     for name in _PAGES:
         if name not in former and (folder / name).exists():
-            raise UserError(f"{quoted(folder / name)} is no report of a study: move it elsewhere")
+            raise UserError(
+                f"{quoted(folder / name)} is not a report of a study: move it elsewhere"
+            )
     contents = _contents(document)
-    # A crash from here on leaves a list that names every file there may be.
+    # After a crash from here on, the list names every file that may exist.
     _list(folder, [*former, *contents])
     for name, content in contents.items():
         with atomic_replace(folder / name) as temporary:
@@ -75,7 +77,7 @@ def _list(folder: Path, names: Iterable[str]) -> None:
 
 
 def _former(folder: Path) -> list[str]:
-    """Return the names of the files of the report that is in the folder."""
+    """Return the names of the files of the report in the folder."""
     path = folder / _MANIFEST
     if not path.exists():
         return []

@@ -44,7 +44,7 @@ class Column:
 
     title: str
     number_format: str = ""
-    """Of numbers and estimates, as for `format`, such as ``+.0f`` or ``.1%``; or `P_VALUE`."""
+    """Format of numbers, as for `cell_text`: ``+.0f``, ``.1%`` or `P_VALUE`."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Table:
     """Rows of texts, numbers, and numbers with intervals."""
 
     name: str
-    """Of its file, without an ending; empty for a table that is only shown."""
+    """Name of its file, without an ending; empty for a table that is only shown."""
     title: str
     """Above the table; may be empty."""
     columns: Sequence[str | Column]
-    """A bare title has numbers as they come. Titles differ from one another."""
+    """A title alone means a column without a number format. Titles are unique."""
     rows: Sequence[Sequence[Cell]]
     note: str = ""
     """Below the table in a terminal."""
@@ -81,7 +81,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether each column holds numbers or estimates and nothing else."""
+        """True for each column that holds numbers only, with or without intervals."""
         return [
             any(row[i] is not None for row in self.rows)
             and not any(isinstance(row[i], str) for row in self.rows)
@@ -89,9 +89,9 @@ class Table:
         ]
 
     def records(self) -> list[dict[str, str | int | float | None]]:
-        """Return the rows with plain values by column.
+        """Return the rows as dictionaries of plain values.
 
-        A column with estimates becomes three: its title, and this with _low and _high added.
+        A column with intervals becomes three, whose titles end in nothing, _low and _high.
         """
         split = [any(isinstance(row[i], IntervalLike) for row in self.rows) for i in self._indices]
         return [

@@ -17,7 +17,7 @@ _WIDEST_WORD = len("undecided at this scale")
 
 
 def show(document: Document, console: Console) -> None:
-    """Print the document; of pictures, the names of their files."""
+    """Print a document, with the file names of its figures."""
     _print(console, Text(document.title, "bold"))
     _print(console, Text(f"Limits: {document.limits}"))
     for block in document.blocks:

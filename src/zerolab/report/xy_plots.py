@@ -36,23 +36,23 @@ _WIDTH, _HEIGHT = 4.2, 3.1  # of a panel, inches
 
 
 class Curve(NamedTuple):
-    """A number that some runs have at each of several points."""
+    """A number of several runs at each of several points."""
 
     x: Sequence[float]
     runs: Sequence[Sequence[float]]
-    """[runs, points]; NaN where a run has none, such as after its end."""
+    """[runs, points]; NaN where a run has no number, such as after its end."""
     errors: Sequence[Sequence[float]] = ()
-    """[runs, points]: the standard errors of measuring them; empty where they are exact."""
+    """[runs, points]: standard errors of measuring them; empty if they are exact."""
 
 
 class _Mean(NamedTuple):
-    """float64[points] each, NaN where there is none."""
+    """Statistics of runs, float64[points] each, NaN where undefined."""
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    """Between runs; NaN for fewer than two."""
+    """Standard deviation between runs; NaN for fewer than two."""
     error: NDArray[np.float64]
-    """The standard error of the mean that measurement alone makes."""
+    """Standard error of the mean due to measurement."""
 
 
 def draw_curves(
@@ -64,10 +64,10 @@ def draw_curves(
     columns: int = 2,
     units: str = "runs",
 ) -> Figure:
-    """Draw a panel per title and a line per series, which has its colour in all panels.
+    """Draw a panel per title and a line per series.
 
-    The band is one standard deviation between runs on either side of their mean, thin bars are the
-    error of measuring that mean. `units` says what has a number each, where it is not runs.
+    The band is one standard deviation between runs on either side of their mean; thin bars are the
+    error of measuring the mean. `units` names what is averaged, if not runs.
     """
     series = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = min(columns, len(panels))
@@ -99,7 +99,9 @@ def _draw_curve(axes: Axes, curve: Curve, number: int, lines: int) -> None:
     axes.plot(x, found.mean, color=shade, linewidth=1.6, **points)
     if len(curve.errors):
         step = -(-len(x) // _MOST_BARS)
-        chosen = slice(number * step // lines, None, step)  # bars of two lines do not coincide
+        chosen = slice(
+            number * step // lines, None, step
+        )  # so that bars of two lines do not coincide
         axes.errorbar(
             x[chosen], found.mean[chosen], yerr=Z95 * found.error[chosen], linestyle="",
             color=shade, elinewidth=0.8, capsize=1.5,
@@ -107,7 +109,7 @@ def _draw_curve(axes: Axes, curve: Curve, number: int, lines: int) -> None:
 
 
 def _mean(curve: Curve) -> _Mean:
-    """Return mean, deviation and error at each point over the runs that have a number there."""
+    """Return mean, deviation and error at each point over the runs with a number there."""
     values = np.asarray(curve.runs, np.float64)
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
@@ -139,23 +141,23 @@ _LINE = 0.17  # inches of a line of the list
 
 
 class Point(NamedTuple):
-    """A run, or the mean of several runs of one choice."""
+    """A run, or the mean of runs with the same settings."""
 
     cost: float
     value: float
     label: str = ""
     error: float = 0.0
-    """The standard error of measuring the value."""
+    """Standard error of measuring the value."""
     spread: float = 0.0
-    """The standard deviation between runs where the point is the mean of several."""
+    """Standard deviation between runs, if the point is a mean of several."""
 
 
 def draw_scatter(
     series: Mapping[str, Sequence[Point]], title: str, cost_axis: str, value_axis: str
 ) -> Figure:
-    """Draw a colour per series, and the front of all points: none is cheaper and as good.
+    """Draw points, with one colour per series, and their Pareto front.
 
-    Points on the front have numbers, which are explained beside the axes where they have labels.
+    Points on the front are numbered; their labels, if any, are listed beside the axes.
     """
     every = [(point, colour(i)) for i, points in enumerate(series.values()) for point in points]
     chosen = pareto_front([each.cost for each, _ in every], [each.value for each, _ in every])
@@ -195,7 +197,7 @@ def _draw_points(axes: Axes, points: Sequence[Point], shade: str) -> None:
 
 
 def _draw_front(axes: Axes, front: Sequence[tuple[Point, str]]) -> None:
-    """Draw the best value that each cost allows, with numbers in the points, not beside them."""
+    """Draw the best value at each cost, with numbers inside the points."""
     x, y = [point.cost for point, _ in front], [point.value for point, _ in front]
     axes.step(x, y, where="post", color="black", linewidth=0.9, zorder=2)
     for number, (point, shade) in enumerate(front, 1):
@@ -221,20 +223,20 @@ def _scatter_keys(series: Mapping[str, Sequence[Point]]) -> list[Artist]:
     return [*keys, front]
 
 
-_MAP = "viridis"  # in order of brightness to all kinds of colour vision
+_MAP = "viridis"  # ordered by brightness for every kind of colour vision
 _CELL = (0.85, 0.66)  # inches
 _EMPTY = "#E4E4E4"
 
 
 class Heat(NamedTuple):
-    """A map of means over runs; NaN where there are none."""
+    """A map of means over runs; NaN marks missing ones."""
 
     rows: Sequence[str]
     columns: Sequence[str]
     values: NDArray[np.float64]
     """[rows, columns]"""
     spread: NDArray[np.float64] | None = None
-    """[rows, columns]: standard deviations between runs; NaN where there are not two of them."""
+    """[rows, columns]: standard deviations between runs; NaN for fewer than two."""
     errors: NDArray[np.float64] | None = None
     """[rows, columns]: standard errors of measuring one run."""
 
@@ -249,10 +251,10 @@ def draw_heat(
     columns: int = 3,
     number_format: str = ".0f",
 ) -> Figure:
-    """Draw maps of equal shape with one scale of colours, the numbers in their cells.
+    """Draw maps of equal shape with a common colour scale and their numbers in the cells.
 
-    Below the mean stand, smaller, the standard deviation between runs and the standard error of
-    measuring one.
+    Below each mean, in small print, are the standard deviation between runs and the standard error
+    of measuring one run.
     """
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415
 
@@ -278,7 +280,7 @@ def draw_heat(
 
 
 def _scale(maps: Mapping[str, Heat]) -> Normalize:
-    """Return from which number to which one the colours run, the same in all maps."""
+    """Return the common range of the colours of all maps."""
     from matplotlib.colors import Normalize  # noqa: PLC0415
 
     known = np.concatenate([np.ravel(heat.values) for heat in maps.values()])

@@ -291,7 +291,7 @@ def test_files_that_a_later_report_lacks_are_removed(tmp_path):
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
 def test_pages_of_others_stay(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(UserError, match="is no report of a study"):
+    with pytest.raises(UserError, match="is not a report"):
         save(demo([]), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -318,13 +318,13 @@ def test_a_list_of_files_by_somebody_else_is_refused(tmp_path, content):
 def test_documents_that_cannot_be():
     with pytest.raises(ValueError, match="share a name"):
         demo([TABLE, TABLE])
-    with pytest.raises(ValueError, match="no name for a file"):
+    with pytest.raises(ValueError, match="not a file name"):
         demo([Table("../a", "", ("a",), [])])
     with pytest.raises(ValueError, match="share a title"):
         Table("a", "", ("a", "a"), [])
     with pytest.raises(ValueError, match="1 cells for 2 columns"):
         Table("a", "", ("a", "b"), [["x"]])
-    with pytest.raises(ValueError, match="cannot be concluded"):
+    with pytest.raises(ValueError, match="limits"):
         Document("title", " ", [], PROVENANCE)
 
 
