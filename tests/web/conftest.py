@@ -1,19 +1,22 @@
-"""What tests of the server share: a folder with a tiny run, and an application that serves it."""
+"""A folder with a tiny run, and servers of it, for all tests of the server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from fastapi.testclient import TestClient
+from other_processes import thread_context
 from tiny_laboratory import GAME, RUN, new_page
 
 from zerolab.cli.main import main
+from zerolab.web import search_worker
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +36,17 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def served(place: Path) -> Iterator[TestClient]:
-    """The page of one server for all tests: a server starts processes, which takes seconds."""
+def search_threads() -> Iterator[None]:
+    """Searches in threads instead of processes, which take seconds to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        context = SimpleNamespace(get_context=thread_context)
+        patch.setattr(search_worker, "multiprocessing", context)
+        yield
+
+
+@pytest.fixture(scope="session")
+def served(place: Path, search_threads: None) -> Iterator[TestClient]:
+    """A client of one server for all tests."""
     page = new_page()
     with ExitStack() as stack:
         with chdir(place):
@@ -44,5 +56,5 @@ def served(place: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client(served: TestClient, here: Path) -> TestClient:
-    """A page of a server that serves the folder, which is the working directory."""
+    """A client of a server of the folder, which is the working directory."""
     return served

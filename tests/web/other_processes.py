@@ -1,10 +1,18 @@
-"""Stand-ins for search processes, started by name."""
+"""Stand-ins for search processes: some that read nothing, and threads."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import socket
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from zerolab.web.search_process import serve_searches
 
@@ -13,13 +21,46 @@ MARK = Path("search-at-last")
 
 
 def read_nothing(connection: Connection) -> None:
-    """Do nothing for long."""
+    """Sleep for a long time."""
     time.sleep(_SECONDS)
 
 
 def read_nothing_at_first(connection: Connection) -> None:
-    """Do nothing for long; but search where MARK lies in the folder."""
+    """Sleep for a long time, but search if MARK is in the folder."""
     if MARK.exists():
         serve_searches(connection)
     else:
         read_nothing(connection)
+
+
+class SearchThread:
+    """A thread in place of a search process, which finds everything imported and compiled."""
+
+    def __init__(
+        self, target: Callable[[Connection], None], args: tuple[Connection], daemon: bool
+    ) -> None:
+        self._connection = Connection(os.dup(args[0].fileno()))  # the worker closes its own
+        self._thread = threading.Thread(target=self._serve, daemon=daemon)
+
+    def _serve(self) -> None:
+        serve_searches(self._connection)
+        with suppress(OSError):
+            self._connection.close()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def kill(self) -> None:
+        """End the thread: both ends of its connection are shut down, not closed."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as both:
+            both.shutdown(socket.SHUT_RDWR)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended."""
+        self._thread.join(timeout)
+
+
+def thread_context(method: str) -> Any:
+    """Stand in for `multiprocessing.get_context`."""
+    return SimpleNamespace(Pipe=multiprocessing.Pipe, Process=SearchThread)

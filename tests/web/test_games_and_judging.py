@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(folder):
+def client(folder, search_threads):
     with new_page() as client:
         yield client
 

@@ -31,13 +31,13 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
         search_bytes(find_agent(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000)
     )
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", long + short)
-    told = []
-    searcher = search_process._Searcher(told.append)
+    updates = []
+    searcher = search_process._Searcher(updates.append)
 
     def step_until_done(number: int) -> Exception | None:
-        while not any(each.number == number and each.is_done for each in told):
+        while not any(each.number == number and each.is_done for each in updates):
             searcher.step()
-        return next(each.error for each in told if each.number == number and each.is_done)
+        return next(each.error for each in updates if each.number == number and each.is_done)
 
     for number in (1, 2):
         searcher.execute(begin(number, 50))
@@ -46,7 +46,7 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
     searcher.step()
     searcher.execute(Look(4, 1, ()))
     searcher.execute(Look(5, 2, ()))
-    errors = {each.number: each.error for each in told if each.number in (4, 5)}
+    errors = {each.number: each.error for each in updates if each.number in (4, 5)}
     assert "no longer kept" in str(errors[4])  # it had to make room
     assert errors[5] is None
     searcher.execute(begin(6, 20_000))
@@ -88,11 +88,11 @@ def test_evaluations_that_are_kept_take_memory_of_a_process(
     agent = f"{RUN}?simulations=20000&cache=1048576"
     needed = search_bytes(find_agent(agent, START.game, Folders()))
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", 2 * needed - 1)
-    told: list[Update] = []
-    searcher = search_process._Searcher(told.append)
+    updates: list[Update] = []
+    searcher = search_process._Searcher(updates.append)
     searcher.execute(begin_agent(1, agent, is_patient=True))  # what comes later goes first
     searcher.step()
     searcher.execute(begin_agent(2, agent))
-    while not any(each.is_done for each in told):
+    while not any(each.is_done for each in updates):
         searcher.step()
-    assert [(each.number, type(each.error)) for each in told if each.is_done] == [(2, BusyError)]
+    assert [(each.number, type(each.error)) for each in updates if each.is_done] == [(2, BusyError)]

@@ -1,8 +1,9 @@
-"""Who has the next turn, and searches in processes of their own: bounds, errors, death."""
+"""The queue of a search process, and searches in processes: bounds, errors, death."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import multiprocessing.connection
 import os
 import signal
@@ -10,15 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import other_processes
 import pytest
 from tiny_laboratory import GAME, RUN
 
+from zerolab.agents.analysis import Analysis, analyse_unfinished
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
-from zerolab.web import search_worker
-from zerolab.web import search_worker as worker_module
+from zerolab.web import live_search, search_process, search_worker
 from zerolab.web import searches as searches_module
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
@@ -41,29 +43,30 @@ def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iter
 
 
 def _until_done(queue: TaskQueue) -> list[Update]:
-    told = []
+    updates = []
     while len(queue):
-        told.append(queue.step())
-    return [each for each in told if each is not None]
+        updates.append(queue.step())
+    return [each for each in updates if each is not None]
 
 
-def test_the_last_result_is_told() -> None:
+def test_the_last_result_is_reported() -> None:
     queue = TaskQueue()
     queue.add(7, Client("a"), _steps(50, [], "a"))
-    told = _until_done(queue)
-    assert told[-1].is_done
-    assert [each.result for each in told if each.result is not None][-1] == 49
-    assert {each.number for each in told} == {7}
+    updates = _until_done(queue)
+    assert updates[-1].is_done
+    assert [each.result for each in updates if each.result is not None][-1] == 49
+    assert {each.number for each in updates} == {7}
 
 
-def test_short_work_goes_before_long_work() -> None:
+def test_short_work_goes_before_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_process, "_MOMENT", 0.025)
     queue, seen = TaskQueue(), []
     for number in range(6):
-        queue.add(number, Client(f"client {number}"), _steps(40, seen, "long", 0.01))
+        queue.add(number, Client(f"client {number}"), _steps(40, seen, "long", 0.001))
     for _ in range(6 * 30):  # each has had more than a moment
         queue.step()
     before = len(seen)
-    queue.add(9, Client("late"), _steps(5, seen, "short", 0.005))
+    queue.add(9, Client("late"), _steps(5, seen, "short", 0.0005))
     while "short" not in seen or seen.count("short") < 5:
         queue.step()
     assert len(seen) - before <= 5 + 2  # every fourth turn goes by clients alone
@@ -126,9 +129,9 @@ def test_errors_end_their_own_work_alone() -> None:
     queue = TaskQueue()
     queue.add(1, Client("a"), wrong())
     queue.add(2, Client("b"), _steps(3, [], "b"))
-    told = {each.number: each for each in _until_done(queue) if each.is_done}
-    assert str(told[1].error) == "not that"
-    assert told[2].error is None
+    updates = {each.number: each for each in _until_done(queue) if each.is_done}
+    assert str(updates[1].error) == "not that"
+    assert updates[2].error is None
 
 
 def test_work_that_is_dropped_has_no_more_turns() -> None:
@@ -141,113 +144,145 @@ def test_work_that_is_dropped_has_no_more_turns() -> None:
     assert set(seen) == {"b"}
 
 
-@pytest.mark.usefixtures("here")
+def _request(agent: str) -> SearchRequest:
+    return SearchRequest(agent, START, Folders())
+
+
+@pytest.mark.usefixtures("here", "search_threads")
 def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None:
-    async def ask() -> None:
+    async def search() -> None:
         searches = Searches(1)
         begun = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
         with pytest.raises(BusyError, match="16 searches"):
             searches.begin(Client("a"), LONG)
-        assert (
-            await searches.analyse(Client("b"), SearchRequest("mcts:9", START, Folders()))
-        ).best is not None
+        assert (await searches.analyse(Client("b"), _request("mcts:9"))).best is not None
         begun[0].drop()
-        assert (
-            await searches.analyse(Client("a"), SearchRequest("random", START, Folders()))
-        ).best is not None
+        assert (await searches.analyse(Client("a"), _request("random"))).best is not None
         searches.close()
 
-    asyncio.run(asyncio.wait_for(ask(), 120))
+    asyncio.run(asyncio.wait_for(search(), 120))
 
 
-def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
+@pytest.mark.usefixtures("here", "search_threads")
+def test_errors_of_searches_keep_their_kind() -> None:
+    async def search() -> None:
+        searches = Searches(1)
+        with pytest.raises(ForbiddenError, match="/etc"):
+            await searches.analyse(Client("a"), _request("/etc"))
+        with pytest.raises(UserError, match='did you mean "mcts"'):
+            await searches.analyse(Client("a"), _request("mtcs:100"))
+        searches.close()
+
+    asyncio.run(asyncio.wait_for(search(), 120))
+
+
+@pytest.mark.usefixtures("here", "search_threads")
+def test_only_watched_searches_build_more_than_one_analysis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(searches_module, "MAX_PER_ADDRESS", 20)
-    monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing)
+    built = []
 
-    async def ask() -> None:
+    def count(*arguments: Any) -> Analysis:
+        built.append(1)
+        return analyse_unfinished(*arguments)
+
+    monkeypatch.setattr(live_search, "analyse_unfinished", count)
+    monkeypatch.setattr(live_search, "_TURN_SECONDS", 1e-4)
+
+    async def search(request: SearchRequest) -> Analysis:
         searches = Searches(1)
-        for number in range(20):
-            searches.begin(Client("a", str(number)), LONG)
-        with pytest.raises(BusyError, match="20 searches are in progress here"):
-            searches.begin(Client("a", "another name"), LONG)
-        searches.begin(Client("b"), LONG)
+        found = await searches.analyse(Client("a"), request)
         searches.close()
+        return found
 
-    asyncio.run(ask())
-
-
-@pytest.mark.usefixtures("here")
-def test_mistakes_come_back_as_they_are() -> None:
-    async def ask(agent: str) -> None:
-        searches = Searches(1)
-        try:
-            await searches.analyse(Client("a"), SearchRequest(agent, START, Folders()))
-        finally:
-            searches.close()
-
-    with pytest.raises(ForbiddenError, match="is not served"):
-        asyncio.run(ask("/etc"))
-    with pytest.raises(UserError, match='did you mean "mcts"'):
-        asyncio.run(ask("mtcs:100"))
+    one = asyncio.run(search(_request("mcts:50")))
+    assert len(built) == 1
+    other = asyncio.run(search(_request("mcts:50")._replace(shows_progress=True)))
+    assert len(built) > 2
+    assert one.moves == other.moves
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("here", "search_threads")
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[int, list[int]] = {}  # simulations, by process
 
-    def hear(worker: SearchWorker, told: Update) -> None:
-        if told.result is not None:
-            found.setdefault(id(worker), []).append(sum(each.visits for each in told.result.moves))
-        put(worker, told)
+    def hear(worker: SearchWorker, update: Update) -> None:
+        if update.result is not None:
+            counts = [each.visits for each in update.result.moves]
+            found.setdefault(id(worker), []).append(sum(counts))
+        put(worker, update)
 
     put = SearchWorker._put
     monkeypatch.setattr(SearchWorker, "_put", hear)
 
-    async def ask() -> None:
+    async def search() -> None:
         searches = Searches(2)
-        await searches.warm_up(SearchRequest(f"{RUN}?simulations=9", START, Folders()))
+        await searches.warm_up(_request(f"{RUN}?simulations=9"))
         assert searches.in_progress == 0
         with pytest.raises(ForbiddenError):
-            await searches.warm_up(SearchRequest("/etc", START, Folders()))
+            await searches.warm_up(_request("/etc"))
         searches.close()
 
-    asyncio.run(asyncio.wait_for(ask(), 120))
+    asyncio.run(asyncio.wait_for(search(), 120))
     assert [len(found), *(counts[-1] for counts in found.values())] == [2, 9, 9]
 
 
-@pytest.mark.usefixtures("here")
-def test_a_search_process_that_dies_is_started_again() -> None:
-    async def ask() -> str:
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real search processes, also after other tests have put threads in their place."""
+    monkeypatch.setattr(search_worker, "multiprocessing", multiprocessing)
+
+
+@pytest.mark.usefixtures("here", "processes")
+def test_a_search_process_that_dies_is_replaced() -> None:
+    async def search() -> str:
         searches = Searches(1)
-        search = searches.begin(Client("a"), LONG)
-        async for _ in search.results():
+        killed = searches.begin(Client("a"), LONG)
+        async for _ in killed.results():
             break
         os.kill(searches._workers[0]._process.pid, signal.SIGKILL)
         with pytest.raises(BusyError, match="ended too early"):
-            async for _ in search.results():
+            async for _ in killed.results():
                 pass
-        search.drop()
-        found = await searches.analyse(
-            Client("a"), SearchRequest(f"{RUN}?simulations=9", START, Folders())
-        )
+        killed.drop()
+        found = await searches.analyse(Client("a"), _request(f"{RUN}?simulations=9"))
         searches.close()
         return found.agent
 
-    assert Path(asyncio.run(asyncio.wait_for(ask(), 120)).partition("@")[0]) == Path(RUN)
+    assert Path(asyncio.run(asyncio.wait_for(search(), 120)).partition("@")[0]) == Path(RUN)
 
 
+@pytest.mark.usefixtures("processes")
+def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searches_module, "MAX_PER_ADDRESS", 20)
+    monkeypatch.setattr(search_worker, "run_search_process", other_processes.read_nothing)
+
+    async def search() -> None:
+        searches = Searches(1)
+        for number in range(20):
+            searches.begin(Client("a", str(number)), LONG)
+        with pytest.raises(BusyError, match="20 searches"):
+            searches.begin(Client("a", "another name"), LONG)
+        searches.begin(Client("b"), LONG)
+        searches.close()
+
+    asyncio.run(search())
+
+
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_reads_nothing_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(worker_module, "serve_searches", other_processes.read_nothing_at_first)
+    stub = other_processes.read_nothing_at_first
+    monkeypatch.setattr(search_worker, "run_search_process", stub)
     monkeypatch.setattr(search_worker, "MAX_WAITING", 8)
     monkeypatch.setattr(searches_module, "_WATCH_SECONDS", 0.05)
-    large = SearchRequest("x" * 100_000, START, Folders())  # some fill a pipe
+    large = _request("x" * 100_000)  # a few of them fill a pipe
 
-    async def ask() -> None:
+    async def search() -> None:
         searches = Searches(1)
         searches.start()
         begun, refused = [], 0
@@ -255,25 +290,25 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
             try:
                 begun.append(searches.begin(Client(str(number)), large))
             except BusyError as error:
-                refused += "are busy" in str(error)
+                refused += "busy" in str(error)
         assert refused >= 20
         for each in begun[-4:]:
             each.drop()
-        searches.begin(Client("later"), large)  # in place of what nobody waits for
+        searches.begin(Client("later"), large)  # takes the room of dropped searches
         waiting = [asyncio.create_task(_outcome(each)) for each in begun[:-4]]
         while (process := searches._workers[0]._process) is None:
             await asyncio.sleep(0.01)
-        monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 0.0)
-        # The loop waits here: the process is ended all the same.
+        monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 0.0)
+        # The event loop is blocked here; the process is ended nevertheless.
         assert multiprocessing.connection.wait([process.sentinel], 20)
-        monkeypatch.setattr(worker_module, "_SILENT_SECONDS", 60.0)
+        monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 60.0)
         assert set(await asyncio.gather(*waiting)) == {"the search has ended too early: try again"}
         other_processes.MARK.touch()
-        found = await searches.analyse(Client("a"), SearchRequest("mcts:9", START, Folders()))
+        found = await searches.analyse(Client("a"), _request("mcts:9"))
         assert sum(each.visits for each in found.moves) == 9
         searches.close()
 
-    asyncio.run(asyncio.wait_for(ask(), 120))
+    asyncio.run(asyncio.wait_for(search(), 120))
 
 
 async def _outcome(search: Search) -> str:

@@ -1,4 +1,4 @@
-"""What tests of the server share: a tiny run, and a server of the working directory."""
+"""Names of the tiny run, and a server of the working directory."""
 
 from __future__ import annotations
 

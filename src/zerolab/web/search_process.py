@@ -186,11 +186,16 @@ class Drop(NamedTuple):
 Command = Begin | Look | Drop
 
 
-def serve_searches(connection: Connection) -> None:
-    """Execute the commands of a connection until it ends."""
+def run_search_process(connection: Connection) -> None:
+    """Run a search process: execute the commands of a connection on one core."""
     import torch
 
     torch.set_num_threads(1)  # the other cores are for the other processes (docs/decisions/0005)
+    serve_searches(connection)
+
+
+def serve_searches(connection: Connection) -> None:
+    """Execute the commands of a connection until it ends."""
     searcher = _Searcher(connection.send)
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
@@ -211,7 +216,7 @@ class _Searcher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a search is in progress."""
+        """True while a search is in progress."""
         return len(self._queue) > 0
 
     def execute(self, command: Command) -> None:

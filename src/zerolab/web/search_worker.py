@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from zerolab.web.requests import BusyError
-from zerolab.web.search_process import Begin, Command, Drop, Look, Update, serve_searches
+from zerolab.web.search_process import Begin, Command, Drop, Look, Update, run_search_process
 
 MAX_WAITING = 256
 """Searches and looks that wait for a process that reads nothing, such as while it compiles."""
@@ -82,7 +82,7 @@ class Outbox:
             return command
 
     def close(self) -> None:
-        """End the queue, with whatever is left in it."""
+        """End the queue; commands left in it are lost."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -234,7 +234,7 @@ class SearchWorker:
             if self._is_killed:
                 raise InterruptedError
             own, other = context.Pipe()
-            process = context.Process(target=serve_searches, args=(other,), daemon=True)
+            process = context.Process(target=run_search_process, args=(other,), daemon=True)
             process.start()
             other.close()
             self._process = process

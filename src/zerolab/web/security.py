@@ -45,7 +45,7 @@ _PROXY_HEADERS = (
     "via",
     "x-real-ip",
 )
-"""Headers that reveal a proxy: the client behind it may be anywhere, whatever the host name."""
+"""Headers that reveal a proxy: the client behind it may be on any machine."""
 
 MAX_BODY = 1 << 18
 """Bytes of a request body, except for files."""
