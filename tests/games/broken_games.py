@@ -30,7 +30,7 @@ CAUGHT_BY: dict[str, tuple[str, Any]] = {}
 
 
 def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], type]:
-    """Register Gobang, three in a row winning, with the decorated part in place of its own."""
+    """Register Gobang, three in a row winning, with the decorated part instead of the usual one."""
 
     def register(broken: type) -> type:
         name = broken.__name__
