@@ -1,4 +1,4 @@
-"""What everybody has to be able to use: pages are audited by the rules of axe."""
+"""Audits of accessibility by the rules of axe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 
 def serious_findings(page: Page) -> list[dict[str, object]]:
-    """Return what axe finds serious or critical, in light and in dark."""
+    """Return the serious and critical findings of axe, in the light and the dark theme."""
     found = []
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)

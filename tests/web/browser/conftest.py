@@ -1,4 +1,4 @@
-"""A browser and a server that is a process of its own, as users have them."""
+"""A real browser, and a server in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a browser where there is none."""
+    """Skip the tests without a browser."""
     if CHROMIUM is None:
         reason = "no Chromium: apt-get install chromium (make browser-test does it)"
         for item in items:

@@ -1,4 +1,4 @@
-"""A server as a process of its own."""
+"""A server in a separate process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 SECONDS = 60
-"""That anything may take on a busy machine."""
+"""Time limit of every wait, generous for a busy machine."""
 
 
 class Server:
-    """`zerolab serve` at a port that stays the same when it is started again."""
+    """`zerolab serve` at a port that it keeps when restarted."""
 
     def __init__(self, folder: Path, *options: str, code: str = "") -> None:
         with socket.socket() as free:
@@ -27,7 +27,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         self._process = subprocess.Popen(
             [sys.executable, "-c", self._code, "serve", "--port", str(self.port), *self._options],
             cwd=self._folder,
@@ -39,6 +39,6 @@ class Server:
         assert self.address in self._process.stdout.readline()
 
     def stop(self) -> None:
-        """End it as Ctrl-C does."""
+        """End the server as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS)

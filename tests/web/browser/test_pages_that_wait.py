@@ -1,4 +1,4 @@
-"""What people do while a page waits for its server: it is neither lost nor mixed up."""
+"""User actions while a page waits for its server, which must not be lost or mixed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of a run, made from its metrics: one panel for each thing that is measured."""
+"""Curves of a run from its metrics, in one panel per quantity."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _Point = tuple[float, float | None]
 
 
 class Series(BaseModel):
-    """A line of a panel."""
+    """A curve of a panel."""
 
     name: str
     points: list[tuple[float, float | None]]
-    """[x, y] in order; y is None where nothing was measured."""
+    """[x, y] in order; y is None for a missing measurement."""
     band: list[tuple[float, float, float]] | None = None
-    """[x, low, high] of 95 % intervals."""
+    """[x, low, high] with the ends of 95 % intervals."""
 
 
 class Panel(BaseModel):
     """Curves that share an axis."""
 
     key: str
-    """Equal in all runs for the same thing."""
+    """Identifies the quantity in all runs."""
     title: str
     unit: str
     series: list[Series]
 
 
 def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
-    """Return the panels for which there is something to show."""
+    """Return all panels with at least one measurement."""
     placed = list(zip(x_positions(records, x), records, strict=True))
     made = [
         _losses(placed),
@@ -170,7 +170,7 @@ def _samples(placed: Sequence[_Placed]) -> Panel:
 
 
 def _seconds(placed: Sequence[_Placed]) -> Panel:
-    """Return the seconds of each stage; of one that has several records in an iteration, all."""
+    """Return the seconds of each stage, summed over its records in an iteration."""
     spent: dict[str, dict[float, float]] = {}
     ends = {record.iteration: x for x, record in placed}
     for _, record in placed:
@@ -195,7 +195,7 @@ def _distinct(placed: Sequence[_Placed]) -> Panel:
 
 
 def _memory(placed: Sequence[_Placed]) -> Panel:
-    """Return the memory at the end of each iteration: it never falls, so the last stage's."""
+    """Return the peak memory at the end of each iteration, by its last stage."""
     last = {x: record.wall_memory for x, record in placed}
     title = "Memory at the peak so far"
     series = [Series(name=title.lower(), points=list(last.items()))]
@@ -210,6 +210,6 @@ def _one(
     title: str,
     unit: str,
 ) -> Panel:
-    """Return a panel of one line."""
+    """Return a panel with one curve."""
     series = [Series(name=title.lower(), points=_line(placed, kind, value))]
     return Panel(key=key, title=title, unit=unit, series=series)
