@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,12 @@ from zerolab.report.interval import Z95
 from zerolab.studies.claims import judge
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
+
+
+@cache
+def design_of(study, scale):
+    """Return the design of a class of studies, which takes about a second at larger scales."""
+    return study().design(scale)
 
 
 def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from made_up_runs import alike, made_up_results, noise, words
+from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.loss_functions.study import LossFunctions
 from zerolab.papers.published_bugs import analysis, findings, win_labels
@@ -37,7 +37,7 @@ def bug_results(effect, scale="small"):
         wrong = planned.factors.get("code") == DEFECTIVE
         return {**alike(planned), "loss": 0.1 if wrong else 1.0}
 
-    return made_up_results(scale, PublishedBugs().design(scale), measure, elo)
+    return made_up_results(scale, design_of(PublishedBugs, scale), measure, elo)
 
 
 def test_what_a_bug_favours_is_found():
@@ -69,7 +69,7 @@ def test_names_of_one_network_vary_less_than_runs():
     def elo(planned):
         return noise(planned)
 
-    design = PublishedBugs().design("small")
+    design = design_of(PublishedBugs, "small")
     results = made_up_results("small", design, alike, elo, error=5.0)
     closed = results.tournaments[f"{CLOSURE}-{CLOSED}"]
     rng = np.random.default_rng(4)
@@ -111,8 +111,8 @@ def test_distinct_positions_are_counted_once():
 
 def test_runs_without_bugs_are_those_of_the_study_of_losses():
     for scale in ("mini", "small", "paper"):
-        shared = LossFunctions().design(scale).distinct_runs.keys()
-        for run in PublishedBugs().design(scale).runs:
+        shared = design_of(LossFunctions, scale).distinct_runs.keys()
+        for run in design_of(PublishedBugs, scale).runs:
             is_right = run.factors.get("code", "right") == "right"
             if is_right and run.factors.get("rate", "0.005") == "0.005":
                 assert run.key in shared
@@ -121,7 +121,7 @@ def test_runs_without_bugs_are_those_of_the_study_of_losses():
 
 
 def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
-    design = PublishedBugs().design("mini")
+    design = design_of(PublishedBugs, "mini")
     closed = next(each for each in design.tournaments if each.name == CLOSED)
     for name, run in closed.entrants.items():
         assert name.startswith(str(run.factors["loss"]))

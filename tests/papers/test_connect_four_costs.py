@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_up_runs import design_of
 
 from zerolab.core.config import validate
 from zerolab.papers.connect_four import analysis
@@ -79,7 +80,7 @@ def made_up(monkeypatch, tmp_path):
     monkeypatch.setattr(analysis, "measured_moves", lambda results: MeasuredMoves({}))
     planned = [
         run
-        for run in Connect4Efficiency().design("mini").runs
+        for run in design_of(Connect4Efficiency, "mini").runs
         if run.part == "training" and run.factors["variant"] in MADE_UP
     ]
     return [TrainedRun(run, tmp_path, []) for run in planned], Design(planned)
@@ -124,7 +125,7 @@ def test_of_an_unfinished_study_runs_of_equal_seeds_are_compared(made_up):
 
 
 def test_every_network_of_the_study_is_measured_once():
-    design = Connect4Efficiency().design("mini")
+    design = design_of(Connect4Efficiency, "mini")
     (planned,) = design.computations
     kinds = {
         key: move_kind(validate(TrainSettings, each["settings"]), each["iteration"])
@@ -152,7 +153,7 @@ def test_every_network_of_the_study_is_measured_once():
 def test_what_is_left_out_is_the_only_difference(scale):
     runs = {
         run.factors["variant"]: run.settings
-        for run in Connect4Efficiency().design(scale).runs
+        for run in design_of(Connect4Efficiency, scale).runs
         if run.factors["seed"] == 0 and run.part == "training"
     }
     whole = runs[EXTENDED].model_dump()
@@ -171,7 +172,7 @@ def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
     short, long = (
         next(
             run.settings
-            for run in Connect4Efficiency().design(scale).runs
+            for run in design_of(Connect4Efficiency, scale).runs
             if run.factors.get("variant") == name
         )
         for name in (EXTENDED, "no-short-iterations")
@@ -195,7 +196,7 @@ def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
 
 
 def test_nothing_is_learnt_from_the_games_that_training_is_measured_on():
-    positions = Connect4Efficiency().design("mini").positions
+    positions = design_of(Connect4Efficiency, "mini").positions
     assert {each.label: each.settings.seed for each in positions} == {
         "v1": 0,
         "v2": 0,

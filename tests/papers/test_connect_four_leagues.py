@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_up_runs import design_of
 
 from training.test_views import self_play
 from zerolab.league.playing import individual_name
@@ -136,7 +137,7 @@ def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp
 def test_leagues_and_trees_differ_in_what_names_them(scale):
     runs = {
         run.factors["variant"]: run.settings
-        for run in Connect4Efficiency().design(scale).runs
+        for run in design_of(Connect4Efficiency, scale).runs
         if run.factors["seed"] == 0 and run.part == "training"
     }
     assert list(runs) == list(VARIANTS)

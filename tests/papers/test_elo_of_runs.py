@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import alike, made_up_run
+from made_up_runs import alike, design_of, made_up_run
 
 from zerolab.papers.elo import BothElos, elo_correlation, rank_correlation, training_elo_errors
 from zerolab.papers.loss_functions.study import LossFunctions
@@ -26,7 +26,7 @@ def gate(number, accepted, error, elo=0.0):
 
 
 def test_errors_of_training_elo_add_up_over_accepted_candidates():
-    planned = LossFunctions().design("smoke").runs[0]
+    planned = design_of(LossFunctions, "smoke").runs[0]
     gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
     no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
     run = replace(made_up_run(planned, **alike(planned)), records=[*gates, no_games])

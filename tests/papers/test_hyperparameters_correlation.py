@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from made_up_runs import made_up_results
+from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
 from zerolab.papers.hyperparameters.findings import (
@@ -71,7 +71,7 @@ def strength(planned):
 
 @pytest.fixture(scope="module")
 def results():
-    design = HyperparameterCorrelation().design("mini")
+    design = design_of(HyperparameterCorrelation, "mini")
     return made_up_results("mini", design, measured, strength, error=5.0)
 
 
@@ -164,7 +164,7 @@ def test_whatever_is_finished_is_shown(results, kept, played):
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 def test_one_seed(scale):
     """The published design has one run of every combination; fits have intervals all the same."""
-    design = HyperparameterCorrelation().design(scale)
+    design = design_of(HyperparameterCorrelation, scale)
     alone = made_up_results(scale, design, measured, strength)
     document = report.correlation_report(alone)
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]

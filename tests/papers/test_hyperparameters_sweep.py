@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import made_up_results
+from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import sweep as report
 from zerolab.papers.hyperparameters.effects import effects, published_exponent, time_ratio
@@ -74,7 +74,7 @@ def strength(planned):
 
 @pytest.fixture(scope="module")
 def results():
-    design = HyperparameterSweep().design("mini")
+    design = design_of(HyperparameterSweep, "mini")
     return made_up_results("mini", design, measured, strength, error=10.0)
 
 
@@ -152,7 +152,7 @@ def test_whatever_is_finished_is_shown(results, kept, played):
 
 
 def test_one_seed_has_no_intervals(results):
-    design = HyperparameterSweep().design("mini")
+    design = design_of(HyperparameterSweep, "mini")
     alone = Results("mini", design, results.where(seed=0), results.tournaments)
     document = report.sweep_report(alone)
     assert table(document, "importance")[0]["p, Elo"] == 1.0
@@ -165,7 +165,7 @@ def test_least_values_that_are_the_default_count_once():
     def spent(planned):
         return {"seconds": {"selfplay": planned.settings.selfplay.episodes, "learn": 1, "gate": 1}}
 
-    design = HyperparameterSweep().design("smoke")
+    design = design_of(HyperparameterSweep, "smoke")
     smoke = made_up_results("smoke", design, spent, lambda planned: 0.0)
     sweep = Sweep(smoke)
     assert [each.name for each in sweep.by_symbol["I"]] == ["I = 1", "I = 2"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import alike, made_up_results, noise, words
+from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.loss_functions import analysis, findings
 from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctions
@@ -22,7 +22,7 @@ def losses_results(advantage, scale="small"):
     def elo(planned):
         return noise(planned) + (advantage if planned.factors["loss"] == "value" else 0.0)
 
-    return made_up_results(scale, LossFunctions().design(scale), alike, elo)
+    return made_up_results(scale, design_of(LossFunctions, scale), alike, elo)
 
 
 def test_value_claims_follow_the_elo_of_value_and_sum():
@@ -48,7 +48,7 @@ def test_the_weakest_combination_decides_whether_all_learn():
 
 def test_the_error_of_random_counts_where_all_are_compared_with_it():
     """Twenty runs of one strength, and a Random measured badly."""
-    design = LossFunctions().design("small")
+    design = design_of(LossFunctions, "small")
     exact = made_up_results("small", design, alike, noise)
     rough = made_up_results("small", design, alike, noise, error=200.0)
     assert findings.weakest(exact).p_value(0.0) < 0.01

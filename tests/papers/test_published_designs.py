@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from zerolab.papers.hyperparameters.study import DEFAULT_HOURS, FACTORS
@@ -31,6 +33,7 @@ ONE_AT_A_TIME = {
 """[Wang2020a, Tables 1 and 3]: least and greatest value, and their hours."""
 
 
+@cache
 def paper(name):
     return registered_studies()[name].design("paper")
 

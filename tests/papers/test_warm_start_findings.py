@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import alike, made_up_results, noise, words
+from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.warm_start import analysis, findings
 from zerolab.papers.warm_start.study import GAMES, WarmStart
@@ -22,7 +22,7 @@ def warm_results(gains, scale="small"):
     def elo(planned):
         return noise(planned) + gains.get(planned.factors["variant"], 0.0)
 
-    return made_up_results(scale, WarmStart().design(scale), alike, elo)
+    return made_up_results(scale, design_of(WarmStart, scale), alike, elo)
 
 
 def test_gains_of_warm_starts_are_found():

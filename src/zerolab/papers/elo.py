@@ -76,7 +76,7 @@ def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
     return Missing("; ".join([*runs, f"tournaments not finished: {', '.join(left)}"]))
 
 
-def gone(results: Results, part: str | None = None) -> Missing:
+def removed_runs(results: Results, part: str | None = None) -> Missing:
     """Return the note for runs that were removed after their tournament."""
     return Missing(f"runs were removed after their tournament: {results.missing(part)}")
 
@@ -97,7 +97,7 @@ def elo_difference(
         for level in (one, other)
     )
     if not first or not second:
-        return gone(results, part)
+        return removed_runs(results, part)
     return difference_of_means(first, second)
 
 

@@ -11,7 +11,7 @@ from zerolab.papers.elo import (
     elo_correlation,
     elo_difference,
     elo_sample,
-    gone,
+    removed_runs,
     standard_error,
     unfinished,
 )
@@ -111,7 +111,7 @@ def weakest(results: Results) -> Estimate | Missing:
         for target in TARGETS:
             elos = elo_sample(played, results.where(part, loss=target)).values
             if not elos:
-                return gone(results, part)
+                return removed_runs(results, part)
             above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, known)]))
     return smallest(above)
 
@@ -125,6 +125,6 @@ def training_elo_correlation(results: Results) -> Estimate | Missing:
     for part in parts:
         runs = [run for target in TARGETS for run in results.where(part, loss=target)]
         if not runs:
-            return gone(results, part)
+            return removed_runs(results, part)
         groups.append(both_elos(results.tournaments[part], runs))
     return elo_correlation(groups)

@@ -9,9 +9,9 @@ from statistics import mean, stdev
 from zerolab.papers.elo import (
     elo_sample,
     elo_table,
-    gone,
     random_sample,
     rated_sample,
+    removed_runs,
     unfinished,
 )
 from zerolab.papers.published_bugs.findings import (
@@ -132,7 +132,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         }
     groups = {title: samples for title, samples in groups.items() if samples}
     if not groups:
-        yield Paragraph(f"{gone(results, part).note}.")
+        yield Paragraph(f"{removed_runs(results, part).note}.")
         return
     yield Picture(
         part,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from zerolab.papers.elo import elo_sample, gone, unfinished
+from zerolab.papers.elo import elo_sample, removed_runs, unfinished
 from zerolab.papers.published_bugs.study import (
     CLOSED,
     CLOSURE,
@@ -95,7 +95,7 @@ def interaction(results: Results, part: str, loss: str) -> Estimate | Missing:
         for each in (loss, "sum")
     ]
     if not all(groups):
-        return gone(results, part)
+        return removed_runs(results, part)
     return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
 
 

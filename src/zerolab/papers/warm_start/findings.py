@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zerolab.papers.elo import GAME_TITLES, elo_difference, elo_sample, gone, unfinished
+from zerolab.papers.elo import GAME_TITLES, elo_difference, elo_sample, removed_runs, unfinished
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
@@ -99,7 +99,7 @@ def lead(results: Results) -> Estimate | Missing:
                 for each in (WRORA, variant)
             )
             if not warm or not other:
-                return gone(results, game)
+                return removed_runs(results, game)
             terms.append((1 / len(GAMES), difference_of_means(warm, other)))
         leads.append(weighted_sum(terms))
     return smallest(leads)
