@@ -1,4 +1,4 @@
-"""Sizes of source trees: files, lines, function lengths and public names.
+"""Sizes of source trees: files, function lengths and public names.
 
 python tools/code_size.py src ../before/src
 """

@@ -1,4 +1,4 @@
-"""How often 95 % intervals of ratings cover known strengths, and how long rating takes.
+"""Coverage of the 95 % intervals of ratings, and the time that rating takes.
 
 Usage: python tools/rating_coverage.py [REPETITIONS]
 """

@@ -1,4 +1,4 @@
-"""Kills a study and its workers at random moments, and compares its tables with one left alone.
+"""Attacks a study with kills at random moments, and compares its tables with an undisturbed one.
 
 Usage: python tools/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
 

@@ -32,9 +32,9 @@ def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    told = capsys.readouterr().out
-    assert "usage: zerolab " + command in told
-    assert re.search(rf"Examples?:\s+zerolab {command}\b", told)
+    shown = capsys.readouterr().out
+    assert "usage: zerolab " + command in shown
+    assert re.search(rf"Examples?:\s+zerolab {command}\b", shown)
 
 
 def test_help_shows_names_and_lists(capsys):

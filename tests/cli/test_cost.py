@@ -58,9 +58,9 @@ def test_every_iteration_of_a_run(run, reference, capsys):
 def test_tables(run, reference, capsys):
     capsys.readouterr()
     assert main(["cost", str(run)]) == 0
-    told = capsys.readouterr().out
-    assert "GFLOP self-play" in told
-    assert "measure one with zerolab cost --measure RUN" in told
+    shown = capsys.readouterr().out
+    assert "GFLOP self-play" in shown
+    assert "measure one with zerolab cost --measure RUN" in shown
     assert main(["cost", str(run), str(run), "--reference", str(reference)]) == 0
     assert "learning not counted" in capsys.readouterr().out
 
@@ -81,9 +81,9 @@ def test_tables(run, reference, capsys):
 def test_mistakes(arguments, expected, run, capsys):
     capsys.readouterr()
     assert main(["cost", *(each.format(run=run) for each in arguments)]) == 2
-    told = capsys.readouterr().err
-    assert expected in told
-    assert told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert expected in shown
+    assert shown.count("\n") == 1
 
 
 def test_levels_are_shares_in_python():

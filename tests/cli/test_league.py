@@ -30,15 +30,15 @@ def here(tmp_path, monkeypatch):
 def test_a_league_is_played_resumed_and_reported(here, capsys):
     command = ["league", "gobang:3x3:3", *PLAIN, "--out", "out", "--games"]
     assert main([*command, "20"]) == 0
-    told = capsys.readouterr().out
-    assert "20 games, by results" in told
-    assert "zerolab train gobang:3x3:3 --preset out/best.toml" in told
+    shown = capsys.readouterr().out
+    assert "20 games, by results" in shown
+    assert "zerolab train gobang:3x3:3 --preset out/best.toml" in shown
     assert main([*command, "60", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["games"] == 60
-    assert told["generation"] == 3
-    assert len(told["generations"]) == 4
-    assert len(told["players"]) == 6
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["games"] == 60
+    assert shown["generation"] == 3
+    assert len(shown["generations"]) == 4
+    assert len(shown["players"]) == 6
     assert {file.name for file in (here / "out").iterdir() if file.name[0] != "."} == {
         "league.toml", "population.safetensors", "games.sqlite", "best.toml", "league.png",
         "league.svg",
@@ -63,9 +63,9 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
 )  # fmt: skip
 def test_mistakes_in_one_line(here, capsys, arguments, message):
     assert main(["league", "gobang:3x3:3", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert message in shown
     assert not list(here.iterdir())
 
 

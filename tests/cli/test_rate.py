@@ -126,10 +126,10 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
     for arguments, message in mistakes:
         given = [str(tmp_path / each) if each.endswith(".pgn") else each for each in arguments]
         assert main(["rate", *given]) == 2, arguments
-        told = capsys.readouterr()
-        assert message in told.err, arguments
-        assert told.err.count("\n") == 1, told.err
-        assert not told.out
+        shown = capsys.readouterr()
+        assert message in shown.err, arguments
+        assert shown.err.count("\n") == 1, shown.err
+        assert not shown.out
 
 
 def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
@@ -152,9 +152,9 @@ def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
     }
     for name, message in mistakes.items():
         assert main(["rate", str(tmp_path / name)]) == 2
-        told = capsys.readouterr()
-        assert message in told.err
-        assert told.err.count("\n") == 1
+        shown = capsys.readouterr()
+        assert message in shown.err
+        assert shown.err.count("\n") == 1
 
 
 def test_more_players_than_can_be_compared_are_told(tmp_path, capsys):

@@ -25,8 +25,8 @@ def here(tmp_path, monkeypatch):
 
 def test_studies_are_listed(capsys):
     assert main(["study"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in registered_studies())
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in registered_studies())
     assert main(["study", "--json"]) == 0
     listed = {each["name"]: each["help"] for each in json.loads(capsys.readouterr().out)}
     assert list(listed) == sorted(registered_studies())
@@ -38,10 +38,10 @@ def test_every_study_has_help(name, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["study", name, "--help"])
     assert ended.value.code == 0
-    told = capsys.readouterr().out
-    assert f"usage: zerolab study {name}" in told
-    assert f"Examples:\n  zerolab study {name}" in told
-    assert all(f"--{option} " in told or f"--no-{option} " in told for option in OPTIONS)
+    shown = capsys.readouterr().out
+    assert f"usage: zerolab study {name}" in shown
+    assert f"Examples:\n  zerolab study {name}" in shown
+    assert all(f"--{option} " in shown or f"--no-{option} " in shown for option in OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
     saved = {"study": "table-5.1", "scale": "mini", "design": "of another version"}
     STUDY.write_settings(begun, saved)
     assert main(["study", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert expected in told
-    assert len(told.splitlines()) == 1
+    shown = capsys.readouterr().err
+    assert expected in shown
+    assert len(shown.splitlines()) == 1
     assert not Path("studies").exists()
     assert [path.name for path in full.iterdir()] == ["letter"]
 
@@ -104,9 +104,9 @@ def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch)
     monkeypatch.setattr(study, "_work", lambda *arguments: {"a: a run": ["it is broken"]})
     monkeypatch.setattr(study, "show_report", failing)
     assert main(["study", "table-5.1"]) == 2
-    told = capsys.readouterr().err
-    assert "a: a run failed:\n  it is broken" in told
-    assert "the disk is full" in told
+    shown = capsys.readouterr().err
+    assert "a: a run failed:\n  it is broken" in shown
+    assert "the disk is full" in shown
     monkeypatch.setattr(study, "show_report", lambda *arguments: None)
     assert main(["study", "table-5.1"]) == 2
     assert "1 of the tasks failed, as listed above" in capsys.readouterr().err
@@ -135,9 +135,9 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
     assert status["seconds"] > status["done_seconds"] == 0
     assert status["failures"] == {}
     assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0
-    told = capsys.readouterr().out
-    assert "0/5,000" in told
-    assert "gobang" not in told
+    shown = capsys.readouterr().out
+    assert "0/5,000" in shown
+    assert "gobang" not in shown
     assert main(["study", "published-bugs", "--status"]) == 0
     assert "0/6" in capsys.readouterr().out
     assert not Path("studies").exists()
@@ -155,7 +155,7 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
 )
 def test_mistakes_of_reports_are_one_line_and_code_two(arguments, expected, capsys):
     assert main(["report", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert expected in told
-    assert len(told.splitlines()) == 1
+    shown = capsys.readouterr().err
+    assert expected in shown
+    assert len(shown.splitlines()) == 1
     assert not Path("studies").exists()

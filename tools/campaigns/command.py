@@ -74,8 +74,8 @@ def _run(
                 "seconds": round(time.monotonic() - began, 2),
             }
         )  # fmt: skip
-        told = "; ".join(attempt.faults) or "fine"
-        line = f"{campaign.name} {number}/{total}: {attempt.what} {told}"
+        shown = "; ".join(attempt.faults) or "fine"
+        line = f"{campaign.name} {number}/{total}: {attempt.what} {shown}"
         print(line.encode("unicode_escape").decode()[:500], file=sys.stderr)
 
 

@@ -57,9 +57,9 @@ class Kills:
         known = self._known(victim)
         done, faults = [f"{victim.name}:"], []
         for _ in range(draw.randint(1, self._most)):
-            told, command = self._disturbed(draw, victim, work)
+            shown, command = self._disturbed(draw, victim, work)
             ended = self._laboratory.run(command, launcher, place, known.seconds)
-            done.append(f"{told}: code {ended.code};")
+            done.append(f"{shown}: code {ended.code};")
             faults += self._faults(ended)
         ended = self._laboratory.run(_making(victim, work), launcher, place, known.seconds)
         faults += ended.faults((0,))
@@ -132,8 +132,8 @@ class Faults(Kills):
         error = draw.choice(ERRORS)
         plan = self._plan(draw, victim, work)._replace(error=error, lasts=draw.random() < 0.5)
         later = " and later ones" if plan.lasts else ""
-        told = f"{errno.errorcode[error]} at {plan.call} {plan.number}{later}"
-        return told, _making(victim, work, plan)
+        shown = f"{errno.errorcode[error]} at {plan.call} {plan.number}{later}"
+        return shown, _making(victim, work, plan)
 
 
 def _making(victim: Victim, work: Path, plan: Plan | None = None) -> Command:

@@ -55,13 +55,13 @@ class Requests:
         with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
             answers = list(pool.map(lambda each: each[1](), kinds))
         faults = [
-            f"code: {answer} to {told}"
-            for (told, _), answer in zip(kinds, answers, strict=True)
+            f"code: {answer} to {shown}"
+            for (shown, _), answer in zip(kinds, answers, strict=True)
             if answer.startswith("5") and not answer.startswith("503")
         ]
         faults += server.faults()
         return Attempt(
-            " | ".join(told[:300] for told, _ in kinds), faults, " | ".join(answers)[:500]
+            " | ".join(shown[:300] for shown, _ in kinds), faults, " | ".join(answers)[:500]
         )
 
     def close(self) -> list[str]:
@@ -224,7 +224,7 @@ def _of_headers(server: Server, draw: random.Random) -> Any:
 
 
 def _request(server: Server, method: str, path: str, body: bytes | None, headers: Any) -> Any:
-    told = f"{method} {path[:200]} {headers or ''} {(body or b'')[:200]!r}"
+    shown = f"{method} {path[:200]} {headers or ''} {(body or b'')[:200]!r}"
 
     def send() -> str:
         try:
@@ -233,16 +233,16 @@ def _request(server: Server, method: str, path: str, body: bytes | None, headers
             return type(error).__name__
         return f"{status} {answer[:80]!r}"
 
-    return told, send
+    return shown, send
 
 
 def _of_sockets(server: Server, draw: random.Random) -> Any:
     """Return messages to a websocket that a page would not send, and how it leaves."""
     path = draw.choice(_SOCKETS)
     messages = [_message(draw) for _ in range(draw.choice([0, 1, 3, 20, 90]))]
-    told = f"WS {path} {len(messages)} messages, first {messages[0][:200] if messages else ''!r}"
+    shown = f"WS {path} {len(messages)} messages, first {messages[0][:200] if messages else ''!r}"
     leaves_at_once = draw.random() < 0.5
-    return told, lambda: _converse(server.port, path, messages, leaves_at_once)
+    return shown, lambda: _converse(server.port, path, messages, leaves_at_once)
 
 
 def _message(draw: random.Random) -> bytes:

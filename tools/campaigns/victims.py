@@ -235,8 +235,10 @@ class Victims:
         launcher = Shell() if victim.is_cache else self.launcher
         ended = watched(launcher, command, self._folder.parent / "notes", _LONGEST)
         if faults := ended.faults(codes):
-            told = f"{victim.name}: zerolab {' '.join(words)}: {'; '.join(faults)}: {ended.message}"
-            raise RuntimeError(told)
+            shown = (
+                f"{victim.name}: zerolab {' '.join(words)}: {'; '.join(faults)}: {ended.message}"
+            )
+            raise RuntimeError(shown)
         return ended
 
 
