@@ -1,4 +1,4 @@
-"""Agents in files: they play as in their runs, and whatever is not sound is refused in one line.
+"""Agents in files: they play as in their runs, and unsound files are refused in one line.
 
 They are one file, since all of them look at the same runs, which are trained once.
 """

@@ -118,5 +118,5 @@ def _runs(pid):
 def _wait_until_gone(pid):
     deadline = time.monotonic() + 10
     while _runs(pid):
-        assert time.monotonic() < deadline, f"process {pid} goes on, a child of {os.getpid()}"
+        assert time.monotonic() < deadline, f"process {pid} still runs, a child of {os.getpid()}"
         time.sleep(0.01)

@@ -188,8 +188,8 @@ def test_controllers_may_leave_passes_out():
     reply = position.play("pass").legal_moves[0]
     for engine in engines:
         assert tell(engine, f"play {other} {reply}") == "="
-    told, untold = (tell(engine, "showboard") for engine in engines)
-    assert told == untold
+    with_passes, without_passes = (tell(engine, "showboard") for engine in engines)
+    assert with_passes == without_passes
     before = [tell(engine, "undo", "showboard") for engine in engines]
     assert before[0] == before[1]
     assert tell(engines[1], "undo", "undo") == "="

@@ -131,7 +131,7 @@ def test_the_process_is_reused(tmp_path):
 
 @pytest.mark.parametrize("words", ["sleep 100", "cat /dev/zero"])
 def test_an_interrupt_ends_an_engine_that_is_waited_for(words):
-    """In a thread of its own, as a match plays; Ctrl-C comes in another one."""
+    """The player waits in one thread, as in a match; Ctrl-C arrives in another."""
     player = GtpPlayer(TIC_TAC_TOE, words)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(player.start, 1)

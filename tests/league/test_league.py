@@ -1,4 +1,4 @@
-"""A league's folder: stopped anywhere, it goes on to the same bytes."""
+"""A league's folder: stopped anywhere, it resumes to the same bytes."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def play(chosen, numbers):
 
 
 def played_alone(values, number):
-    """Play a game move by move, each player with a search of its own."""
+    """Play a game move by move, each player with its own search."""
     searches = []
     for c, fpu, draw_value in values.tolist():
         own = PerTreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))

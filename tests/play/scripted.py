@@ -9,7 +9,7 @@ from zerolab.rules.position import Position
 
 
 class Scripted:
-    """Plays the legal action that `pick` chooses, and checks that it was told every move."""
+    """Plays the legal action that `pick` chooses, and checks that every move was reported to it."""
 
     def __init__(self, game, name, pick):
         self.name = name

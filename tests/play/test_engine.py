@@ -119,7 +119,7 @@ def test_observers_see_every_decided_move_in_its_position(reference):
 
 
 def test_a_limit_of_plies_makes_one_decision_per_position_a_schedule(reference):
-    """What is decided after an opening is what the whole game goes on with."""
+    """The decision after an opening is the next move of the whole game."""
     whole = [game for game in reference if game.first == "search 12"]
     openings = [
         Pairing(game.number, game.first, game.second, 1000 + game.number, game.actions[:2], 1)

@@ -82,10 +82,10 @@ def test_games_without_moves_are_told_apart_by_their_tags():
     ],
 )
 def test_wrong_files_are_told_in_one_line(text, message):
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read(text)
-    assert message in str(told.value)
-    assert "\n" not in str(told.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 pieces = st.sampled_from(
@@ -99,8 +99,8 @@ def test_nonsense_is_read_or_refused_in_one_line(content):
     raw = content if isinstance(content, bytes) else content.encode()
     try:
         records = read_pgn(raw, "games.pgn")
-    except UserError as told:
-        assert len(str(told).splitlines()) == 1
+    except UserError as error:
+        assert len(str(error).splitlines()) == 1
     else:
         assert all(result.result in (1, 0, -1) for result in records.results)
 

@@ -74,7 +74,7 @@ def test_more_playouts_are_stronger():
 
 
 def test_players_of_one_match_do_not_share_trees():
-    """A player's choices are the same whoever sits opposite with the same moves."""
+    """A player's choices are the same against any opponent with the same moves."""
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(5)
 

@@ -62,7 +62,7 @@ def test_draws_are_zero_for_both():
 
 
 def test_values_of_the_root_and_its_actions_agree():
-    """Without a kept tree, the root's value is the mean of its own and its actions' evaluations."""
+    """Without a kept tree, the root's value averages the evaluations of its node and actions."""
     search = SEARCH.model_copy(update={"reuse_tree": False})
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(rules.actions(game))

@@ -1,4 +1,4 @@
-"""What budgets make of the moves of self-play."""
+"""Simulation budgets in self-play: their effect on moves and examples."""
 
 from __future__ import annotations
 

@@ -236,8 +236,8 @@ def test_derivatives_are_those_of_the_posterior():
 
 EXTREMES = {
     "one wins everything": games("a", "b", 500) + games("b", "a", 0, 0, 500),
-    "whoever is first wins": games("a", "b", 50) + games("b", "a", 50),
-    "whoever is first loses": games("a", "b", 0, 0, 50) + games("b", "a", 0, 0, 50),
+    "first player wins": games("a", "b", 50) + games("b", "a", 50),
+    "first player loses": games("a", "b", 0, 0, 50) + games("b", "a", 0, 0, 50),
     "one always first": games("a", "b", 50),
     "all drawn": games("a", "b", 0, 500) + games("b", "a", 0, 500),
     "one game": games("a", "b", 1),
@@ -260,7 +260,7 @@ def test_extreme_results_have_finite_ratings(name):
 def test_what_extreme_results_mean():
     assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
     assert rate(EXTREMES["all drawn"]).model.draw_elo > 500
-    first = rate(EXTREMES["whoever is first wins"])
+    first = rate(EXTREMES["first player wins"])
     assert first.model.advantage > 200
     assert elos(first) == pytest.approx({"a": 0, "b": 0}, abs=1e-6)
 
