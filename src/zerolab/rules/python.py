@@ -171,21 +171,21 @@ def _move_ordering_score(game, state):
 
 
 def apply_batch(
-    game: Game, states: NDArray[np.uint64], slots: NDArray[np.int64], actions: NDArray[np.int64]
+    game: Game, states: NDArray[np.uint64], rows: NDArray[np.int64], actions: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """Apply actions int64[n] to the rows `slots`, int64[n], of uint64[N, words], in place.
+    """Apply actions int64[n] to the `rows`, int64[n], of uint64[N, words], in place.
 
     Returns ONGOING or the outcome for the next mover, int8[n].
     """
-    outcomes = np.empty(len(slots), np.int8)
-    _apply_batch(game, states, slots, actions, outcomes)
+    outcomes = np.empty(len(rows), np.int8)
+    _apply_batch(game, states, rows, actions, outcomes)
     return outcomes
 
 
 @kernel
-def _apply_batch(game, states, slots, actions, outcomes):
-    for i in range(slots.shape[0]):
-        state = states[slots[i]]
+def _apply_batch(game, states, rows, actions, outcomes):
+    for i in range(rows.shape[0]):
+        state = states[rows[i]]
         rules.apply(game, state, actions[i], state)
         outcomes[i] = rules.outcome(game, state)
 
