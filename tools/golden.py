@@ -87,7 +87,7 @@ STUDIES = (
     "hyperparameter-correlation",
     "connect4-efficiency",
     "transfer",
-    "defects",
+    "published-bugs",
     "table-5.1",
 )
 
