@@ -1,4 +1,4 @@
-"""The defects of published code: what each does, that none is there by itself, and restarts."""
+"""Bugs of published code: the effect of each, off by default, and restarts.
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_first_iteration_with_a_fresh_adam_is_one_at_its_rate(tmp_path):
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    """Return the contents of a run without defects."""
+    """Return the contents of a run without published bugs."""
     return contents(train(tmp_path_factory.mktemp("right") / "run", *QUICK))
 
 
