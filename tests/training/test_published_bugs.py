@@ -1,4 +1,4 @@
-"""Bugs of published code: the effect of each, off by default, and restarts.
+"""Bugs of published code: the effect of each, off by default, and restarts."""
 
 from __future__ import annotations
 
