@@ -26,7 +26,7 @@ ORACLE = exhaustive(GAME)
 
 
 class Thrower(StatelessPlayer):
-    """Plays perfectly, but for the worst move at one ply."""
+    """Plays perfectly, except for the worst move at one ply."""
 
     name = "thrower"
 
@@ -96,7 +96,7 @@ def test_moves_are_compared_with_the_best_one():
     assert moves[1].best_value > 0
 
 
-def test_giving_up_is_blunder_what_is_not_lost():
+def test_giving_up_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
     moves = judge_moves(GAME, played, ORACLE)
     assert moves[-1].value is None
@@ -105,7 +105,7 @@ def test_giving_up_is_blunder_what_is_not_lost():
     assert not JudgedMove(0, 2, -3, None).is_blunder
 
 
-def test_too_hard_beginnings_are_answered_by_later_ones():
+def test_openings_too_hard_to_solve_suggest_longer_ones():
     hard = Exhaustive(GAME, hardest=6)
     with pytest.raises(UserError, match="as in --openings 10"):
         play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 2, 0, seed=1)

@@ -17,7 +17,7 @@ WIDTH = 160
 
 
 class Console(rich.console.Console):
-    """A console without markup, guessed colours and emoji, such as ``mcts:100:`` might become.
+    """A console without markup, guessed colours or emoji, which ``mcts:100:`` might become.
 
     Unprintable characters are escaped, so that a name in a file from elsewhere cannot clear the
     terminal. Closing the pipe raises BrokenPipeError, as for `print`.
@@ -34,7 +34,7 @@ class Console(rich.console.Console):
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         """Return the text for the terminal, with unprintable characters escaped.
 
-        All output passes here: cells of tables, bars, texts. Control segments of rich are kept.
+        All output passes here: table cells, bars and text. Control segments of rich are kept.
         """
         return super()._render_buffer(
             each if each.control else each._replace(text=printable(each.text, "\n"))

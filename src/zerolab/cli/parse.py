@@ -1,4 +1,4 @@
-"""Calls of functions with the arguments of a command line.
+"""Call functions with command-line arguments.
 
 The parameters of a function are the options of its command, and its docstring is the help. Names
 in braces, such as ``{presets}``, stand for lists of registered things. They are looked up only when
@@ -85,7 +85,7 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     ]
     bind.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     bind.__annotations__ = {each.name: each.annotation for each in parameters}
-    bind.__doc__ = re.sub(r"\n {8,}", " ", text)  # tyro keeps some line breaks in long helps
+    bind.__doc__ = re.sub(r"\n {8,}", " ", text)  # tyro keeps some line breaks in long help texts
     return bind
 
 

@@ -2,8 +2,8 @@
 
 An individual is a plan: one gene for each of the next own actions. A gene is 64 random bits, that
 is, a real number in [0, 1) in fixed point, which `rules.random_action` maps to the legal actions of
-the position where it is read, so every plan is legal. Numbers are those
-of [Wang2020b]; docs/papers.md lists how open points were resolved.
+the position where it is read, so every plan is legal. Default values are those of [Wang2020b];
+docs/papers.md lists how open points were resolved.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def launch(command: Sequence[str], output: Path, record: Path) -> None:
             )  # fmt: skip
     except OSError as error:
         raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
-    # Without a reader of its exit code it would stay in the list of processes after its end.
+    # Unless something reads its exit code, it stays a zombie after it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     began = _start_time(process.pid)
     if began:
