@@ -124,6 +124,11 @@ def test_every_variant_of_the_paper_trains(tmp_path):
     assert set(PAPER) == set(WARM_START_VARIANTS) - {"custom"}
 
 
+def test_another_game_trains_with_it_too(tmp_path):
+    metrics = train(tmp_path, "connect_four:4x4", "warm_start.variant=wrora")
+    assert weights(metrics) == [1.0, 0.5]
+
+
 @pytest.fixture
 def searches(monkeypatch):
     """Return a list that receives the search settings of every iteration's self-play."""

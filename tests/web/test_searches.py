@@ -82,7 +82,7 @@ def test_nobody_starves_beside_short_work() -> None:
     assert seen.count("patient") >= 50
 
 
-def test_what_is_patient_does_so() -> None:
+def test_patient_work_waits_for_urgent_work() -> None:
     queue, seen = TaskQueue(), []
     for number in range(5):
         queue.add(number, Client(f"client {number}"), _steps(20, seen, "patient"), is_patient=True)

@@ -203,7 +203,7 @@ _BY_NAME: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "positions": (("p.parquet",), _PATHS),
     "only": (("othello",), ("a", "x", "")),
     "suites": (("tree", "playout", "solve"), ("x", "")),
-    "name": (("warm-start", "table-5.1", "defects"), ("warm", "")),
+    "name": (("warm-start", "table-5.1", "published-bugs"), ("warm", "")),
     "moves": (("b2", "a1,b2"), ("b2 c3", "z9", ",", "b2,b2")),
 }
 """Names of options, with valid and invalid values for each."""
