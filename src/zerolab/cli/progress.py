@@ -102,11 +102,9 @@ class TerminalReporter:
         self._bar.stop()
 
     def message(self, text: str) -> None:
-        """See `Reporter.message`."""
         _print(self._console, text)
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """See `Reporter.stage_started`."""
         self._clock.stage(iteration)
         self._bar.reset(
             self._task,
@@ -117,12 +115,10 @@ class TerminalReporter:
         )
 
     def progress(self, done: int, note: str = "") -> None:
-        """See `Reporter.progress`."""
         left = self._clock.left()
         self._bar.update(self._task, completed=done, note=", ".join(filter(None, (note, left))))
 
     def stage_finished(self, record: Record) -> None:
-        """See `Reporter.stage_finished`."""
         _print(self._console, describe_record(record))
 
 
@@ -142,17 +138,14 @@ class PlainReporter:
         pass
 
     def message(self, text: str) -> None:
-        """See `Reporter.message`."""
         _print(self._console, text)
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """See `Reporter.stage_started`."""
         self._clock.stage(iteration)
         self._stage = (f"iteration {self._clock.place} {title}", total, unit)
         self._last = time.monotonic()
 
     def progress(self, done: int, note: str = "") -> None:
-        """See `Reporter.progress`."""
         if time.monotonic() - self._last < PLAIN_SECONDS:
             return
         self._last = time.monotonic()
@@ -162,7 +155,6 @@ class PlainReporter:
         _print(self._console, line)
 
     def stage_finished(self, record: Record) -> None:
-        """See `Reporter.stage_finished`."""
         _print(self._console, describe_record(record))
 
 

@@ -42,7 +42,7 @@ class SelfPlayResult(NamedTuple):
     games: list[GameRecord]
     """Ordered by number."""
     counts: dict[str, int]
-    """See `Search.counts`."""
+    """Counts of the searches, as in `Search.counts`."""
     seconds: dict[str, float]
     """Thread time by part of the search."""
     moves: int
