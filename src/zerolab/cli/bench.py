@@ -124,7 +124,7 @@ def _table(measured: Sequence[Measurement]) -> Table:
         remarks = ", ".join(filter(None, (shares, each.note)))
         rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
     columns: list[str | Column] = [
-        "name", Column("median", ",.4g"), "unit", Column("limit", ",.4g"), Column("ratio", ".2f"),
+        "name", Column("median", ",.0f"), "unit", Column("limit", ",.0f"), Column("ratio", ".2f"),
         "time goes to, remarks",
     ]  # fmt: skip
     return Table("bench", "", columns, rows)
