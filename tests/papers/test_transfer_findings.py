@@ -27,7 +27,7 @@ from zerolab.training.transfer import Side, new_network, transfer_weights
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini")
 NEAR, FAR = 0.16, 0.08
-"""What fine-tuned runs are ahead at first, of another size and of another game; nothing at last."""
+"""Initial lead of fine-tuned runs, of another size and of another game; nothing at last."""
 
 
 def wobble(seed):

@@ -1,4 +1,4 @@
-"""What figures of studies show, and that none of it covers or leaves the rest."""
+"""Figures of studies: contents, and no part that covers another or leaves the figure."""
 
 from __future__ import annotations
 

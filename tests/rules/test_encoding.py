@@ -1,4 +1,4 @@
-"""Where actions take place, as the games say it."""
+"""Places of actions on the board, as games declare them."""
 
 from __future__ import annotations
 

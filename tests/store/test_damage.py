@@ -60,7 +60,7 @@ class Kind(NamedTuple):
     read: Callable[[Path], Any]
     stride: int
     guarded: bool
-    """Whether every single byte matters."""
+    """True if every single byte matters."""
 
 
 KINDS = [

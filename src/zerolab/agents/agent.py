@@ -86,7 +86,7 @@ class LeafPlayer(AsyncPlayer, Protocol):
 
     evaluator: Evaluator
     extra_outputs: frozenset[ExtraOutput]
-    """What it needs beyond priors and values; see `search.evaluator.evaluate`."""
+    """Outputs needed besides priors and values; see `search.evaluator.evaluate`."""
 
     def select_leaves(self) -> NDArray[np.uint64]:
         """Begin a step; return the states to evaluate, uint64[n, words], n >= 0."""
@@ -174,7 +174,7 @@ class Agent:
     network: NetworkSettings | None = field(default=None, compare=False, repr=False)
     """Settings of its network; None without one."""
     varies: bool = field(default=True, compare=False)
-    """Whether it draws moves or playouts at random, so that its games differ without openings."""
+    """True if it draws moves or playouts at random, so that its games differ without openings."""
 
 
 Access = Literal["nothing", "path", "program"]
@@ -189,7 +189,7 @@ class AgentKind:
     form: str
     """Form of its specs, such as ``mcts:N``, for help texts."""
     access: Access = "nothing"
-    """What such agents use: nothing but themselves, the file or folder that their argument names,
+    """Resources of an agent: nothing but itself, the file or folder that its argument names,
     or a program. Web pages may name no programs, and only paths that are served to them."""
 
     def claims(self, spec: str) -> bool:

@@ -1,4 +1,7 @@
-"""Settings: immutable, checked before work starts, with one line of explanation per mistake."""
+"""Settings: immutable, checked before work starts, with one line of explanation per mistake.
+
+Models, variants, assignments and messages stay in one file, since each refers to the others.
+"""
 
 from __future__ import annotations
 

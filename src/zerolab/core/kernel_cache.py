@@ -1,7 +1,7 @@
 """A cache on disk of the machine code of kernels.
 
 numba's own cache notices edits of a kernel's file only, and a type that another process does not
-know spoils its index. Here each combination of kernel and types has a file of its own, named by a
+know spoils its index. Here each combination of kernel and types has its own file, named by a
 digest of everything that the machine code depends on (docs/decisions/0001-compiled-pattern.md).
 What cannot be read is compiled again.
 """

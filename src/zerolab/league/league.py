@@ -61,7 +61,7 @@ class LeagueNetwork(NamedTuple):
     settings: dict[str, Any] | None = None
     """Settings of the network."""
     predicts_draws: bool = False
-    """Whether one of its heads predicts the probability of a draw."""
+    """True if one of its heads predicts the probability of a draw."""
 
 
 def league_network(spec: str | None, game: Game) -> LeagueNetwork:

@@ -56,12 +56,12 @@ class Head(Variant):
     """Weight of this head's error in the loss."""
 
     per_action: ClassVar[bool] = False
-    """Whether the head has an output for every action. Architectures with a hidden layer before the
+    """True if the head has an output for every action. Architectures with a hidden layer before the
     last one omit it for such heads."""
     outputs: ClassVar[tuple[HeadOutput, ...]] = ()
     """Outputs for a search."""
     turns: ClassVar[bool] = True
-    """Whether the target of a position's image under a symmetry follows from that of the position.
+    """True if the target of a position's image under a symmetry follows from that of the position.
     Runs with a head of which this is not true learn positions as they were played."""
     predicts: ClassVar[str] = ""
     """Meaning of its prediction, for users of the network outside zerolab."""

@@ -34,7 +34,7 @@ class NetworkSettings(Variant):
     """Settings of one architecture, selected by `name`."""
 
     any_size: ClassVar[bool] = False
-    """Whether the weights are the same for boards of all sizes."""
+    """True if the weights are the same for boards of all sizes."""
 
     heads: variants_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
     """The network's predictions, such as ["policy", {name = "outcome", weight = 0.01}]. A setting

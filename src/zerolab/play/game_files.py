@@ -45,7 +45,7 @@ class PlayedGame(NamedTuple):
     result: int
     """1, 0 or -1 for the first player."""
     forfeit: bool = False
-    """Whether a player gave up."""
+    """True if a player gave up."""
 
 
 def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:

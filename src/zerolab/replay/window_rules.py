@@ -65,9 +65,9 @@ class Merging(Variant):
     """
 
     is_on: ClassVar[bool] = True
-    """Whether anything is merged."""
+    """True if anything is merged."""
     is_precise: ClassVar[bool] = False
-    """Whether shares become so small that columns of float16 would lose them."""
+    """True if shares become so small that columns of float16 would lose them."""
 
     @property
     def is_symmetric(self) -> bool:

@@ -25,7 +25,7 @@ class ColumnForm(NamedTuple):
     dtype: str
     """Type on disk."""
     per: Literal["position", "word", "action", "feature"]
-    """What the entries of a row belong to; those per action turn with the position."""
+    """Owners of the entries of a row; those per action turn with the position."""
 
     @property
     def axes(self) -> int:

@@ -75,7 +75,7 @@ class Position:
 
     @property
     def first_to_move(self) -> bool:
-        """Whether the player who made the first action, X on the board, is to move."""
+        """True if the player who made the first action, X on the board, is to move."""
         return (self.ply % 2 == 0) == (self.origin is None or self.origin.first_to_move)
 
     @property
@@ -92,7 +92,7 @@ class Position:
 
     @property
     def legal_mask(self) -> NDArray[np.bool_]:
-        """Which actions are legal, bool[actions]; none once the game is over."""
+        """Legal actions, bool[actions]; none once the game is over."""
         if self.outcome is not None:
             return np.zeros(rules.actions(self.game), np.bool_)
         return python.legal(self.game, self.state)

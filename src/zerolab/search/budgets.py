@@ -38,7 +38,7 @@ class Budget:
     """The budget of one search, whose trees it shares."""
 
     may_extend: ClassVar[bool] = False
-    """Whether `more` is to be called when the simulations of a move have run."""
+    """True if `more` is to be called when the simulations of a move have run."""
 
     def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         """Return the allowances of new searches; `keys` uint64[n] are their random streams."""

@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 
     task: Task
     result: Any = None
-    """What `Task.run` returned."""
+    """Result of `Task.run`."""
     failure: list[str] | None = None
     """Last lines of the error, if there was one."""
     is_elsewhere: bool = False

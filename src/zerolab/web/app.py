@@ -103,7 +103,7 @@ class Server(BaseModel):
 
     version: str
     allow_training: bool
-    """Whether pages may start, stop and resume runs."""
+    """True if pages may start, stop and resume runs."""
 
 
 @_server.get("/server")

@@ -62,7 +62,7 @@ class SearchRequest(NamedTuple):
     """A time limit, which overrides the settings."""
     seed: int = 0
     shows_progress: bool = False
-    """Whether analyses are wanted before the search has ended."""
+    """True if analyses are wanted before the search has ended."""
 
 
 class AgentCache:

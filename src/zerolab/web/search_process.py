@@ -166,7 +166,7 @@ class Begin(NamedTuple):
     client: Client
     request: SearchRequest
     is_patient: bool
-    """Whether other searches go first."""
+    """True if other searches go first."""
 
 
 class Look(NamedTuple):

@@ -71,7 +71,7 @@ class GameResponse(BaseModel):
     second: str
     result: Winner
     forfeit: bool
-    """Whether the player to move gave up at the end."""
+    """True if the player to move gave up at the end."""
     plies: int
     game: str
     moves: list[str]

@@ -47,7 +47,7 @@ class JudgeRequest(SocketRequest):
     do: Literal["judge"]
     position: PositionRequest
     exactly: bool = True
-    """Whether the solver judges."""
+    """True if the solver judges."""
     seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
     """Time limit for solving each position."""
     agent: str = Field(default="", max_length=400)

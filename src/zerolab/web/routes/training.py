@@ -78,9 +78,9 @@ class Training(BaseModel):
 
     run: str
     at_work: bool
-    """Whether a process trains it, or is about to."""
+    """True if a process trains it, or is about to."""
     may_stop: bool
-    """Whether pages may stop it; processes that no server has started are left alone."""
+    """True if pages may stop it; processes that no server has started are left alone."""
     output: list[str]
     """The last lines of the process's output."""
 
