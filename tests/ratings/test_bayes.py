@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.bayes import ELO, Posterior, rate
+from zerolab.ratings.bayes import ELO, rate
+from zerolab.ratings.posterior import Posterior
 from zerolab.ratings.rating_report import ratings_json
 from zerolab.ratings.results import GameResult, connected_groups, synthetic_tournament, tally
 from zerolab.ratings.sprt import Sprt, count_pairs
@@ -312,7 +313,7 @@ def test_parameters_out_of_range(wrong):
 
 
 def test_unknown_outcomes_are_a_mistake_of_the_program():
-    with pytest.raises(ValueError, match="a result is"):
+    with pytest.raises(ValueError, match="1, 0 or -1"):
         tally([GameResult("a", "b", 2)])
 
 

@@ -1,19 +1,20 @@
-"""Bayesian Elo: strengths, first-move advantage and draws from results, with intervals.
+"""Bayesian Elo ratings, first-move advantage and draw rate, with confidence intervals.
 
-The model is BayesElo's [BayesElo], that of [Rao1967] with a first-move advantage. With delta = Elo
+The model is that of BayesElo [BayesElo]: [Rao1967] with a first-move advantage. With delta = Elo
 of the first player - Elo of the second::
 
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
 
-and a draw has the rest, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). Hence
-the logarithm of the posterior is concave, and Newton's method finds its only maximum; BayesElo
-finds the same one by minorisation-maximisation [Hunter2004].
+The remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1), is that of a
+draw. The logarithm of the posterior is therefore concave, and Newton's method finds its only
+maximum. BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
 
-There are two scales. Draws stretch the scale of this formula, the model's own. `Ratings` use the
-scale on which BayesElo shows Elo, where a point near equality changes the expected score as an Elo
-point does without draws; everything that is shown is on it. Only `Ratings.model` holds numbers on
-the model's own scale. docs/decisions/0006-ratings.md explains prior, scales and intervals.
+There are two scales. Draws stretch the scale of the formulas above, the model scale. BayesElo
+displays Elo on a different scale, on which one point between equal players changes the expected
+score by the same amount as an Elo point does without draws. Every displayed number, and all of
+`Ratings` except `Ratings.model`, is on BayesElo's scale. docs/decisions/0006-ratings.md explains
+the prior, the scales and the intervals.
 """
 
 from __future__ import annotations
@@ -28,56 +29,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
+from zerolab.ratings.posterior import Floats, Posterior, posterior_of
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
 from zerolab.report.interval import Z95
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-PRIOR_DRAWS = 2.0
-"""Virtual draws per player, as in BayesElo."""
-PRIOR_EQUALS = 0.1
-"""Virtual wins and losses, each, of a first player against an equal one.
-
-Without them advantage and draw_elo have no finite estimate where the first player never loses.
-"""
 LARGEST = 4000.0
-"""Largest magnitude of a given advantage or draw_elo."""
+"""Largest accepted magnitude of advantage and draw_elo."""
 ELO = 400.0 / math.log(10.0)
-"""Elo points in the natural unit of strength, in which odds change by a factor of e."""
+"""Elo points per natural unit of strength; one natural unit multiplies the odds by e."""
 
 _START_DRAW_ELO = 97.3  # BayesElo's default
-_MIN_DRAW_ELO = 0.1  # smaller ones drown in rounding
+_MIN_DRAW_ELO = 0.1  # smaller values are lost in rounding errors
 _MAX_STEPS = 200
 _NEAR = 1e-6
-"""Squared standard errors within which full steps converge, and values differ by rounding."""
+"""Squared distance to the maximum, in standard errors, below which full steps converge.
+
+So close to the maximum, differences between posterior values are only rounding errors.
+"""
 _CONVERGED = 1e-18
 _MAX_STEP = 4.0
-"""In any lead and in draw_elo: full steps are wild where the posterior is nearly linear."""
+"""Largest change of any lead and of draw_elo in one step.
+
+Full steps overshoot where the posterior is nearly linear.
+"""
 _NORMAL = NormalDist()
 
 
 class Rating(NamedTuple):
-    """Strength of a player on BayesElo's scale; the mean of all players is 0."""
+    """Strength of a player on BayesElo's scale; the mean over all players is 0."""
 
     player: str
     elo: float
     low: float
     """Lower end of the 95 % interval."""
     high: float
-    """Upper end."""
+    """Upper end of the 95 % interval."""
     games: int
     """All games, including repetitions."""
     distinct_games: int
-    """Games that count for the rating and its interval."""
+    """Distinct games, which determine the rating and its interval."""
     score_rate: float
-    """Points per game, a draw counting half, over all games."""
+    """Points per game over all games; a draw counts half."""
     draw_rate: float
-    """Drawn games per game, over all games."""
+    """Fraction of all games that were drawn."""
     opponents: float
-    """Mean Elo of the opponents, over all games."""
+    """Mean Elo of the opponents over all games."""
     elo_model: float
-    """Elo on the model's own scale."""
+    """Elo on the model scale."""
 
 
 class Difference(NamedTuple):
@@ -87,34 +85,40 @@ class Difference(NamedTuple):
     low: float
     high: float
     los: float
-    """Likelihood of superiority: the probability that it is the stronger one."""
+    """Likelihood of superiority: the probability that the first of the two is stronger."""
 
     def times(self, factor: float) -> Difference:
-        """Return the same difference on another scale."""
+        """Return the difference on a scale `factor` times as fine."""
         return Difference(self.elo * factor, self.low * factor, self.high * factor, self.los)
 
 
 @dataclass(frozen=True)
 class Model:
-    """The maximum of the posterior, on the model's own scale."""
+    """Maximum of the posterior, on the model scale."""
 
     names: tuple[str, ...]
-    """The n players, strongest first."""
+    """Names of the n players, strongest first."""
     elos: Floats
-    """float64[n]: their Elo; the mean is 0."""
+    """float64[n]: Elo of each player; the mean is 0."""
     advantage: float
-    """Worth of moving first, in Elo."""
+    """First-move advantage in Elo."""
     draw_elo: float
-    """Draw parameter: equal players draw (t - 1) / (t + 1), t = 10 ** (draw_elo / 400)."""
+    """Draw parameter.
+
+    Equal players draw with probability (t - 1) / (t + 1), where t = 10 ** (draw_elo / 400).
+    """
     covariance: Floats
-    """float64[n + 2, n + 2], Elo squared: of players, advantage and draw_elo; 0 for given ones."""
+    """float64[n + 2, n + 2]: covariance of players, advantage and draw_elo, in Elo squared.
+
+    The entries of a fixed parameter are 0.
+    """
 
     @property
     def scale(self) -> float:
-        """Factor between the model's Elo and the Elo that BayesElo shows.
+        """Elo as BayesElo displays it, divided by Elo on the model scale.
 
-        It is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400): near equality a scaled point then
-        changes the expected score as an Elo point does without draws.
+        The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). It makes a point between
+        equal players change the expected score as much as an Elo point does without draws.
         """
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2
@@ -140,15 +144,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Ratings:
-    """Players, strongest first, in Elo as BayesElo shows it, and the model behind them."""
+    """Ratings of players on BayesElo's scale, and the fitted model."""
 
     players: list[Rating]
+    """One rating per player, strongest first."""
     model: Model
-    """Parameters on the model's own scale."""
+    """Fitted parameters on the model scale."""
 
     @property
     def advantage(self) -> float:
-        """Worth of moving first, in Elo."""
+        """First-move advantage in Elo."""
         return self.model.scale * self.model.advantage
 
     def difference(self, player: str, other: str) -> Difference:
@@ -163,14 +168,15 @@ class Ratings:
 def rate(
     games: Iterable[RatedGame], *, advantage: float | None = None, draw_elo: float | None = None
 ) -> Ratings:
-    """Rate all players of some games by the mode of the posterior.
+    """Rate all players of `games` at the mode of the posterior.
 
-    Repeated games count once. `advantage` and `draw_elo` are fitted unless given, on the model's
-    own scale like BayesElo's commands of these names. Raises UserError without games between two
-    players, where groups of players never met, and for parameters out of range.
+    Repeated games count once. `advantage` and `draw_elo` are on the model scale, like the BayesElo
+    commands of the same names, and are fitted if None. Raises UserError if there are no games
+    between different players, if no games connect some groups of players, and for parameters out
+    of range.
     """
     _require_within("advantage", advantage, -LARGEST)
-    if draw_elo:  # 0 is right where no game is drawn
+    if draw_elo:  # 0 is valid for games without draws
         _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
     played = list(games)
     counted = tally(distinct_games(played))
@@ -180,112 +186,29 @@ def rate(
     point = np.zeros(n + 2)
     point[n] = (advantage or 0.0) / ELO
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO
-    posterior = _posterior(counted)
+    posterior = posterior_of(counted)
     point = _maximum(posterior, point, free)
     covariance = _inverse(posterior.information(point), free)
-    model = _model(counted.players, point * ELO, covariance * ELO**2)
-    return Ratings(_listed(model, tally(played), counted), model)
-
-
-class Posterior(NamedTuple):
-    """The logarithm of the posterior at (strengths [n], advantage, draw_elo), in natural units.
-
-    Results are listed by the m ordered pairs that met, a small part of all pairs of many players. A
-    draw counts as a win and a loss, since the model's third factor depends on draw_elo alone.
-    """
-
-    first: Ints
-    """int64[m]: first player."""
-    second: Ints
-    """int64[m]: second player; a player may meet itself."""
-    wins: Floats
-    """float64[m]: wins and draws of the first player, virtual games included."""
-    losses: Floats
-    """float64[m]: losses and draws."""
-    draws: float
-    """All draws."""
-
-    def lead(self, point: Floats) -> Floats:
-        """Return float64[m]: the lead of the first player, advantage included."""
-        lead: Floats = point[self.first] - point[self.second] + point[-2]
-        return lead
-
-    def value(self, point: Floats) -> float:
-        """Return the value without constant terms, including those of a given draw_elo 0."""
-        lead, bar = self.lead(point), point[-1]
-        value = -(self.wins * _softplus(bar - lead)).sum()
-        value -= (self.losses * _softplus(bar + lead)).sum()
-        # The logarithm of expm1(2 * bar), which itself may be too large for a number.
-        by_draw = 2.0 * bar + math.log(-math.expm1(-2.0 * bar)) if bar else 0.0
-        return float(value + self.draws * by_draw)
-
-    def gradient(self, point: Floats) -> Floats:
-        """Return float64[n + 2]."""
-        lead, bar = self.lead(point), point[-1]
-        won = self.wins * _logistic(bar - lead)
-        lost = self.losses * _logistic(bar + lead)
-        by_lead = won - lost
-        by_bar = -(won + lost).sum() + (self.draws * (1.0 + 1.0 / math.tanh(bar)) if bar else 0.0)
-        n = len(point) - 2
-        by_strength = _sums(by_lead, self.first, n) - _sums(by_lead, self.second, n)
-        return np.array([*by_strength, by_lead.sum(), by_bar])
-
-    def information(self, point: Floats) -> Floats:
-        """Return float64[n + 2, n + 2], the Hessian with its sign turned."""
-        lead, bar = self.lead(point), point[-1]
-        won = self.wins * _logistic(bar - lead) * _logistic(lead - bar)
-        lost = self.losses * _logistic(bar + lead) * _logistic(-bar - lead)
-        both, skew = won + lost, lost - won
-        n = len(point) - 2
-        as_first, as_second = _sums(both, self.first, n), _sums(both, self.second, n)
-        matrix = np.zeros((n + 2, n + 2))
-        matrix[self.first, self.second] = -both
-        matrix[:n, :n] += matrix[:n, :n].T
-        matrix[range(n), range(n)] += as_first + as_second
-        matrix[:n, n] = matrix[n, :n] = as_first - as_second
-        by_skew = _sums(skew, self.first, n) - _sums(skew, self.second, n)
-        matrix[:n, n + 1] = matrix[n + 1, :n] = by_skew
-        matrix[n, n] = both.sum()
-        matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()
-        matrix[n + 1, n + 1] = both.sum() + (self.draws / math.sinh(bar) ** 2 if bar else 0.0)
-        return matrix
-
-
-def _posterior(counted: Tally) -> Posterior:
-    """Add the virtual games to the counts.
-
-    As in BayesElo (CCondensedResults::AddPrior) every player brings half of PRIOR_DRAWS, divided
-    among its opponents in proportion to the games with each, and gets the other half from theirs;
-    both colours get equal parts. The virtual games between equals are those of a player and itself.
-    """
-    meetings = counted.meetings
-    games = meetings.sum(axis=1)
-    first, second = np.nonzero(meetings + np.eye(len(games), dtype=np.int64))
-    met = meetings[first, second]
-    draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
-        met / games[first] + met / games[second]
-    )
-    equals = np.where(first == second, PRIOR_EQUALS / len(games), 0.0)
-    return Posterior(
-        first,
-        second,
-        counted.wins[first, second] + draws + equals,
-        counted.losses[first, second] + draws + equals,
-        float(draws.sum()),
-    )
+    model = _sorted_model(counted.players, point * ELO, covariance * ELO**2)
+    return Ratings(_player_ratings(model, tally(played), counted), model)
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Climb by Newton's steps, cut while far away until they rise and draw_elo is positive."""
+    """Maximise the posterior with Newton's method.
+
+    Far from the maximum, steps are shortened until they increase the posterior and keep draw_elo
+    positive.
+    """
     for _ in range(_MAX_STEPS):
         gradient = posterior.gradient(point) * free
         step = _newton_step(posterior.information(point), gradient, free)
         gain = float(gradient @ step)  # squared distance to the maximum, in standard errors
         if gain > _NEAR:
-            # A long row of players may spread far while the leads in it stay small.
-            longest = max(float(np.abs(posterior.lead(step)).max()), abs(float(step[-1])))
-            step *= min(1.0, _MAX_STEP / longest)
-            step *= _length(posterior, point, step, float(gradient @ step))
+            # Leads rather than strengths: in a long chain of players, strengths may differ
+            # widely although all leads are small.
+            largest = max(float(np.abs(posterior.lead(step)).max()), abs(float(step[-1])))
+            step *= min(1.0, _MAX_STEP / largest)
+            step *= _step_fraction(posterior, point, step, float(gradient @ step))
         point = point + step
         if gain < _CONVERGED:
             return point
@@ -294,34 +217,35 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
     raise ArithmeticError(f"ratings did not converge: gain {gain}")
 
 
-def _length(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
-    """Return the first of 1, 1/2, 1/4, ... by which a step rises by enough (Armijo's rule)."""
-    value, length = posterior.value(point), 1.0
-    while length > _CONVERGED:
-        trial = point + length * step
-        inside = trial[-1] > 0.0 or step[-1] == 0.0
-        if inside and posterior.value(trial) >= value + 0.25 * length * gain:
-            return length
-        length /= 2.0
-    raise ArithmeticError(f"ratings did not converge: no step rises, gain {gain}")
+def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
+    """Return the first of 1, 1/2, 1/4, ... for which the step satisfies Armijo's rule."""
+    value, fraction = posterior.value(point), 1.0
+    while fraction > _CONVERGED:
+        trial = point + fraction * step
+        is_valid = trial[-1] > 0.0 or step[-1] == 0.0
+        if is_valid and posterior.value(trial) >= value + 0.25 * fraction * gain:
+            return fraction
+        fraction /= 2.0
+    raise ArithmeticError(f"ratings did not converge: no step improves them, gain {gain}")
 
 
 def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return the inverse times the gradient by solving, in a third of the time of inverting."""
+    """Return the inverse information times the gradient, for the free parameters."""
     step = np.zeros_like(gradient)
     _regularise(information)
+    # Solving takes a third of the time of inverting.
     step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
     step[:-2] -= step[:-2].mean()
     return step
 
 
 def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Invert among parameters that are free and strengths whose mean is 0."""
+    """Return the covariance of the free parameters, for strengths whose mean is 0."""
     n = len(information) - 2
     weight = _regularise(information)
     inverse = np.zeros_like(information)
-    chosen = np.ix_(free, free)
-    inverse[chosen] = np.linalg.inv(information[chosen])
+    block = np.ix_(free, free)
+    inverse[block] = np.linalg.inv(information[block])
     inverse[:n, :n] -= 1.0 / (n * weight)
     return inverse
 
@@ -329,8 +253,8 @@ def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
 def _regularise(information: Floats) -> float:
     """Add information about the mean of all strengths, in place; return the amount.
 
-    Adding the same to all strengths changes no probability, so the matrix is singular in that
-    direction. An inverse of the regularised matrix needs the variance of the mean subtracted again.
+    Adding a constant to all strengths changes no probability, so the matrix is singular in that
+    direction. After inversion, the variance of the mean must be subtracted again.
     """
     n = len(information) - 2
     weight = float(np.trace(information[:n, :n])) / n
@@ -338,22 +262,22 @@ def _regularise(information: Floats) -> float:
     return weight
 
 
-def _model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
-    """Return the model with its players in order, strongest first."""
+def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
+    """Return the model with its players sorted, strongest first."""
     n = len(names)
     order = np.argsort(-point[:n], kind="stable").tolist()
-    arranged = [*order, n, n + 1]
+    parameters = [*order, n, n + 1]
     return Model(
         tuple(names[i] for i in order),
         point[order],
         float(point[n]),
         float(point[n + 1]),
-        covariance[np.ix_(arranged, arranged)],
+        covariance[np.ix_(parameters, parameters)],
     )
 
 
-def _listed(model: Model, played: Tally, counted: Tally) -> list[Rating]:
-    """Return the ratings, from all games that were played and those that count."""
+def _player_ratings(model: Model, played: Tally, counted: Tally) -> list[Rating]:
+    """Return the ratings; `played` counts all games, `counted` only distinct ones."""
     order = [played.players.index(name) for name in model.names]
     meetings = played.meetings[np.ix_(order, order)]
     games = meetings.sum(axis=1)
@@ -370,23 +294,6 @@ def _listed(model: Model, played: Tally, counted: Tally) -> list[Rating]:
     return [Rating(*row) for row in rows]
 
 
-def _sums(values: Floats, players: Ints, n: int) -> Floats:
-    """Return float64[n]: the sum of the values of each player."""
-    return np.bincount(players, values, n).astype(np.float64, copy=False)
-
-
-def _logistic(x: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # 1 / infinity is what is meant
-        values: Floats = 1.0 / (1.0 + np.exp(-x))
-    return values
-
-
-def _softplus(x: Floats) -> Floats:
-    """Return log(1 + exp(x)) in half the time of logaddexp."""
-    values: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-    return values
-
-
-def _require_within(name: str, value: float | None, least: float) -> None:
-    if value is not None and not least <= value <= LARGEST:
-        raise UserError(f"{name} = {value}: expected at least {least:g} and at most {LARGEST:g}")
+def _require_within(name: str, value: float | None, smallest: float) -> None:
+    if value is not None and not smallest <= value <= LARGEST:
+        raise UserError(f"{name} = {value}: expected at least {smallest:g} and at most {LARGEST:g}")

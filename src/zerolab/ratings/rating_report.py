@@ -1,4 +1,4 @@
-"""Reports on ratings: table, CSV, JSON and figure."""
+"""Rating reports as table, CSV, JSON and figure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_MAX_DRAWN = 300
-"""Lines of a figure; one with thousands would be too large to draw."""
+_MAX_PLAYERS = 300
+"""Largest number of players in a figure; one with thousands would be too large to draw."""
 
 
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
-    """Draw the players from the strongest at the top to the weakest, with error bars."""
-    players = ratings.players[:_MAX_DRAWN]
+    """Draw Elo with error bars, one line per player, strongest at the top."""
+    players = ratings.players[:_MAX_PLAYERS]
     figure = new_figure(8, 1.4 + 0.26 * len(players))
     axes = figure.subplots()
     elos = [rating.elo for rating in players]
     margins = [rating.high - rating.elo for rating in players]
     rows = range(len(players))
     axes.errorbar(elos, rows, xerr=margins, fmt="o", markersize=4, capsize=3)
-    # parse_math: a dollar sign in a name would begin a formula.
+    # Without parse_math=False, a dollar sign in a name would begin a formula.
     axes.set_yticks(rows, [shortened(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
-    others = len(ratings.players) - len(players)
-    of_all = f", the {_MAX_DRAWN} strongest of {len(ratings.players):,}" if others else ""
-    axes.set_xlabel(f"Elo with 95 % intervals{of_all}")
+    total = len(ratings.players)
+    selection = f", the {_MAX_PLAYERS} strongest of {total:,}" if total > len(players) else ""
+    axes.set_xlabel(f"Elo with 95 % intervals{selection}")
     axes.grid(axis="x", alpha=0.3)
     if title:
         axes.set_title(title, parse_math=False)
@@ -40,16 +40,19 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
 
 
 def save_ratings(ratings: Ratings, path: Path, title: str = "") -> None:
-    """Write the figure to a file whose ending names its format; raise UserError if impossible."""
+    """Save the figure; the file extension determines the format.
+
+    Raises UserError if the file cannot be written.
+    """
     save_figure(draw_ratings(ratings, title), path)
 
 
 def ratings_json(ratings: Ratings) -> dict[str, Any]:
-    """Return what `zerolab rate --json` prints.
+    """Return the output of `zerolab rate --json`.
 
-    Everything is on the scale on which BayesElo shows Elo, except `elo_model` of a player and what
-    is under `model`, which are on the model's own scale, and `scale` is the factor between both.
-    `los` of a player lists its likelihoods of superiority over each player of the list.
+    Elo is on BayesElo's scale, except for the `elo_model` of each player and the parameters under
+    `model`, which are on the model scale; `scale` is the ratio of the two scales. The `los` of a
+    player lists its likelihoods of superiority over all players, in the order of `players`.
     """
     likelihoods = ratings.los().tolist()
     players = [
@@ -62,7 +65,7 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
 
 
 def ratings_csv(ratings: Ratings) -> str:
-    """Return one line per player below a line of headings."""
+    """Return CSV text with a header line and one line per player."""
     rows = (
         [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating)]
         for rank, rating in enumerate(ratings.players, start=1)
@@ -71,7 +74,7 @@ def ratings_csv(ratings: Ratings) -> str:
 
 
 def ratings_table(ratings: Ratings) -> Table:
-    """Return a table with one row per player, and a note on what the players have in common."""
+    """Return a table with one row per player and the common parameters in a note."""
     likelihoods = ratings.los()
     last = len(ratings.players) - 1
     rows: list[list[Cell]] = [
@@ -89,7 +92,7 @@ def ratings_table(ratings: Ratings) -> Table:
         Column("opponents", "+.0f"),
     ]  # fmt: skip
     note = (
-        f"moving first is worth {ratings.advantage:+.1f} Elo; draw_elo"
-        f" {ratings.model.draw_elo:.1f}; Elo as BayesElo shows it, repeated games counted once"
+        f"first-move advantage {ratings.advantage:+.1f} Elo; draw_elo"
+        f" {ratings.model.draw_elo:.1f}; Elo on BayesElo's scale; repeated games count once"
     )
     return Table("ratings", "", columns, rows, note)

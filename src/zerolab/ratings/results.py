@@ -1,8 +1,8 @@
-"""Results of games: scores, distinct games, counts by pair, and synthetic tournaments.
+"""Game results: scores, distinct games, counts by pair, and synthetic tournaments.
 
-Deterministic players repeat their games, and a repeated game is no new evidence of strength. So
-ratings, likelihoods of superiority and sequential tests use distinct games: of those with the same
-players, colours and actions only the first one counts.
+Deterministic players repeat their games, and a repeated game is no new evidence of strength.
+Ratings, likelihoods of superiority and sequential tests therefore use distinct games: among games
+with the same players, colours and actions, only the first counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerolab.report.interval import Z95, wilson
 
 
 class Score(NamedTuple):
-    """The result of a match for one side."""
+    """Result of a match from the point of view of one player."""
 
     wins: int
     draws: int
@@ -26,19 +26,19 @@ class Score(NamedTuple):
 
     @property
     def games(self) -> int:
-        """The number of games."""
+        """Number of games."""
         return sum(self)
 
     @property
     def score_rate(self) -> float:
-        """Points per game, a draw counting half; 0.5 without games."""
+        """Points per game; a draw counts half. 0.5 if there are no games."""
         return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
 
     def interval(self, z: float = Z95) -> tuple[float, float]:
-        """Return Wilson's interval of the score rate, 95 % by default.
+        """Return the Wilson interval of the score rate, at 95 % by default.
 
-        It assumes independent games: of a match, use the score of the distinct games
-        (`distinct_games`).
+        The interval assumes independent games, so the score of a match should cover only its
+        distinct games (`distinct_games`).
         """
         return wilson(self.score_rate, self.games, z)
 
@@ -47,67 +47,71 @@ IntMatrix = NDArray[np.int64]
 
 
 class RatedGame(Protocol):
-    """A finished game as ratings read it, such as a `zerolab.store.games.GameRecord`."""
+    """A finished game, such as a `zerolab.store.games.GameRecord`."""
 
     @property
     def first(self) -> str:
-        """The player who moved first."""
+        """Name of the player who moved first."""
 
     @property
     def second(self) -> str:
-        """The player who moved second."""
+        """Name of the player who moved second."""
 
     @property
     def actions(self) -> Hashable:
-        """The moves, which identify repeated games; None if unknown."""
+        """Moves of the game, which identify repeated games; None if unknown."""
 
     @property
     def result(self) -> int:
-        """1, 0 or -1 for the player who moved first."""
+        """Result for the player who moved first: 1, 0 or -1."""
 
 
 class GameResult(NamedTuple):
-    """The result of a game, as from a PGN file."""
+    """Result of a game whose moves may be unknown, as in a PGN file."""
 
     first: str
+    """Name of the player who moved first."""
     second: str
+    """Name of the player who moved second."""
     result: int
+    """Result for the player who moved first: 1, 0 or -1."""
     actions: Hashable = None
+    """Moves of the game, which identify repeated games; None if unknown."""
 
 
 GameT = TypeVar("GameT", bound=RatedGame)
 
 
 def distinct_games(games: Iterable[GameT]) -> list[GameT]:
-    """Return the games without repetitions, in their order.
+    """Return the games in order, without repetitions.
 
-    Games with the same first player, second player and actions count once. Games with unknown
-    actions all count.
+    Of games with the same first player, second player and actions, only the first is returned.
+    Games with unknown actions are all returned.
     """
-    seen: set[Hashable] = set()
-    kept = []
+    identities: set[Hashable] = set()
+    distinct = []
     for game in games:
         key = identity(game)
-        if key is None or key not in seen:
-            seen.add(key)
-            kept.append(game)
-    return kept
+        if key is None or key not in identities:
+            identities.add(key)
+            distinct.append(game)
+    return distinct
 
 
 def identity(game: RatedGame) -> Hashable:
-    """Return a key shared by a game and its repetitions; None where actions are unknown."""
+    """Return a key shared by a game and its repetitions; None if its actions are unknown."""
     return None if game.actions is None else (game.first, game.second, game.actions)
 
 
 def outcome_for(player: str, game: RatedGame) -> int:
-    """Return 1, 0 or -1 for a player of the game."""
+    """Return the result of a game for one of its players: 1, 0 or -1."""
     return game.result if game.first == player else -game.result
 
 
 def score_of(player: str, games: Iterable[RatedGame]) -> Score:
-    """Return the score of a player in its games, repeated ones included."""
-    own = [outcome_for(player, game) for game in games]
-    return Score(own.count(1), own.count(0), own.count(-1))
+    """Return the score of a player over its games, including repeated ones."""
+    outcomes = [outcome_for(player, game) for game in games]
+    return Score(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
 
 
 class Tally(NamedTuple):
@@ -115,88 +119,85 @@ class Tally(NamedTuple):
 
     players: tuple[str, ...]
     wins: IntMatrix
-    """int64[n, n]: games that the first player won."""
+    """int64[n, n]: wins of the first player."""
     draws: IntMatrix
-    """int64[n, n]: games that were drawn."""
+    """int64[n, n]: drawn games."""
     losses: IntMatrix
-    """int64[n, n]: games that the first player lost."""
+    """int64[n, n]: losses of the first player."""
 
     @property
     def meetings(self) -> IntMatrix:
-        """int64[n, n], symmetric: games between two players in either order."""
+        """Symmetric int64[n, n]: games between two players in either order."""
         played = self.wins + self.draws + self.losses
         return played + played.T
 
 
 _MAX_PLAYERS = 1_000
-"""Ratings of that many take 150 MB and two seconds; time grows with the cube of the number."""
+"""Largest number of players that can be rated.
+
+Rating 1,000 players takes 150 MB and two seconds; the time grows with the cube of the number.
+"""
 
 
 def tally(games: Iterable[RatedGame]) -> Tally:
-    """Count results, including those of repeated games; players are in alphabetical order.
+    """Count results by pair, including repeated games; players are in alphabetical order.
 
-    Games of a player against itself are left out. Raises ValueError for a result other than 1, 0
-    and -1, UserError for more than 1,000 players.
+    Games of a player against itself are ignored. Raises ValueError for results other than 1, 0
+    and -1, and UserError for more than 1,000 players.
     """
-    between = [game for game in games if game.first != game.second]
-    players = tuple(sorted({name for game in between for name in (game.first, game.second)}))
-    if len(players) > _MAX_PLAYERS:
+    played = [game for game in games if game.first != game.second]
+    players = tuple(sorted({name for game in played for name in (game.first, game.second)}))
+    n = len(players)
+    if n > _MAX_PLAYERS:
         raise UserError(
-            f"the games are of {len(players):,} players: expected at most {_MAX_PLAYERS:,}, since"
-            " every pair of them is compared"
+            f"{n:,} players: expected at most {_MAX_PLAYERS:,}, since rating compares every pair"
         )
-    number = {name: i for i, name in enumerate(players)}
-    pairs = np.array([(number[game.first], number[game.second]) for game in between], np.int64)
-    results = np.array([game.result for game in between], np.int64)
+    index = {name: i for i, name in enumerate(players)}
+    first = np.array([index[game.first] for game in played], np.int64)
+    second = np.array([index[game.second] for game in played], np.int64)
+    results = np.array([game.result for game in played], np.int64)
     if not np.isin(results, (1, 0, -1)).all():
-        raise ValueError("a result is 1, 0 or -1")
-    wins, draws, losses = (
-        _count(len(players), pairs.reshape(-1, 2)[results == each]) for each in (1, 0, -1)
-    )
-    return Tally(players, wins, draws, losses)
-
-
-def _count(players: int, pairs: NDArray[np.int64]) -> IntMatrix:
-    cells = np.bincount(pairs[:, 0] * players + pairs[:, 1], minlength=players * players)
-    return cells.reshape(players, players).astype(np.int64)
+        raise ValueError("expected results of 1, 0 or -1")
+    cells = ((1 - results) * n + first) * n + second
+    counts = np.bincount(cells, minlength=3 * n * n).astype(np.int64).reshape(3, n, n)
+    return Tally(players, *counts)
 
 
 def connected_groups(counted: Tally) -> list[list[str]]:
-    """Return the groups of players connected by games, the largest first."""
+    """Return the groups of players connected by games, largest first."""
     meetings = counted.meetings
-    left = set(range(len(counted.players)))
-    found: list[list[str]] = []
-    while left:
-        reached = frontier = {min(left)}
+    remaining = set(range(len(counted.players)))
+    groups: list[list[str]] = []
+    while remaining:
+        group = frontier = {min(remaining)}
         while frontier:
-            met = set(np.flatnonzero(meetings[sorted(frontier)].any(axis=0)).tolist())
-            frontier = met - reached
-            reached = reached | frontier
-        left -= reached
-        found.append([counted.players[i] for i in sorted(reached)])
-    return sorted(found, key=len, reverse=True)
-
-
-def require_comparable(counted: Tally) -> None:
-    """Raise UserError unless games connect all players, at least two."""
-    if not counted.players:
-        raise UserError("no finished game between two players: expected at least one")
-    separate = connected_groups(counted)
-    if len(separate) > 1:
-        named = "; ".join(_list_names(group) for group in separate)
-        raise UserError(
-            f"the players are in {len(separate)} groups without a game between them, so they"
-            f" cannot be compared: {named}"
-        )
+            opponents = set(np.flatnonzero(meetings[sorted(frontier)].any(axis=0)).tolist())
+            frontier = opponents - group
+            group = group | frontier
+        remaining -= group
+        groups.append([counted.players[i] for i in sorted(group)])
+    return sorted(groups, key=len, reverse=True)
 
 
 _MAX_NAMES = 5
-"""Players of a group that an error names."""
+"""Largest number of players per group that an error message lists."""
 
 
-def _list_names(group: list[str]) -> str:
-    others = len(group) - _MAX_NAMES
-    return ", ".join(group[:_MAX_NAMES]) + (f" and {others} more" if others > 0 else "")
+def require_comparable(counted: Tally) -> None:
+    """Raise UserError unless there are at least two players and games connect all of them."""
+    if not counted.players:
+        raise UserError("no finished game between two players: expected at least one")
+    groups = connected_groups(counted)
+    if len(groups) > 1:
+        listed = []
+        for group in groups:
+            others = len(group) - _MAX_NAMES
+            more = f" and {others} more" if others > 0 else ""
+            listed.append(", ".join(group[:_MAX_NAMES]) + more)
+        raise UserError(
+            f"the players cannot be compared, since they form {len(groups)} groups without a game"
+            f" between them: {'; '.join(listed)}"
+        )
 
 
 def synthetic_tournament(
@@ -207,10 +208,11 @@ def synthetic_tournament(
     advantage: float = 35.0,
     draw_elo: float = 97.3,
 ) -> tuple[dict[str, float], list[GameResult]]:
-    """Draw normal strengths, their mean 0, and the results of an even number of games per pair.
+    """Return random strengths in Elo, by player, and random results of a round robin.
 
-    Results follow the model of `zerolab.ratings.bayes`. Returns the Elo of every player, and the
-    results.
+    Strengths are normal with standard deviation `spread`, shifted to a mean of 0. Results follow
+    the model of `zerolab.ratings.bayes`. Every pair plays `games` games, half with each colour;
+    `games` must be even.
     """
     strengths = random.normal(0.0, spread, players)
     strengths -= strengths.mean()
@@ -219,8 +221,8 @@ def synthetic_tournament(
     lead = strengths[first] - strengths[second] + advantage
     wins = 1 / (1 + 10 ** ((draw_elo - lead) / 400))
     losses = 1 / (1 + 10 ** ((draw_elo + lead) / 400))
-    drawn = random.random(len(lead))
-    outcomes = np.where(drawn < wins, 1, np.where(drawn < wins + losses, -1, 0))
+    uniform = random.random(len(lead))
+    outcomes = np.where(uniform < wins, 1, np.where(uniform < wins + losses, -1, 0))
     names = [f"player {i}" for i in range(players)]
     results = [
         GameResult(names[i], names[j], outcome)

@@ -1,11 +1,12 @@
-"""A sequential test of two players: stop as soon as enough games have been played [Wald1945].
+"""Sequential probability ratio test between two players [Wald1945].
 
-Games come in pairs from the same opening, one with each colour. The two games of a pair are not
-independent, but pairs are. Hence the generalised likelihood ratio is that of pairs and their five
-scores 0, 1/2, 1, 3/2 and 2: the pentanomial model of [VanDenBergh2020], as used by engine testers,
-which also needs fewer games than single games would. Pairs that repeat a game are no new evidence
-and do not count. Elo is that of the expected score, 1 / (1 + 10 ** (-elo / 400)) with draws
-counting half: the scale of `Ratings`.
+Games are played in pairs: both players play each opening once with each colour. The two games of a
+pair are not independent of each other, but different pairs are. The generalised likelihood ratio
+is therefore that of the pair scores 0, 1/2, 1, 3/2 and 2, the pentanomial model of
+[VanDenBergh2020] that chess engine testers use. It also needs fewer games than a test on single
+games. Pairs that repeat an earlier game are no new evidence and do not count. A player stronger by
+`elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
+scale of `Ratings`.
 """
 
 from __future__ import annotations
@@ -24,38 +25,40 @@ Floats = NDArray[np.float64]
 State = Literal["continue", "accept H0", "accept H1"]
 
 PAIR_SCORES = np.linspace(0.0, 1.0, 5)
-"""float64[5]: points per game in a pair."""
+"""float64[5]: possible points per game in a pair."""
 LARGEST = 1000.0
-"""Largest Elo bound of either sign."""
+"""Largest accepted magnitude of the Elo bounds."""
 
-_UNSEEN = 1e-3  # count of a score never seen, so that no hypothesis is impossible
+_MIN_COUNT = 1e-3  # for pair scores that never occurred, so that no hypothesis is impossible
 _BISECTIONS = 60
 
 
 class Verdict(NamedTuple):
-    """The state of a test."""
+    """State of a test and the numbers that determine it."""
 
     state: State
     llr: float
-    """Log-likelihood ratio of the games, H1 against H0."""
+    """Log-likelihood ratio of H1 to H0."""
     lower: float
-    """H0 is accepted at or below this."""
+    """Largest log-likelihood ratio that accepts H0."""
     upper: float
-    """H1 is accepted at or above this."""
+    """Smallest log-likelihood ratio that accepts H1."""
 
 
 class Sprt(NamedTuple):
-    """H0: the player is `elo0` stronger than its opponent; H1: it is `elo1` stronger."""
+    """Test of H0, "the player is `elo0` stronger than its opponent", against H1, "by `elo1`"."""
 
     elo0: float
+    """Lead in Elo under H0."""
     elo1: float
+    """Lead in Elo under H1, greater than `elo0`."""
     alpha: float = 0.05
-    """Probability of accepting H1 though H0 is true."""
+    """Probability of accepting H1 although H0 is true."""
     beta: float = 0.05
-    """Probability of accepting H0 though H1 is true."""
+    """Probability of accepting H0 although H1 is true."""
 
     def check(self) -> Sprt:
-        """Return itself; raise UserError for bounds that no test can have."""
+        """Return the test itself; raise UserError for invalid bounds or error probabilities."""
         if not -LARGEST <= self.elo0 < self.elo1 <= LARGEST:
             raise UserError(
                 f"sprt {self.elo0:g} {self.elo1:g}: expected two Elo differences between"
@@ -67,10 +70,11 @@ class Sprt(NamedTuple):
         return self
 
     def judge(self, player: str, games: Sequence[RatedGame]) -> tuple[int, Verdict]:
-        """Return the number of games that the test needs, all if too few, and its verdict on them.
+        """Return the number of games after which the test ends, and the verdict at that point.
 
-        Games 2j and 2j + 1 are a pair. Pairs are judged one by one, so that the verdict does
-        not depend on how many games are played at once.
+        If the test does not end, this is the number of all games. Games 2j and 2j + 1 form a pair.
+        The verdict is checked after every pair, so it does not depend on the number of games played
+        at the same time.
         """
         counts = count_pairs(player, games)
         ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
@@ -80,11 +84,11 @@ class Sprt(NamedTuple):
         return len(games), self._verdict(float(ratios[-1]) if len(ratios) else 0.0)
 
     def verdict(self, pairs: ArrayLike) -> Verdict:
-        """Judge int[5]: the numbers of pairs in which the player has 0, 1/2, 1, 3/2, 2 points."""
+        """Return the verdict for int[5]: numbers of pairs with 0, 1/2, 1, 3/2 and 2 points."""
         return self._verdict(float(log_likelihood_ratio(pairs, self.elo0, self.elo1)))
 
     def _verdict(self, llr: float) -> Verdict:
-        """Compare with Wald's bounds, log(beta / (1 - alpha)) and log((1 - beta) / alpha)."""
+        """Compare a log-likelihood ratio with Wald's bounds [Wald1945]."""
         lower = math.log(self.beta / (1.0 - self.alpha))
         upper = math.log((1.0 - self.beta) / self.alpha)
         if llr <= lower:
@@ -95,47 +99,50 @@ class Sprt(NamedTuple):
 def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
     """Return int64[len(games) // 2, 5]: cumulative numbers of pairs by the player's points.
 
-    Games 2j and 2j + 1 are a pair; a last game without its partner is left out. A pair counts only
-    if neither of its games has been played before.
+    Games 2j and 2j + 1 form a pair; an unpaired last game is ignored. A pair counts only if neither
+    of its games repeats a game of an earlier pair.
     """
     counts = np.zeros((len(games) // 2, 5), np.int64)
-    seen: set[Hashable] = set()
-    for number in range(len(counts)):
-        pair = games[2 * number : 2 * number + 2]
-        keys = {identity(game) for game in pair} - {None}
-        if seen.isdisjoint(keys):
-            counts[number, 2 + sum(outcome_for(player, game) for game in pair)] = 1
-        seen |= keys
+    earlier: set[Hashable] = set()
+    for i in range(len(counts)):
+        pair = games[2 * i : 2 * i + 2]
+        identities = {identity(game) for game in pair} - {None}
+        if earlier.isdisjoint(identities):
+            counts[i, 2 + sum(outcome_for(player, game) for game in pair)] = 1
+        earlier |= identities
     return counts.cumsum(axis=0)
 
 
 def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:
-    """Return float64[...] for counts [..., 5], at the likeliest distribution of each hypothesis."""
-    counts = np.maximum(np.asarray(pairs, np.float64), _UNSEEN)
-    seen = np.sum(np.asarray(pairs), axis=-1)
+    """Return float64[...]: the generalised log-likelihood ratio of pair counts [..., 5].
+
+    Each hypothesis is represented by its most likely distribution of pair scores.
+    """
+    counts = np.maximum(np.asarray(pairs, np.float64), _MIN_COUNT)
+    totals = np.sum(np.asarray(pairs), axis=-1)
     likely1, likely0 = (_most_likely(counts, expected_score(elo)) for elo in (elo1, elo0))
     ratios: Floats = np.sum(counts * np.log(likely1 / likely0), axis=-1)
-    return np.where(seen == 0, 0.0, ratios)
+    return np.where(totals == 0, 0.0, ratios)
 
 
 def expected_score(elo: float) -> float:
-    """Return the expected points per game of a player `elo` points stronger than its opponent."""
+    """Return the expected score per game of a player `elo` points stronger than its opponent."""
     return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
 
 
 def _most_likely(counts: Floats, mean: float) -> Floats:
-    """Return the most likely distribution [..., 5] of scores that has this mean.
+    """Return float64[..., 5]: the most likely distribution of pair scores with the given mean.
 
-    By Lagrange it is p / (1 + theta * (score - mean)), p being the observed one, with the one
-    theta that gives it the mean [VanDenBergh2020].
+    With Lagrange multipliers, it is p / (1 + theta * (score - mean)), where p is the observed
+    distribution and theta is the number that yields the mean [VanDenBergh2020].
     """
     observed = counts / counts.sum(axis=-1, keepdims=True)
-    away = PAIR_SCORES - mean
-    low = np.full((*counts.shape[:-1], 1), -1.0 / away.max())
-    high = np.full_like(low, -1.0 / away.min())
+    deviations = PAIR_SCORES - mean
+    low = np.full((*counts.shape[:-1], 1), -1.0 / deviations.max())
+    high = np.full_like(low, -1.0 / deviations.min())
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        excess = np.sum(observed * away / (1.0 + middle * away), axis=-1, keepdims=True)
-        low, high = np.where(excess > 0, middle, low), np.where(excess > 0, high, middle)
-    found: Floats = observed / (1.0 + (low + high) / 2.0 * away)
-    return found
+        theta = (low + high) / 2.0
+        excess = np.sum(observed * deviations / (1.0 + theta * deviations), axis=-1, keepdims=True)
+        low, high = np.where(excess > 0, theta, low), np.where(excess > 0, high, theta)
+    distribution: Floats = observed / (1.0 + (low + high) / 2.0 * deviations)
+    return distribution
