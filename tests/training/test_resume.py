@@ -34,7 +34,7 @@ def arguments(folder: Path) -> list[str]:
 
 # Processes are forked from one that has imported what takes them seconds.
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["zerolab.cli.main", "zerolab.training.trainer", "torch._dynamo"])
+_SERVER.set_forkserver_preload(["zerolab.cli.main", "zerolab.training.trainer"])
 
 
 def _zerolab(given: list[str], output: Path) -> None:
@@ -43,7 +43,9 @@ def _zerolab(given: list[str], output: Path) -> None:
     with open(output, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.exit(main(given))
+    code = main(given)
+    assert "torch._dynamo" not in sys.modules  # torch's compiler takes longer to import than torch
+    sys.exit(code)
 
 
 def started(given: list[str], output: Path) -> BaseProcess:

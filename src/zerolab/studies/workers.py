@@ -22,8 +22,8 @@ from zerolab.core.processes import (
 )
 from zerolab.studies.tasks import Outcome, Task, perform
 
-_IMPORTS = perform.__module__, "torch._dynamo"
-"""Modules of workers that take long to import; optimisers import the last one."""
+_IMPORTS = (perform.__module__,)
+"""Modules of workers that take long to import."""
 
 _NOT_BEGUN = "its worker ended unexpectedly: before it began"
 

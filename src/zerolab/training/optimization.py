@@ -12,6 +12,7 @@ group ``zerolab.training``.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable
 from itertools import pairwise
@@ -42,6 +43,20 @@ class OptimizerSettings(Variant):
 OPTIMIZERS: Registry[type[OptimizerSettings]] = Registry("optimizer")
 
 
+def _without_compiler(kind: type[Optimizer]) -> Any:
+    """Return a torch optimiser whose methods do not import torch's compiler.
+
+    Nothing here compiles networks, and importing the compiler takes as long as importing torch.
+    """
+    import torch
+
+    methods: dict[str, Any] = {
+        name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad")
+    }
+    methods["step"] = torch.no_grad()(inspect.unwrap(kind.step))
+    return type(kind.__name__, (kind,), methods)
+
+
 class _AdamSettings(OptimizerSettings):
     """Base of Adam and AdamW."""
 
@@ -68,7 +83,9 @@ class Adam(_AdamSettings):
         import torch
 
         betas = self.beta1, self.beta2
-        return torch.optim.Adam(parameters, lr=learning_rate, betas=betas, foreach=True)
+        return _without_compiler(torch.optim.Adam)(
+            parameters, lr=learning_rate, betas=betas, foreach=True
+        )
 
 
 OPTIMIZERS.add("adam", Adam)
@@ -88,7 +105,7 @@ class AdamW(_AdamSettings):
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
-        return torch.optim.AdamW(
+        return _without_compiler(torch.optim.AdamW)(
             parameters,
             lr=learning_rate,
             betas=(self.beta1, self.beta2),
@@ -119,7 +136,7 @@ class Sgd(OptimizerSettings):
     def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
-        return torch.optim.SGD(
+        return _without_compiler(torch.optim.SGD)(
             parameters,
             lr=learning_rate,
             momentum=self.momentum,
