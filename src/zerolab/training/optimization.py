@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import Field, field_validator, model_validator
 
@@ -43,7 +43,7 @@ class OptimizerSettings(Variant):
 OPTIMIZERS: Registry[type[OptimizerSettings]] = Registry("optimizer")
 
 
-def _without_compiler(kind: type[Optimizer]) -> Any:
+def _without_compiler(kind: type[Optimizer]) -> Callable[..., Optimizer]:
     """Return a torch optimiser whose methods do not import torch's compiler.
 
     Nothing here compiles networks, and importing the compiler takes as long as importing torch.
@@ -54,7 +54,7 @@ def _without_compiler(kind: type[Optimizer]) -> Any:
         name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad")
     }
     methods["step"] = torch.no_grad()(inspect.unwrap(kind.step))
-    return type(kind.__name__, (kind,), methods)
+    return cast("type[Optimizer]", type(kind.__name__, (kind,), methods))
 
 
 class _AdamSettings(OptimizerSettings):
