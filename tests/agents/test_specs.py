@@ -201,7 +201,7 @@ def test_a_program_has_a_time_out(text):
         ("rhae:100", 'did you mean "rhea"?'),
         (
             "rhea:15",
-            "rhea:15: 15 playouts do not evaluate a population of 10 with 2 each: "
+            "rhea:15: playouts = 15 is too small for a population of 10 with 2 playouts each: "
             "expected at least 20",
         ),
         ("rhea:100?population=60", "expected at least 120"),
@@ -248,7 +248,7 @@ def test_a_budget_too_small_for_its_population_ends_a_command_with_one_line(caps
     assert main(["match", "rhea:15", "random", "--game", "gobang:3x3:3"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
-    assert "rhea:15: 15 playouts do not evaluate a population of 10" in lines[0]
+    assert "rhea:15: playouts = 15" in lines[0]
 
 
 def test_options_of_an_evolution_reach_it():

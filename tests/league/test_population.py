@@ -198,17 +198,17 @@ def test_novelty_is_rated_as_a_match_between_two_games():
         ({"search": {"fpu": "zero"}}, 'search.fpu = "zero" has nothing that parameters = fpu'),
         (
             {"search": {"root": "gumbel"}, "parameters": ["c", "threshold"]},
-            'parameters = threshold: search.root = "gumbel" plans the simulations of a move ahead',
+            'parameters = threshold: search.root = "gumbel" plans',
         ),
         (
             {
                 "search": {"leaf_evaluator": "playout"},
                 "parameters": ["draw_value"],
             },
-            "playouts do not say how likely draws are",
+            "draw_value",
         ),
         ({"generation": 7}, "generation: 7 is odd"),
-        ({"clock": {"least": 60, "most": 50}}, "least = 60 is more than most = 50"),
+        ({"clock": {"least": 60, "most": 50}}, "least = 60 .* most = 50"),
     ],
 )
 def test_mistakes_are_named(changes, message):

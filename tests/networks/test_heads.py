@@ -355,5 +355,5 @@ def test_a_search_reads_more_only_of_evaluators_that_know_more(game, states):
     np.testing.assert_array_equal(plain.values, more.values)
     assert (np.abs(more.values) + more.draws <= 1 + 1e-6).all()
     assert more.action_values.shape == (len(states), 7)
-    with pytest.raises(UserError, match="expected a network with a head for it"):
+    with pytest.raises(UserError, match="expected a network with"):
         evaluate(UniformEvaluator(7), states, ["draws"])

@@ -117,7 +117,7 @@ def test_gumbel_searches_bare_roots_and_plans_ahead():
     assert made.visits(SLOTS[:1]).sum() == 8
     made.advance(SLOTS[:1], np.array([2]))
     assert made._tree.used[0] == 1
-    with pytest.raises(ValueError, match="all of them at once"):
+    with pytest.raises(ValueError, match="plans all simulations"):
         made.extend(SLOTS[:1], 8)
 
 

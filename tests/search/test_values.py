@@ -60,12 +60,12 @@ def test_agrees_with_the_naive_search(case):
 @pytest.mark.parametrize("evaluator", [HashEvaluator(5), UniformEvaluator(5)])
 def test_a_search_that_needs_more_than_the_evaluator_knows_is_refused(setting, evaluator):
     game = Position.start("connect_four:5x5").game
-    with pytest.raises(UserError, match="expected a network with a head for it"):
+    with pytest.raises(UserError, match="expected a network with"):
         Search(game, validate(SearchSettings, setting), evaluator, 1)
 
 
 def test_draws_are_not_known_where_games_are_played_out():
-    with pytest.raises(UserError, match=r"draw_value = 0\.1: playouts do not say"):
+    with pytest.raises(UserError, match=r"draw_value = 0\.1: playouts"):
         validate(SearchSettings, {"draw_value": 0.1, "leaf_evaluator": "playout"})
 
 

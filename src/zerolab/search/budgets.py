@@ -1,8 +1,8 @@
-"""Simulation budgets: the number of simulations of each move.
+"""Simulation budgets: the number of simulations per move.
 
-Budgets know trees, as searches do, and neither games nor players, so that self-play, matches and a
-player with a clock can all use them. Another package adds one by registering its settings in
-`BUDGETS` from a module named by the entry-point group ``zerolab.search``.
+Like searches, budgets work on trees and are independent of games and players, so self-play, matches
+and players with a clock can all use them. To add a budget from another package, register its
+settings in `BUDGETS` from a module named by the entry-point group ``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """Allowances of some moves until the next call of `Budget.more`."""
+    """Simulations allowed for n moves until the next call of `Budget.more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]"""
     full: NDArray[np.bool_]
-    """bool[n]: whether the search is a full one: with root noise, and good enough to learn from."""
+    """bool[n]: True for full searches, which have root noise and provide training targets."""
 
 
 class Budget:
-    """The budget of one search, whose trees it shares."""
+    """Budget for the trees of one search."""
 
     may_extend: ClassVar[bool] = False
-    """True if `more` is to be called when the simulations of a move have run."""
+    """True if the search must call `more` once the allowed simulations of a move have run."""
 
     def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        """Return the allowances of new searches; `keys` uint64[n] are their random streams."""
+        """Return the allowance of new searches; `keys` uint64[n] are their random streams."""
         raise NotImplementedError
 
     def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        """Return the number of further simulations of each move, int32[n]; 0 ends it."""
+        """Return the number of further simulations per move, int32[n]; 0 ends the search."""
         raise NotImplementedError
 
 
 class BudgetSettings(Variant):
-    """Base of the settings of budgets."""
+    """Base class of budget settings."""
 
     def check(self, search: SearchSettings) -> None:
-        """Raise ValueError, naming values, where the budget does not fit a search."""
+        """Raise ValueError, naming the settings, if the budget does not fit the search."""
 
     def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
-        """Return a budget for a search with `trees` trees, in a game of `actions` actions."""
+        """Return a budget for a search of `trees` trees in a game with `actions` actions."""
         raise NotImplementedError
 
 
@@ -66,26 +66,26 @@ BUDGETS: Registry[type[BudgetSettings]] = Registry("budget")
 class PlayoutCapSettings(BudgetSettings):
     """Playout cap randomization [Wu2019, Section 3.1].
 
-    A game needs many moves to give one result, which teaches the value; a policy target needs many
-    simulations of one move. So most moves are searched with few simulations and without root noise,
-    and only the others, drawn at random for every move, become policy and value targets.
+    Value targets need many games, whereas policy targets need many simulations per move. Most moves
+    are therefore searched with few simulations and without root noise. A random share of moves is
+    searched fully, and only these become policy and value targets.
     """
 
     name: Literal["playout_cap"] = "playout_cap"
 
     share: float = Field(default=0.25, gt=0, lt=1)
-    """Share of fully searched moves, which get `search.simulations`. [Wu2019]: 0.25, with 600
+    """Share of fully searched moves, each with `search.simulations`. [Wu2019]: 0.25, with 600
     simulations growing to 1000; [Clausen2021] lists 0.25 as an option."""
 
     simulations: int = Field(default=20, ge=1, le=1_000_000)
-    """Simulations of the other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
+    """Simulations per move for all other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
 
     def check(self, search: SearchSettings) -> None:
         if self.simulations >= search.simulations:
             raise ValueError(
                 f"selfplay.budget.simulations = {self.simulations} is not below search.simulations"
-                f" = {search.simulations}: expected fewer, for the moves that are not searched"
-                " fully"
+                f" = {search.simulations}: expected a smaller number for the moves that are not"
+                " searched fully"
             )
 
     def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
@@ -106,7 +106,7 @@ class _PlayoutCap(Budget):
 
 @kernel
 def _draw(keys, share, drawn):
-    """Draw independent events of probability `share`, one from each stream of uint64[n]."""
+    """Draw one event of probability `share` from each random stream of uint64[n]."""
     for i in range(keys.shape[0]):
         drawn[i] = streams.uniform(keys[i], 0) < share
 
@@ -115,7 +115,10 @@ BUDGETS.add("playout_cap", PlayoutCapSettings)
 
 
 class FixedSettings(BudgetSettings):
-    """`search.simulations` for every move. [Wang2019], [Wang2020a], [Wang2020b]: this budget."""
+    """`search.simulations` for every move.
+
+    [Wang2019], [Wang2020a] and [Wang2020b] use this budget.
+    """
 
     name: Literal["fixed"] = "fixed"
 
@@ -136,28 +139,28 @@ BUDGETS.add("fixed", FixedSettings)
 
 
 class KlGainSettings(BudgetSettings):
-    """Thinking time by Kullback-Leibler divergence [Clausen2021].
+    """Thinking time controlled by the Kullback-Leibler divergence [Clausen2021].
 
-    The root's policy is compared with the one `every` simulations before, the first one with the
-    priors of the visited actions [ClausenCode]; the move is played once the two diverge little. The
-    players of the league of [Clausen2021] think like this, with 50 to 2,000 nodes per move and a
-    clock. `search.simulations` applies to matches and measurements alone.
+    Every `every` simulations, the root policy is compared with the previous one, and at first with
+    the priors of the visited actions [ClausenCode]. The search of a move ends when the divergence
+    falls below a threshold. League players in [Clausen2021] use this budget with 50 to 2,000 nodes
+    per move and a clock. `search.simulations` then applies only to matches and measurements.
     """
 
     name: Literal["kl_gain"] = "kl_gain"
 
     every: int = Field(default=50, ge=1, le=1_000_000)
-    """Simulations between two comparisons. [Clausen2021]: 50."""
+    """Number of simulations between comparisons. [Clausen2021]: 50."""
 
     least: int = Field(default=50, ge=1, le=1_000_000)
-    """Minimum number of simulations of a move. [Clausen2021]: 50."""
+    """Minimum number of simulations per move. [Clausen2021]: 50."""
 
     most: int = Field(default=2000, ge=1, le=1_000_000)
-    """Maximum number of simulations of a move. [Clausen2021]: 2000."""
+    """Maximum number of simulations per move. [Clausen2021]: 2000."""
 
     threshold: float = Field(default=-8.0, ge=-64, le=64)
-    """Maximum logarithm to base 2 of the divergence, in bits, at which the policy counts as
-    settled. On Connect Four, with a network of four iterations and at most 1,000 simulations, -6,
+    """Base-2 logarithm of the divergence, in bits, at or below which the policy counts as settled.
+    On Connect Four, with a network trained for four iterations and at most 1,000 simulations, -6,
     -8 and -10 led to 196, 337 and 594 simulations per move. [Clausen2021]: evolved between -14 and
     1."""
 
@@ -165,19 +168,19 @@ class KlGainSettings(BudgetSettings):
     def _in_order(self) -> KlGainSettings:
         if self.least > self.most:
             raise ValueError(
-                f"least = {self.least} is more than most = {self.most}: expected at most that many"
+                f"least = {self.least} exceeds most = {self.most}: expected at most {self.most}"
             )
         if self.every > self.most:
             raise ValueError(
-                f"every = {self.every} is more than most = {self.most}: expected at most that many"
+                f"every = {self.every} exceeds most = {self.most}: expected at most {self.most}"
             )
         return self
 
     def check(self, search: SearchSettings) -> None:
         if plans_ahead(search.root.build()):
             raise ValueError(
-                f'selfplay.budget = "kl_gain": search.root = {quoted(search.root.name)} plans the'
-                ' simulations of a move ahead; expected another budget, such as "fixed"'
+                f'selfplay.budget = "kl_gain": search.root = {quoted(search.root.name)} plans all'
+                ' simulations of a move in advance; expected another budget, such as "fixed"'
             )
 
     def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGain:
@@ -185,7 +188,7 @@ class KlGainSettings(BudgetSettings):
 
 
 class KlGain(Budget):
-    """Budget of `KlGainSettings`, with thresholds and maxima that may differ between trees."""
+    """Budget of `KlGainSettings`; thresholds and maxima may differ between trees."""
 
     may_extend: ClassVar[bool] = True
 
@@ -196,8 +199,8 @@ class KlGain(Budget):
         self.most = np.full(trees, settings.most, np.int32)
         """int32[trees]"""
         self.spent = np.zeros(trees, np.int32)
-        """int32[trees]: simulations that the latest move of each tree has been given."""
-        self._former = np.zeros((trees, actions), np.float32)
+        """int32[trees]: simulations allowed so far for the current move of each tree."""
+        self._previous = np.zeros((trees, actions), np.float32)
         self._compared = np.zeros(trees, np.bool_)
 
     def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
@@ -207,35 +210,34 @@ class KlGain(Budget):
 
     def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         settings, spent, most = self._settings, self.spent[trees], self.most[trees]
-        now = search.policies(trees)
-        former = self._policies_before(trees, now, search)
-        settled = divergence(former, now) <= 2.0 ** self.thresholds[trees]
-        self._former[trees] = now
-        enough = (settled & (spent >= settings.least)) | (spent >= most)
-        more = np.where(enough, 0, np.minimum(settings.every, most - spent)).astype(np.int32)
+        current = search.policies(trees)
+        previous = self._previous_policies(trees, current, search)
+        settled = divergence(previous, current) <= 2.0 ** self.thresholds[trees]
+        self._previous[trees] = current
+        finished = (settled & (spent >= settings.least)) | (spent >= most)
+        more = np.where(finished, 0, np.minimum(settings.every, most - spent)).astype(np.int32)
         self.spent[trees] += more
         return more
 
-    def _policies_before(
-        self, trees: NDArray[np.int64], now: NDArray[np.float32], search: Search
+    def _previous_policies(
+        self, trees: NDArray[np.int64], current: NDArray[np.float32], search: Search
     ) -> NDArray[np.float32]:
-        """Return the policies compared before, at first the priors of visited actions."""
-        former = self._former[trees]
+        """Return the previously compared policies, initially the priors of visited actions."""
+        previous = self._previous[trees]
         new = ~self._compared[trees]
         if new.any():
-            former[new] = np.where(now[new] > 0, search.root_priors(trees[new]), 0)
+            previous[new] = np.where(current[new] > 0, search.root_priors(trees[new]), 0)
             self._compared[trees] = True
-        return former
+        return previous
 
 
-def divergence(former: NDArray[Any], now: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the Kullback-Leibler divergence of distributions [n, actions] in bits, float64[n].
+def divergence(previous: NDArray[Any], current: NDArray[Any]) -> NDArray[np.float64]:
+    """Return D_KL(previous || current) of distributions [n, actions] in bits, float64[n].
 
-    It is that of `former` from `now`, over the actions with weight in both, and 0 where there are
-    none.
+    Only actions with weight in both distributions count; without any, the divergence is 0.
     """
-    both = (former > 0) & (now > 0)
-    p, q = (np.where(both, each, 0).astype(np.float64) for each in (former, now))
+    both = (previous > 0) & (current > 0)
+    p, q = (np.where(both, each, 0).astype(np.float64) for each in (previous, current))
     p, q = (each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300) for each in (p, q))
     ratios = np.divide(p, q, out=np.ones_like(p), where=both)
     total: NDArray[np.float64] = (p * np.log2(ratios)).sum(axis=1)

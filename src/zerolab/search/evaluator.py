@@ -1,8 +1,8 @@
-"""Evaluators, and a cache of their evaluations by position.
+"""Evaluators, and a cache of evaluations by position.
 
-The cache serves equal positions of a step and those of later steps. Both uses change nothing where
-evaluations do not depend on the batch (see `SearchSettings.cache`). The table is bounded: a
-position may be stored in any of four neighbouring entries, of which the oldest is replaced.
+The cache serves equal positions within a step and in later steps. Neither use changes results if
+evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a fixed size: a
+position can be stored in any of four adjacent entries, and the oldest of them is replaced.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from zerolab.core.memory import LINE, copy_row, prefetch
 from zerolab.core.streams import mix
 
 ExtraOutput = Literal["draws", "action_values"]
-"""Outputs of an evaluator beyond priors and values."""
+"""Optional evaluator outputs in addition to priors and values."""
 
 _NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "action values (fpu)"}
 
 
 class Evaluator(Protocol):
-    """Gives priors and values for a batch of positions; a search's only view of a network."""
+    """Source of priors and values for batches of positions: the search's interface to a network."""
 
     def evaluate(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
 
-        Priors may give weight to illegal actions: the search masks and renormalises them. Values
-        lie in [-1, 1] and are those of the player to move. The search requests equal states of a
-        batch once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
+        Illegal actions may have nonzero priors; the search masks and renormalises them. Values are
+        in [-1, 1], from the perspective of the side to move. The search requests equal states in a
+        batch only once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
         """
         ...
 
 
 class Evaluation(NamedTuple):
-    """An evaluator's outputs for N positions; extra outputs that were not wanted are None."""
+    """Evaluator outputs for N positions; extra outputs that were not requested are None."""
 
     priors: NDArray[np.float32]
     """float32[N, actions]; see `Evaluator.evaluate`."""
     values: NDArray[np.float32]
-    """float32[N]: P(win) - P(loss) of the player to move."""
+    """float32[N]: P(win) - P(loss) for the side to move."""
     draws: NDArray[np.float32] | None = None
     """float32[N]: P(draw)."""
     action_values: NDArray[np.float32] | None = None
-    """float32[N, actions]: the value of each action for the player who takes it."""
+    """float32[N, actions]: value of each action for the side to move."""
 
     def rows(self, rows: slice) -> Evaluation:
-        """Return the evaluations of some of the positions."""
+        """Return the evaluations of a range of positions."""
         draws, action_values = self.draws, self.action_values
         return Evaluation(
             self.priors[rows],
@@ -64,45 +64,45 @@ class Evaluation(NamedTuple):
 
 @runtime_checkable
 class DetailedEvaluator(Evaluator, Protocol):
-    """An evaluator with more outputs than priors and values."""
+    """Evaluator with outputs in addition to priors and values."""
 
     def evaluate_more(
-        self, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
+        self, states: NDArray[np.uint64], extra_outputs: Collection[ExtraOutput]
     ) -> tuple[
         NDArray[np.float32],
         NDArray[np.float32],
         NDArray[np.float32] | None,
         NDArray[np.float32] | None,
     ]:
-        """Return the fields of an `Evaluation`; those that are not wanted are None.
+        """Return the fields of an `Evaluation`; outputs that were not requested are None.
 
-        Raises UserError for an output that the evaluator lacks.
+        Raises UserError for outputs that the evaluator does not support.
         """
         ...
 
 
 def evaluate(
-    evaluator: Evaluator, states: NDArray[np.uint64], wanted: Collection[ExtraOutput]
+    evaluator: Evaluator, states: NDArray[np.uint64], extra_outputs: Collection[ExtraOutput]
 ) -> Evaluation:
-    """Evaluate uint64[N, words] states; raise UserError if the evaluator lacks a wanted output."""
-    if not wanted:
+    """Evaluate uint64[N, words] states; raise UserError for unsupported extra outputs."""
+    if not extra_outputs:
         return Evaluation(*evaluator.evaluate(states))
-    require_outputs(evaluator, wanted)
+    require_outputs(evaluator, extra_outputs)
     assert isinstance(evaluator, DetailedEvaluator)
-    return Evaluation(*evaluator.evaluate_more(states, wanted))
+    return Evaluation(*evaluator.evaluate_more(states, extra_outputs))
 
 
-def require_outputs(evaluator: Evaluator, wanted: Collection[ExtraOutput]) -> None:
-    """Raise UserError if extra outputs are wanted of an evaluator that has none."""
-    if wanted and not isinstance(evaluator, DetailedEvaluator):
-        needed = " and ".join(_NEEDS[each] for each in sorted(wanted))
-        raise UserError(f"the search needs {needed}: expected a network with a head for it")
+def require_outputs(evaluator: Evaluator, extra_outputs: Collection[ExtraOutput]) -> None:
+    """Raise UserError if extra outputs are requested from an evaluator without any."""
+    if extra_outputs and not isinstance(evaluator, DetailedEvaluator):
+        needed = " and ".join(_NEEDS[each] for each in sorted(extra_outputs))
+        raise UserError(f"the search needs {needed}: expected a network with the matching head")
 
 
 class UniformEvaluator:
-    """Equal priors and the value 0: a search without a network.
+    """Evaluator for searches without a network: equal priors and value 0.
 
-    The search recognises this evaluator and then runs whole inside one kernel, without batches.
+    The search recognises this evaluator and runs entirely inside one kernel, without batches.
     """
 
     def __init__(self, actions: int) -> None:
@@ -120,27 +120,29 @@ _WAYS = 4
 NO_ENTRY = -1
 
 _TAG = np.dtype([("step", np.int64), ("hash", np.uint32), ("row", np.int32)])
-"""Identity of an entry's position: four tags fit one line of the processor's cache."""
+"""Identity of the position in an entry; four tags fit in one CPU cache line."""
 
 
 class Cache(NamedTuple):
-    """`size` evaluations, a power of two; the last entries wrap around to the first.
+    """Hash table of `size` evaluations, a power of two; probing wraps around at the end.
 
-    `step`, `hash` and `row` of an entry are adjacent in memory; so are state, value and priors.
+    `step`, `hash` and `row` of an entry are adjacent in memory, as are state, value and priors.
     """
 
-    step: NDArray[np.int64]  # [size] the step that requested it, 0 where there is none
-    hash: NDArray[np.uint32]  # [size] the upper half of the hash of its state
-    row: NDArray[np.int32]  # [size] its row in that step's batch
+    step: NDArray[np.int64]  # [size] the requesting step, 0 in empty entries
+    hash: NDArray[np.uint32]  # [size] the upper half of the state's hash
+    row: NDArray[np.int32]  # [size] the row in that step's batch
     states: NDArray[np.uint64]  # [size, words]
     values: NDArray[np.float32]  # [size]
     priors: NDArray[np.float32]  # [size, actions]
-    draws: NDArray[np.float32]  # [size], or [0] where they are not wanted
+    draws: NDArray[np.float32]  # [size], or [0] if not requested
     action_values: NDArray[np.float32]  # [size, actions], or [size, 0]
 
 
-def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> Cache:
-    """Allocate a cache for at least `positions` positions, with some extra outputs."""
+def empty_cache(
+    positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
+) -> Cache:
+    """Allocate a cache for at least `positions` positions."""
     size, width = _shape(positions, words, actions)
     tags = np.zeros(size, _TAG)
     state = 2 * words
@@ -152,20 +154,24 @@ def empty_cache(positions: int, words: int, actions: int, wanted: Collection[str
         states=entries[:, :state].view(np.uint64),
         values=entries[:, state],
         priors=entries[:, state + 1 : state + 1 + actions],
-        draws=np.empty(size if "draws" in wanted else 0, np.float32),
-        action_values=np.empty((size, actions if "action_values" in wanted else 0), np.float32),
+        draws=np.empty(size if "draws" in extra_outputs else 0, np.float32),
+        action_values=np.empty(
+            (size, actions if "action_values" in extra_outputs else 0), np.float32
+        ),
     )
 
 
-def cache_bytes(positions: int, words: int, actions: int, wanted: Collection[str] = ()) -> int:
-    """Return the memory of a cache; the arguments are those of `empty_cache`."""
+def cache_bytes(
+    positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
+) -> int:
+    """Return the size of a cache in bytes; see `empty_cache` for the arguments."""
     size, width = _shape(positions, words, actions)
-    others = ("draws" in wanted) + actions * ("action_values" in wanted)
-    return size * (_TAG.itemsize + 4 * (width + others))
+    extra_width = ("draws" in extra_outputs) + actions * ("action_values" in extra_outputs)
+    return size * (_TAG.itemsize + 4 * (width + extra_width))
 
 
 def _shape(positions: int, words: int, actions: int) -> tuple[int, int]:
-    """Return the number of entries, and the float32 values of state, value and priors of one."""
+    """Return the number of entries and their width in float32 values: state, value and priors."""
     size = max(_WAYS, 1 << (positions - 1).bit_length())
     line = LINE // 4
     return size, -(-(2 * words + 1 + actions) // line) * line
@@ -173,7 +179,7 @@ def _shape(positions: int, words: int, actions: int) -> tuple[int, int]:
 
 @inlined
 def hash_state(state):
-    """Return 64 bits that depend on every word of a state."""
+    """Return a 64-bit hash of all words of a state."""
     key = np.uint64(0)
     for word in range(state.shape[0]):
         key = mix(key ^ state[word])
@@ -189,7 +195,7 @@ def hash_states(states, hashes):
 
 @inlined
 def prefetch_tags(cache, key):
-    """Prefetch the tags that decide whether the state with the hash `key` is in the cache."""
+    """Prefetch the tags of the entries that can contain the state with hash `key`."""
     entry = np.int64(key & np.uint64(cache.step.shape[0] - 1))
     prefetch(cache.step, (entry,), 0)
     prefetch(cache.step, (entry + _WAYS - 1,), 0)
@@ -197,7 +203,7 @@ def prefetch_tags(cache, key):
 
 @inlined
 def prefetch_entry(cache, key):
-    """Prefetch the entry of the state with the hash `key`, or the one where it would be stored."""
+    """Prefetch the entry that contains the state with hash `key`, or would receive it."""
     size = cache.step.shape[0]
     tag = np.uint32(key >> np.uint64(32))
     entry = np.int64(key & np.uint64(size - 1))
@@ -216,7 +222,7 @@ def prefetch_entry(cache, key):
 def find(cache, state, key, earliest):
     """Return the entry of a state requested in step `earliest` or later, or NO_ENTRY.
 
-    `key` is the state's hash.
+    `key` is the hash of the state.
     """
     size = cache.step.shape[0]
     tag = np.uint32(key >> np.uint64(32))
@@ -235,10 +241,10 @@ def find(cache, state, key, earliest):
 
 @inlined
 def reserve(cache, state, key, step, row):
-    """Reserve an entry for a state whose evaluation is row `row` of the batch of this step.
+    """Reserve an entry for a state whose evaluation will be row `row` of this step's batch.
 
-    `key` is the state's hash. Returns NO_ENTRY if all its entries wait for this step's
-    evaluations.
+    `key` is the hash of the state. Returns NO_ENTRY if this step has already reserved every
+    candidate entry.
     """
     size = cache.step.shape[0]
     entry = np.int64(key & np.uint64(size - 1))

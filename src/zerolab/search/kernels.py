@@ -1,11 +1,11 @@
-"""The compiled search over B trees: select leaves, expand them, back up their values.
+"""Compiled search over B trees: leaf selection, expansion and backup.
 
-In one step, `select_leaves` descends every active tree until it meets a position that needs the
-evaluator, the evaluator evaluates the whole batch, and `expand_and_backup` uses the results.
-Simulations that end in a finished game or a known position are backed up at once, so a batch holds
-only positions to evaluate. Trees never influence each other.
+In each step, `select_leaves` descends every active tree until it reaches a position to evaluate.
+The evaluator then evaluates the whole batch, and `expand_and_backup` uses the results. Simulations
+that end in a finished game or a cached position are backed up immediately, so a batch contains only
+positions to evaluate. Trees never influence each other.
 
-Helpers are inlined; docs/decisions/0010 says where branches around them are avoided.
+Helpers are inlined; docs/decisions/0010 describes where branches around them are avoided.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from zerolab.search.tree import (
     prefetch_nodes,
 )
 from zerolab.search.values import draw_probability
-from zerolab.search.virtual_loss import is_waiting, left_to_begin, start_waiting
+from zerolab.search.virtual_loss import is_waiting, simulations_to_begin, start_waiting
 
 _AHEAD = 16
-"""Distance, in entries of the cache, at which memory to be written is prefetched."""
+"""Number of cache entries to prefetch ahead of writes."""
 
 _EXTENSION = 1 << 41
-"""Part of a playout stream from which an extended search continues."""
+"""Part of a playout stream that seeds extended searches."""
 
 
 @inlined
 def _finish_simulation(
     game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
 ):
-    """End a simulation whose leaf needs no evaluation.
+    """Finish a simulation whose leaf needs no evaluation.
 
-    Returns whether it has ended, and the leaf's entry in the cache.
+    Returns whether the simulation finished, and the cache entry of the leaf.
     """
     state = tree.states[b, node]
     if is_decided(tree.solver, tree, b, node):
@@ -82,9 +82,9 @@ def _finish_simulation(
 
 @inlined
 def _request(cache, search, step, b, node, state, key, entry, rows):
-    """Request the evaluation of a leaf, which then waits; return the length of the batch.
+    """Request the evaluation of a leaf, mark it as waiting, and return the new batch size.
 
-    `entry` is the entry of an equal position requested in this step, or NO_ENTRY.
+    `entry` is the cache entry of an equal position requested in this step, or NO_ENTRY.
     """
     place = search.waiting[b]
     search.leaf[b, place] = node
@@ -101,10 +101,10 @@ def _request(cache, search, step, b, node, state, key, entry, rows):
 
 @inlined
 def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace):
-    """Run simulations of a group of trees until each waits for an evaluation or has none left.
+    """Run simulations of a group of trees until each is waiting for an evaluation or finished.
 
-    The first simulations descend together, later ones alone; leaves are requested in the order of
-    the trees. Returns the length of the batch and whether a tree ran out of nodes.
+    The first simulations descend together, later ones individually. Leaves are requested in tree
+    order. Returns the batch size and whether a tree ran out of nodes.
     """
     actions = workspace.mask.shape[0]
     full = False
@@ -114,8 +114,8 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
     while at < count:
         descend(methods, tree, search, workspace, step, begin, end)
         materialise_leaves(game, tree, cache, workspace, step, begin, end)
-        goes_on = False
-        while at < count and not goes_on:
+        continues = False
+        while at < count and not continues:
             b = workspace.trees[at]
             node = workspace.leaves[at]
             key = workspace.hashes[at]
@@ -126,15 +126,15 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
                 game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
             )
             if ended:
-                goes_on = left_to_begin(methods.virtual_loss, search, b) > 0
+                continues = simulations_to_begin(methods.virtual_loss, search, b) > 0
             else:
                 state = tree.states[b, node]
                 rows = _request(cache, search, step, b, node, state, key, entry, rows)
-                goes_on = start_waiting(methods.virtual_loss, tree, search, b, node)
-            if goes_on and not has_room(tree, b, actions * (1 + search.waiting[b])):
+                continues = start_waiting(methods.virtual_loss, tree, search, b, node)
+            if continues and not has_room(tree, b, actions * (1 + search.waiting[b])):
                 full = True
-                goes_on = False
-            if not goes_on:
+                continues = False
+            if not continues:
                 at += 1
         begin = at
         end = at + 1
@@ -143,17 +143,17 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
 
 @kernel
 def extend_streams(search, trees):
-    """Give the searches of some trees fresh playout streams, derived from their former ones."""
+    """Derive fresh playout streams from the current ones for some trees."""
     for b in trees:
         search.playout_key[b] = streams.fold(search.playout_key[b], _EXTENSION)
 
 
 @kernel
 def select_leaves(game, methods, leaf_evaluator, handle, step):
-    """Run simulations until every active tree waits for an evaluation or has none left.
+    """Run simulations until every active tree is waiting for an evaluation or finished.
 
-    `handle` is that of the search's `Memory`. Returns the length of the batch and whether a tree
-    ran out of nodes.
+    `handle` refers to the search's `Memory`. Returns the batch size and whether a tree ran out of
+    nodes.
     """
     forest, cache, search, workspace = borrowed(handle.value)
     tree = opened(forest)
@@ -195,9 +195,9 @@ def store(handle, evaluations):
 
 @inlined
 def _gather_waiting(tree, search, begin, end, place, workspace):
-    """Collect the trees from `begin` to `end` - 1 whose leaf number `place` waits.
+    """Collect the trees from `begin` to `end` - 1 with a waiting leaf at index `place`.
 
-    The nodes that their backups need are prefetched.
+    Nodes needed by their backups are prefetched.
     """
     count = 0
     nodes = min(workspace.mask.shape[0], EXPECTED_CHILDREN)
@@ -231,8 +231,8 @@ def _gather_waiting(tree, search, begin, end, place, workspace):
 def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin, end):
     """Expand the waiting leaves of trees `begin` to `end` - 1 and back up their values.
 
-    Returns the number of simulations that this ends. Disjoint ranges of trees may be expanded at
-    the same time, each with its own workspace and counts.
+    Returns the number of completed simulations. Disjoint ranges of trees can be processed in
+    parallel, each with its own workspace and counts.
     """
     forest, _, search, workspace = borrowed(handle.value)
     tree = opened(forest)

@@ -1,4 +1,4 @@
-"""Leaf evaluators: the network's value, random playouts, or a mixture."""
+"""Leaf evaluators: network value, random playouts, or a weighted mixture of both."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zerolab.search.methods import LeafEvaluator, register_leaf_evaluator
 
 
 class Mixed(NamedTuple):
-    """v = (1 - w) * v_network + w * v_playout: WRo and WRoRa of [Wang2020b].
+    """v = (1 - w) * v_network + w * v_playout, as in WRo and WRoRa of [Wang2020b].
 
-    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start of I' iterations, which
-    sets it. playouts: per leaf, averaged. [Wang2020b]: 1.
+    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start over I' iterations; the
+    warm start sets it. playouts: number of playouts to average per leaf. [Wang2020b]: 1.
     """
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -23,7 +23,7 @@ class Mixed(NamedTuple):
 
 @register_leaf_evaluator("mixed", Mixed)
 class _MixedRule:
-    """With weight 0 bit for bit the evaluator's value, with weight 1 the playouts'."""
+    """Bitwise equal to the network value at weight 0, and to the playout value at weight 1."""
 
     @staticmethod
     def playouts(rule):
@@ -47,9 +47,10 @@ class _NetworkValueRule(LeafEvaluator):
 
 
 class RandomPlayout(NamedTuple):
-    """v = mean outcome of random playouts; priors stay the evaluator's [Wang2020b].
+    """v = mean outcome of random playouts; priors still come from the evaluator [Wang2020b].
 
-    Plain MCTS, and Rollout of [Wang2020b]. playouts: per leaf, averaged. [Wang2020b]: 1.
+    Used by plain MCTS and by Rollout of [Wang2020b]. playouts: number of playouts to average per
+    leaf. [Wang2020b]: 1.
     """
 
     playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1

@@ -1,8 +1,8 @@
-"""MCTS-Solver [Winands2008]: proven results of nodes.
+"""MCTS-Solver [Winands2008]: proven node results.
 
-A node is proven once its game is over, once one of its actions is proven to win, or once all of its
-actions are proven. Proofs travel up the tree with the simulation that completes them, whose value
-is exact from there on.
+A node is proven when its game is over, when one of its actions is a proven win, or when all its
+actions are proven. The simulation that completes a proof propagates it up the tree and backs up the
+exact value from that node on.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
 from zerolab.search.values import backup_value_of, set_exact
 
-SOLVERS = CompiledInterface("solver of nodes")
+SOLVERS = CompiledInterface("node solver")
 
 PROVEN = 5
 """Index of the number of proven nodes in `SearchState.counts`."""
 
 SCALE = 1 << 30
-"""Factor that turns probabilities into integer weights."""
+"""Factor for converting probabilities to integer weights."""
 
 
 class NoSolver(NamedTuple):
-    """No proofs: only finished games have a known result."""
+    """Solver without proofs: only finished games have a known result."""
 
 
 class MctsSolver(NamedTuple):
-    """Every node may have a proven result, and its distance in plies to the end of the game.
+    """Solver that records proven results and their distance to the end of the game in plies.
 
-    A win is as short as the shortest proof found, which need not be the shortest win; a loss is as
-    long as the longest proof of the replies to it.
+    The distance of a win is that of the shortest proof found so far, which need not be the shortest
+    win. The distance of a loss is that of the longest proof among its replies.
     """
 
 
@@ -44,7 +44,7 @@ def clear_proof(solver: Any, tree: Any, b: int, node: int) -> None:
 
 @SOLVERS.function
 def is_open(solver: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether a node is unproven, so that simulations below it are of use."""
+    """Return whether a node is unproven, so that further simulations below it are useful."""
     raise AssertionError
 
 
@@ -56,7 +56,7 @@ def is_decided(solver: Any, tree: Any, b: int, node: int) -> bool:
 
 @SOLVERS.function
 def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
-    """Return the backup value of a leaf whose result is known."""
+    """Return the backup value of a leaf with a known result."""
     raise AssertionError
 
 
@@ -64,31 +64,32 @@ def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
 def propagate_proof(
     solver: Any, tree: Any, counts: Any, b: int, node: int, child: int, backup_value: Any
 ) -> Any:
-    """Return the backup value at a node, exact if its child's proof proves the node.
+    """Return the backup value at a node; it is exact if the child's proof also proves the node.
 
-    At the leaf of a simulation, `child` is -1. `counts` are those of `SearchState`.
+    At the leaf of a simulation, `child` is -1. `counts` is `SearchState.counts`.
     """
     raise AssertionError
 
 
 @SOLVERS.function
-def unless_lost(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
-    """Return a child's score, or minus infinity if the move to it is proven to lose."""
+def score_unless_lost(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
+    """Return a child's score, or minus infinity if the move to it is a proven loss."""
     raise AssertionError
 
 
 @SOLVERS.function
 def is_lost(solver: Any, tree: Any, b: int, child: int) -> bool:
-    """Return whether the move to a child is proven to lose."""
+    """Return whether the move to a child is a proven loss."""
     raise AssertionError
 
 
 @SOLVERS.function
 def restrict_to_proofs(solver: Any, tree: Any, b: int, weights: Any) -> None:
-    """Adjust weights [actions] of root actions to proofs.
+    """Adjust the weights [actions] of root actions to proven results.
 
-    At a won root, the quickest wins found share all weight; at a lost one, the slowest losses.
-    Elsewhere losing actions get none; where that leaves nothing, the others get their priors.
+    At a proven win, the quickest known wins share all weight; at a proven loss, the slowest known
+    losses do. Otherwise losing actions get weight 0, and if no weight remains, the other actions
+    are weighted by their priors.
     """
     raise AssertionError
 
@@ -116,7 +117,7 @@ class _NoSolverRule:
         return backup_value
 
     @staticmethod
-    def unless_lost(solver, tree, b, child, score):
+    def score_unless_lost(solver, tree, b, child, score):
         return score
 
     @staticmethod
@@ -136,15 +137,15 @@ def _record(tree, b, node, result, distance):
 
 @inlined
 def _exact(tree, b, node):
-    """Set a proven node's mean to its exact value, and return that value."""
+    """Set the mean of a proven node to its exact value and return that value."""
     return set_exact(tree.utility, tree, b, node, tree.proven[b, node], tree.distance[b, node])
 
 
 @inlined
 def _prove(tree, b, node):
-    """Prove a node from its children, if they suffice, by the quickest win or the slowest loss.
+    """Prove a node from its children if possible, with the quickest win or the slowest loss.
 
-    Returns whether they do.
+    Returns whether the node is now proven.
     """
     first = tree.first_child[b, node]
     best = LOSS
@@ -167,7 +168,7 @@ def _prove(tree, b, node):
 
 @inlined
 def _fill(weights, tree, b, result, distance):
-    """Give weight 1 to the root actions whose children have this proof, and 0 to all others."""
+    """Set weight 1 for root actions whose child has this proof, and 0 for all others."""
     weights[:] = 0
     first = tree.first_child[b, 0]
     for child in range(first, first + tree.children[b, 0]):
@@ -205,7 +206,7 @@ class _MctsSolverRule:
         return _exact(tree, b, node)
 
     @staticmethod
-    def unless_lost(solver, tree, b, child, score):
+    def score_unless_lost(solver, tree, b, child, score):
         return np.float32(-np.inf) if tree.proven[b, child] == WIN else score
 
     @staticmethod

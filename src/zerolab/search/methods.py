@@ -1,8 +1,8 @@
-"""The exchangeable parts of a search: selection, first-play urgency, ties, leaf values, root.
+"""Interchangeable parts of a search: selection, first-play urgency, ties, leaf values, root rules.
 
-Each part is a NamedTuple registered with one of the functions below; kernels are compiled for the
-types they are given. Another package adds its own from a module named by the entry point
-``zerolab.search``.
+Each part is a NamedTuple registered with one of the functions below. Kernels are compiled for the
+types of their arguments. Other packages can add their own parts from a module named by the
+entry-point group ``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
 class Methods(NamedTuple):
-    """The methods by which a tree is searched, each of a registered type.
+    """Methods of a tree search, each of a registered type.
 
-    Kernels are compiled for them. A kernel that takes all of them is compiled anew for each
-    combination, so the leaf evaluator, which few functions need, is not among them.
+    Kernels that take this tuple are compiled for each combination of types. The leaf evaluator is
+    passed separately because few functions need it.
     """
 
     selection: Any
@@ -66,13 +66,13 @@ class Methods(NamedTuple):
 
 @SELECTIONS.function
 def statistics_width(rule: Any) -> int:
-    """Return K, the number of columns of `Tree.statistics` that the rule keeps for every node."""
+    """Return K, the number of columns of `Tree.statistics` that the rule needs per node."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def with_budget(rule: Any, simulations: int) -> Any:
-    """Return the rule with fields filled in that depend on the simulations per move."""
+    """Return the rule with all fields set that depend on the simulations per move."""
     raise AssertionError
 
 
@@ -84,40 +84,40 @@ def prepare(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
 
 @SELECTIONS.function
 def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
-    """Return a child's score; the search descends to the highest (ties: `takes_tie`)."""
+    """Return a child's score; the search descends to the highest (see `takes_tie` for ties)."""
     raise AssertionError
 
 
 @SELECTIONS.function
 def update(rule: Any, tree: Any, b: int, leaf: int, backup_value: Any, moves: Any) -> None:
-    """Update the rule's statistics with one simulation, after its backup.
+    """Update the rule's statistics after the backup of a simulation.
 
-    The backup value is that of the leaf's mover, read by the functions of `search.values`: `worth`
-    turns it into a number, `seen_from_parent` takes it up the tree. `moves` int32[1 + MAX_PLIES]
-    holds the length and the actions of a playout from the leaf (see `rules.playout`); the length is
-    0 without one.
+    The backup value is from the perspective of the side to move at the leaf. Functions of
+    `search.values` read it: `worth` converts it to a number, `seen_from_parent` moves it one ply up
+    the tree. `moves` int32[1 + MAX_PLIES] contains the length and the actions of a playout from the
+    leaf (see `rules.playout`); the length is 0 if there was no playout.
     """
     raise AssertionError
 
 
 @FPUS.function
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
-    """Return the outputs that the rule needs of an evaluator beyond priors and values."""
+    """Return the evaluator outputs that the rule needs in addition to priors and values."""
     raise AssertionError
 
 
 @FPUS.function
 def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
-    """Return the assumed value of unvisited children of a node for its mover.
+    """Return the assumed value of a node's unvisited children for the side to move at the node.
 
-    Where children differ, it is the part that `first_play` needs to know of the node.
+    Rules that distinguish between children return the part that depends only on the node.
     """
     raise AssertionError
 
 
 @FPUS.function
 def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
-    """Return the assumed value of an unvisited child for the mover of its parent.
+    """Return the assumed value of an unvisited child for the side to move at its parent.
 
     `shared` is the parent's `fpu_value`.
     """
@@ -126,19 +126,19 @@ def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float
 
 @FPUS.function
 def seed_children(rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int) -> None:
-    """Store the evaluator's values of a new node's actions, a row of float32[N, actions]."""
+    """Store the evaluator's action values, a row of float32[N, actions], in new children."""
     raise AssertionError
 
 
 @FPUS.function
 def reset_child(rule: Any, tree: Any, b: int, child: int) -> None:
-    """Reset a child whose visits have been dropped to an unvisited one."""
+    """Reset a child to unvisited after its visits have been dropped."""
     raise AssertionError
 
 
 @TIE_BREAKS.function
 def takes_tie(rule: Any, key: int, node: int, child: int, ties: int) -> bool:
-    """Return whether a child replaces the best one so far of a node, whose score it equals.
+    """Return whether a child replaces the best child so far, which has the same score.
 
     It is the `ties`-th child with this score. `key` is a random stream of the simulation.
     """
@@ -155,42 +155,42 @@ def playouts(rule: Any) -> int:
 def leaf_value(
     rule: Any, game: Any, state: Any, estimate: float, key: int, scratch: Any, moves: Any
 ) -> float:
-    """Return the value of a new, ongoing leaf for its mover.
+    """Return the value of a new, ongoing leaf for the side to move.
 
     `state` is uint64[words], `estimate` the evaluator's value, `key` a random stream of the
-    simulation, `scratch` uint64[words] for playouts; `moves` is that of `update` and may be
-    written.
+    simulation, and `scratch` uint64[words] for playouts. `moves` is passed on to `update`; the leaf
+    evaluator can write to it.
     """
     raise AssertionError
 
 
 @ROOT_RULES.function
 def root_state(rule: Any, trees: int, actions: int) -> Any:
-    """Return the rule's state for each of `trees` trees: a NamedTuple of arrays."""
+    """Return the rule's state for `trees` trees as a NamedTuple of arrays."""
     raise AssertionError
 
 
 @ROOT_RULES.function
 def plans_ahead(rule: Any) -> bool:
-    """Return whether the rule plans the simulations of a bare root, with its own noise."""
+    """Return whether the rule plans all simulations from a bare root and adds its own noise."""
     raise AssertionError
 
 
 @ROOT_RULES.function
 def prepare_root(rule: Any, tree: Any, search: Any, step: Any, b: int) -> None:
-    """Prepare an expanded root, once per search, for instance by noise; see `SearchState`."""
+    """Prepare an expanded root once per search, for example with noise; see `SearchState`."""
     raise AssertionError
 
 
 @ROOT_RULES.function
 def first_node(rule: Any, methods: Any, tree: Any, search: Any, b: int) -> int:
-    """Return the node from which the selection rule descends: 0 or a child of it."""
+    """Return the node at which the selection rule takes over: 0 or one of its children."""
     raise AssertionError
 
 
 @ROOT_RULES.function
 def weigh_policy(rule: Any, methods: Any, tree: Any, search: Any, b: int, weights: Any) -> None:
-    """Write a finished search's policy into float64[actions], which need not add up to 1."""
+    """Write the policy of a finished search into float64[actions], not necessarily normalised."""
     raise AssertionError
 
 
@@ -198,15 +198,16 @@ def weigh_policy(rule: Any, methods: Any, tree: Any, search: Any, b: int, weight
 def weigh_moves(
     rule: Any, methods: Any, tree: Any, search: Any, b: int, sample: bool, weights: Any
 ) -> None:
-    """Write weights of moves into int64[actions], less than 2**32 in all.
+    """Write move weights into int64[actions]; their sum must be below 2**32.
 
-    A move is drawn in proportion to them where `sample` is set; otherwise the highest is taken.
+    Moves are sampled in proportion to the weights if `sample` is set; otherwise the move with the
+    highest weight is played.
     """
     raise AssertionError
 
 
 class FirstPlay:
-    """Base of first-play urgency rules that treat all unvisited children of a node alike."""
+    """Base class of first-play urgency rules that treat all unvisited children of a node alike."""
 
     @staticmethod
     def extra_outputs(rule):
@@ -226,7 +227,7 @@ class FirstPlay:
 
 
 class Selection:
-    """Base of selection rules without statistics."""
+    """Base class of selection rules without statistics."""
 
     @staticmethod
     def statistics_width(rule):
@@ -242,7 +243,7 @@ class Selection:
 
 
 class LeafEvaluator:
-    """Base of leaf evaluators without playouts."""
+    """Base class of leaf evaluators without playouts."""
 
     @staticmethod
     def playouts(rule):
@@ -250,7 +251,7 @@ class LeafEvaluator:
 
 
 class FirstTie(NamedTuple):
-    """The child of the lowest action, as in [AZG]."""
+    """The child with the lowest action number, as in [AZG]."""
 
 
 class _FirstTieRule:
@@ -264,7 +265,7 @@ class RandomTie(NamedTuple):
 
 
 class _RandomTieRule:
-    """Reservoir sampling: the k-th of equal children replaces the one chosen so far with 1 / k."""
+    """Reservoir sampling: the k-th tied child replaces the current choice with probability 1/k."""
 
     @staticmethod
     def takes_tie(rule, key, node, child, ties):
@@ -276,4 +277,4 @@ TIE_BREAKS.implement(FirstTie, _FirstTieRule)
 TIE_BREAKS.implement(RandomTie, _RandomTieRule)
 
 TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTie, "random": RandomTie}
-"""Types by the names of the setting `tie_break`."""
+"""Tie-break types by the value of the setting `tie_break`."""

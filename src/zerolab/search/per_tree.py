@@ -1,8 +1,8 @@
-"""Settings of a search that differ from tree to tree.
+"""Search settings that differ between trees.
 
-One batch thus serves many players. The rules here are those of `Puct`, `Fixed` and `WithDraws` with
-arrays in place of numbers. They are separate types: kernels of searches without such settings know
-nothing of them.
+They allow one batch to serve many players. The rules in this module are `Puct`, `Fixed` and
+`WithDraws` with arrays in place of numbers. They are separate types, so kernels of other searches
+are compiled without them.
 """
 
 from __future__ import annotations
@@ -22,37 +22,38 @@ from zerolab.search.values import UTILITIES, WithDraws, WithDrawsRule, ZeroSum
 
 
 class PerTreeSettings(NamedTuple):
-    """Settings of each of B trees; None for those that `SearchSettings` fix for all.
+    """Settings for each of B trees; None if `SearchSettings` sets the value for all trees.
 
-    The arrays may be written while the trees concerned are not being searched.
+    An element can be changed whenever its tree is not being searched.
     """
 
     c: NDArray[np.float64] | None = None
-    """float64[B]: `Puct.c`."""
+    """float64[B]: `Puct.c` of each tree."""
     fpu: NDArray[np.float64] | None = None
-    """float64[B]: `Fixed.value`."""
+    """float64[B]: `Fixed.value` of each tree."""
     draw_value: NDArray[np.float64] | None = None
-    """float64[B]: `SearchSettings.draw_value`; 0 counts, too."""
+    """float64[B]: `SearchSettings.draw_value` of each tree. If set, the search needs the
+    probabilities of draws, even where the value is 0."""
 
     def check(self, settings: SearchSettings) -> None:
-        """Raise ValueError where a search has no rule with such a setting."""
+        """Raise ValueError if the rules in `settings` do not support a value per tree."""
         if self.c is not None and settings.selection.name != "puct":
             name = quoted(settings.selection.name)
-            raise ValueError(f'selection = {name} has no c for each tree: expected "puct"')
+            raise ValueError(f'selection = {name} does not support c per tree: expected "puct"')
         if self.fpu is not None and settings.fpu.name != "fixed":
             name = quoted(settings.fpu.name)
-            raise ValueError(f'fpu = {name} has no value for each tree: expected "fixed"')
+            raise ValueError(f'fpu = {name} does not support a value per tree: expected "fixed"')
 
     def selection(self, settings: SearchSettings) -> Any:
         """Return the selection rule."""
         return settings.selection.build() if self.c is None else PuctPerTree(self.c)
 
     def first_play_urgency(self, settings: SearchSettings) -> Any:
-        """Return the rule of first-play urgency."""
+        """Return the first-play urgency rule."""
         return settings.fpu.build() if self.fpu is None else FixedPerTree(self.fpu)
 
     def utility(self, settings: SearchSettings) -> Any:
-        """Return the utility that gives values their worth."""
+        """Return the utility that converts backup values to their worth."""
         if self.draw_value is not None:
             return WithDrawsPerTree(settings.discount, self.draw_value)
         if settings.draw_value != 0:
@@ -60,13 +61,13 @@ class PerTreeSettings(NamedTuple):
         return ZeroSum(settings.discount)
 
     def extra_outputs(self, settings: SearchSettings) -> frozenset[ExtraOutput]:
-        """Return the outputs that the search needs of an evaluator beyond priors and values."""
+        """Return the evaluator outputs that the search needs in addition to priors and values."""
         outputs = settings.extra_outputs
         return outputs if self.draw_value is None else outputs | {"draws"}
 
 
 class PuctPerTree(NamedTuple):
-    """`Puct` with a c for each tree."""
+    """`Puct` with a separate c for each tree."""
 
     c: NDArray[np.float64]  # [B]
 
@@ -79,7 +80,7 @@ class _PuctPerTreeRule(PuctRule):
 
 
 class FixedPerTree(NamedTuple):
-    """`Fixed` with a value for each tree."""
+    """`Fixed` with a separate value for each tree."""
 
     value: NDArray[np.float64]  # [B]
 
@@ -91,7 +92,7 @@ class _FixedPerTreeRule(FixedRule):
 
 
 class WithDrawsPerTree(NamedTuple):
-    """`WithDraws` with a draw value for each tree."""
+    """`WithDraws` with a separate draw value for each tree."""
 
     discount: float
     draw_value: NDArray[np.float64]  # [B]

@@ -1,7 +1,6 @@
 """PUCT [Rosin2011] in the form of [Silver2018] and [Wang2019, Alg. 4], and first-play urgency.
 
-First-play urgency (FPU) is the assumed value of children without visits. Q itself is computed in
-`search.values`.
+First-play urgency (FPU) is the assumed value of unvisited children. `search.values` computes Q.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from zerolab.search.values import action_value, draw_worth, node_value
 class Puct(NamedTuple):
     """U(s, a) = Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
 
-    N(s) includes the node's own evaluation, so that the prior takes effect at the first visit.
+    N(s) includes the node's own evaluation, so the prior takes effect from the first visit.
 
     c: exploration constant. [Wang2019], [Wang2020a], [Wang2020b]: 1.0 ([Wang2020a] sweeps 0.5 to
     2). [Clausen2021]: 3.09, published as 1.545 for Q in [0, 1]; evolved within [0.5, 8].
@@ -37,7 +36,7 @@ class Puct(NamedTuple):
 
 @register_selection("puct", Puct)
 class PuctRule(Selection):
-    """Implementation of `Puct`, and base of its variations."""
+    """Implementation of `Puct` and base class of its variants."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
@@ -54,9 +53,9 @@ class PuctRule(Selection):
 
 
 class Zero(NamedTuple):
-    """Q(s, a) = 0: an unvisited child is neither good nor bad.
+    """Q(s, a) = 0 for unvisited children.
 
-    [Wang2019], [Wang2020a], [Wang2020b]: this rule.
+    [Wang2019], [Wang2020a] and [Wang2020b] use this rule.
     """
 
 
@@ -68,9 +67,10 @@ class _ZeroRule(FirstPlay):
 
 
 class Parent(NamedTuple):
-    """Q(s, a) = V(s) - reduction: an unvisited child is a little worse than its parent's mean.
+    """Q(s, a) = V(s) - reduction for unvisited children.
 
-    [Wu2019] reduces by 0.2 times the square root of the prior mass already visited.
+    reduction: difference from the parent's mean value. [Wu2019]: 0.2 times the square root of the
+    visited prior mass.
     """
 
     reduction: Annotated[float, Field(ge=0, le=2)] = 0.2
@@ -84,9 +84,9 @@ class _ParentRule(FirstPlay):
 
 
 class Fixed(NamedTuple):
-    """Q(s, a) = value for every unvisited child.
+    """Q(s, a) = value for unvisited children.
 
-    value: Q of unvisited children, from -1 (lost) to 1 (won). [Clausen2021]: 0.8545 on a scale
+    value: Q of unvisited children, from -1 (loss) to 1 (win). [Clausen2021]: 0.8545 for Q in
     [0, 1], which is 2 * 0.8545 - 1 = 0.709 here.
     """
 
@@ -103,16 +103,16 @@ class FixedRule(FirstPlay):
 
 
 class ActionValues(NamedTuple):
-    """Q(s, a) is the network's value of the action: the third head of [Clausen2021].
+    """Q(s, a) = the network's action value, the third head of [Clausen2021].
 
-    Needs a network with the head ``action_values``. A draw is taken to be as likely as at the
+    The network needs the head ``action_values``. Draws are assumed to be as likely as at the
     parent.
     """
 
 
 @register_fpu("action_values", ActionValues)
 class _ActionValuesRule(FirstPlay):
-    """New children start with the network's value for their mover as their mean."""
+    """The mean value of a new child starts at the network's value for its side to move."""
 
     @staticmethod
     def extra_outputs(rule):

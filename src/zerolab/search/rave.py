@@ -1,4 +1,4 @@
-"""RAVE [Gelly2011] with PUCT [Wang2020b]: all moves as first."""
+"""RAVE [Gelly2011], rapid action value estimation, combined with PUCT [Wang2020b]."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _REST = 2  # columns from a count to its rounding remainder
 class Rave(NamedTuple):
     """(1 - beta) * U(s, a) + beta * U_rave(s, a), beta = sqrt(k / (3 * N(s) + k)).
 
-    U is that of `Puct`, and U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave) has the
-    same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and the mean
-    value of simulations in which the mover of s played a in s or later.
+    U is the score of `Puct`. U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave) uses
+    the same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and the
+    mean value of simulations in which the side to move in s played a in s or later.
 
     c: exploration constant. [Wang2020b]: 1.0. equivalence: k; by default the simulations per move,
-    as in [Wang2020b]; 0 is PUCT. all_movers: also count actions that the opponent played later.
-    playout_moves: also count the moves of playouts, as [Gelly2007] and [Gelly2011] do; otherwise
-    only moves within the tree, as [Wang2020b] can be read. Of several playouts per leaf, the moves
-    of the last are credited with the mean value of all.
+    as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
+    playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011]; otherwise count only
+    moves in the tree, which is one possible reading of [Wang2020b]. With several playouts per leaf,
+    the moves of the last playout are credited with the mean value of all playouts.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -39,9 +39,9 @@ class Rave(NamedTuple):
 
 @inlined
 def _count_one(tree, b, node, which):
-    """Add 1 to a count by Kahan's summation: float32 alone would stop at 2^24.
+    """Add 1 to a count with Kahan summation; plain float32 would stop at 2^24.
 
-    The remainder is kept `_REST` columns further on. Scores read the count alone: reading float64
+    The remainder is stored `_REST` columns further on. Scores read only the count: using float64
     or uint32 instead made the search 8 % slower on Gobang.
     """
     before = tree.statistics[b, node, which]
@@ -56,11 +56,11 @@ def _count_one(tree, b, node, which):
 
 @inlined
 def _add(tree, b, node, action, value):
-    """Add a value for a node's mover to Q_rave of one of its actions, if it is legal there."""
+    """Add a value for the side to move to Q_rave of an action, if the action is legal."""
     first = tree.first_child[b, node]
     if first == 0:
         return
-    # Children are sorted by action, so no child comes later than the number of its action.
+    # Children are sorted by action, so the index of a child never exceeds its action number.
     child = first + min(np.int64(action), np.int64(tree.children[b, node] - 1))
     while child >= first and tree.action[b, child] > action:
         child -= 1
@@ -74,10 +74,11 @@ def _add(tree, b, node, action, value):
 
 @inlined
 def _credit(rule, tree, b, node, own, action, backup_value):
-    """Credit an action to the node in or after which it was played, and to the nodes before it.
+    """Credit an action played at or after a node to this node and its ancestors.
 
-    `own` is true where the node's mover played it; the backup value is that mover's. A state is
-    credited with the first occurrence only, so crediting ends where the same action led to a node.
+    `own` is true if the side to move at the node played the action; the backup value is from that
+    side's perspective. Each node is credited only with the first occurrence of an action, so
+    crediting stops at a node that the same action led to.
     """
     while node >= 0:
         if own or rule.all_movers:
@@ -91,7 +92,7 @@ def _credit(rule, tree, b, node, own, action, backup_value):
 
 @register_selection("rave", Rave)
 class _RaveRule(Selection):
-    """Statistics of a node: N_rave and Q_rave of the action that leads to it, and N_rave(s) - 1.
+    """Statistics per node: N_rave and Q_rave of the action that led to it, and N_rave(s) - 1.
 
     Both counts have a remainder; see `_count_one`. N(s) and N_rave(s) include the node's own
     evaluation, as in `Puct`.
@@ -117,10 +118,9 @@ class _RaveRule(Selection):
 
     @staticmethod
     def score(rule, tree, b, child, shared):
-        """Load means before it is known whether they count.
+        """Return the score without branches; means are loaded even if they are not used.
 
-        Branches instead, which the processor cannot predict here, make the whole search two times
-        slower.
+        Unpredictable branches here make the whole search two times slower.
         """
         exploration, rave, beta, fpu, shared_value = shared
         unvisited = first_play(fpu, tree, b, child, shared_value)
@@ -152,7 +152,7 @@ class _RaveRule(Selection):
 
 @inlined
 def _occurs(rule, moves, ply):
-    """Return whether a mover that counts played the action of a ply earlier in the playout."""
+    """Return whether the action of a ply was already credited earlier in the playout."""
     for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
         if moves[1 + earlier] == moves[1 + ply]:
             return True

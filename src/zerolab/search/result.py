@@ -1,4 +1,4 @@
-"""Results of a search: its root, principal variation, and views of nodes."""
+"""Search results: root statistics, the principal variation, and views of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerolab.search.values import action_value
 
 
 class SearchResult(NamedTuple):
-    """The root of one tree; values lie in [-1, 1] and are those of the player to move."""
+    """Root statistics of one tree; values are in [-1, 1], for the side to move."""
 
     visits: NDArray[np.int32]  # [actions] N(s, a)
     values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
@@ -25,11 +25,11 @@ class SearchResult(NamedTuple):
     value: float
     """V(s): mean of all values backed up to the root."""
     principal_variation: tuple[int, ...]
-    """The root rule's choice, then the most visited action of each position."""
+    """The action chosen by the root rule, followed by the most visited action at each node."""
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """Visit distribution float64[actions]; all zero before the first visit."""
+        """Distribution of visits, float64[actions]; all zero before the first visit."""
         shares: NDArray[np.float64] = self.visits / max(1, int(self.visits.sum()))
         return shares
 
@@ -41,10 +41,10 @@ class SearchResult(NamedTuple):
 
 
 def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[int, ...]:
-    """Return the most visited actions from the root of tree `b` on, while there are visits.
+    """Return the line of most visited actions from the root of tree `b`.
 
-    Of equally visited actions the lowest is taken. Proven results take precedence. At the root
-    `chosen` is taken, if given.
+    The line ends at the first node without visited children. Ties go to the lowest action number.
+    Proven results take precedence over visit counts. `chosen` overrides the first action.
     """
     line: list[int] = []
     node = 0
@@ -60,7 +60,7 @@ def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[
 
 
 def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
-    """Return the preferences among the children of an expanded node: proofs, else visits."""
+    """Return preferences for the children of an expanded node, from proofs or visit counts."""
     first = tree.first_child[b, node]
     children = slice(first, first + tree.children[b, node])
     visits = tree.visits[b, children]
@@ -73,7 +73,7 @@ def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
 
 
 class ChildView(NamedTuple):
-    """An action at a node, as seen by its selection rule; values are the node's mover's."""
+    """Statistics of an action at a node; values are from the view of the side to move there."""
 
     action: int
     visits: int
@@ -83,32 +83,32 @@ class ChildView(NamedTuple):
     value: float
     """Q(s, a), in [-1, 1]; 0 where unvisited."""
     bonus: float
-    """U(s, a): the excess of the rule's score over Q. For unvisited actions it includes first-play
+    """U(s, a): score of the selection rule minus Q. For unvisited actions it includes first-play
     urgency."""
     outcome: int | None
-    """Result for the node's mover, where the action ends the game."""
+    """Result for the side to move if the action ends the game, otherwise None."""
 
 
 class NodeView(NamedTuple):
-    """A node of a tree; its value is that of the player to move there."""
+    """Statistics of a tree node; its value is from the view of the side to move there."""
 
     visits: int
     value: float
     children: tuple[ChildView, ...]
-    """Most visited first; empty before the node is expanded."""
+    """Sorted by visit count in descending order; empty until the node is expanded."""
 
 
 def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> NodeView | None:
     """Return the node of tree `b` reached by a path of actions from the root.
 
-    None where the search has not been there yet.
+    Returns None if the search has not visited that node yet.
     """
     node = 0
     for action in path:
-        found = [child for child in _children(tree, b, node) if tree.action[b, child] == action]
-        if not found:
+        matches = [child for child in _children(tree, b, node) if tree.action[b, child] == action]
+        if not matches:
             return None
-        node = found[0]
+        node = matches[0]
     if tree.visits[b, node] == 0 and node:
         return None
     children = _children(tree, b, node)
@@ -116,8 +116,8 @@ def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> Node
     if len(children):
         _write_children(methods, tree, b, node, values, scores)
     views = [
-        _child_view(tree, b, child, float(value), float(total))
-        for child, value, total in zip(children, values, scores, strict=True)
+        _child_view(tree, b, child, float(value), float(child_score))
+        for child, value, child_score in zip(children, values, scores, strict=True)
     ]
     views.sort(key=lambda view: (-view.visits, -view.prior))
     return NodeView(int(tree.visits[b, node]), float(tree.value[b, node]), tuple(views))
@@ -128,21 +128,21 @@ def _children(tree: Tree, b: int, node: int) -> range:
     return range(first, first + int(tree.children[b, node])) if first else range(0)
 
 
-def _child_view(tree: Tree, b: int, child: int, value: float, total: float) -> ChildView:
+def _child_view(tree: Tree, b: int, child: int, value: float, child_score: float) -> ChildView:
     visits, outcome = int(tree.visits[b, child]), int(tree.outcome[b, child])
     return ChildView(
         int(tree.action[b, child]),
         visits,
         float(tree.prior[b, child]),
         value,
-        total - value,
+        child_score - value,
         None if outcome in (UNSEEN, ONGOING) else -outcome,
     )
 
 
 @kernel
 def _write_children(methods, tree, b, node, values, scores):
-    """Write Q and the selection rule's score of a node's children, float32[children] each."""
+    """Write Q values and selection scores of a node's children, float32[children] each."""
     shared = prepare(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     for i in range(values.shape[0]):

@@ -1,9 +1,9 @@
-"""Rolling horizon evolution (RHEA) [Perez2013]: a plan of own actions, evolved for each move.
+"""Rolling horizon evolutionary algorithm (RHEA) [Perez2013]: plans of own actions per move.
 
-An individual is a plan: one gene for each of the next own actions. A gene is 64 random bits, that
-is, a real number in [0, 1) in fixed point, which `rules.random_action` maps to the legal actions of
-the position where it is read, so every plan is legal. Default values are those of [Wang2020b];
-docs/papers.md lists how open points were resolved.
+An individual is a plan with one gene for each of the player's next actions. A gene consists of 64
+random bits, a fixed-point number in [0, 1). `rules.random_action` maps it to one of the legal
+actions of the position where the plan is played, so every plan is legal. Defaults follow
+[Wang2020b]; docs/papers.md lists the resolution of open points.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 
 
 class RheaSettings(Settings):
-    """Evolution of plans; the budget is exactly `playouts`."""
+    """Settings of the evolution; exactly `playouts` playouts are spent per move."""
 
     playouts: int = Field(default=100, ge=1, le=1_000_000)
-    """N: playouts per move. [Wang2020b]: 100. The last individual gets the remaining ones, possibly
-    fewer than `playouts_each`."""
+    """N: playouts per move. [Wang2020b]: 100. The last individual gets the remaining playouts,
+    possibly fewer than `playouts_each`."""
 
     population: int = Field(default=10, ge=1, le=10_000)
-    """mu of the (mu + 1) evolution: size of the population. [Wang2020b]: 10."""
+    """mu in (mu + 1) evolution: population size. [Wang2020b]: 10."""
 
     horizon: int = Field(default=10, ge=1, le=MAX_PLIES)
-    """Own actions in a plan; the rest of the game is random. [Wang2020b]: 10."""
+    """Number of own actions in a plan; later moves are random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
     """Probability of redrawing each gene of an offspring. [Wang2020b]: 0.2. An offspring without
-    any mutation is evaluated all the same."""
+    mutations is still evaluated."""
 
     playouts_each: int = Field(default=2, ge=1, le=1_000_000)
-    """Playouts that evaluate an individual, once, at its birth. [Wang2020b]: 2."""
+    """Playouts per individual. Each individual is evaluated once, when created. [Wang2020b]: 2."""
 
     @model_validator(mode="after")
     def _enough_playouts(self) -> RheaSettings:
         needed = self.population * self.playouts_each
         if self.playouts < needed:
             raise ValueError(
-                f"{self.playouts} playouts do not evaluate a population of {self.population}"
-                f" with {self.playouts_each} each: expected at least {needed}"
+                f"playouts = {self.playouts} is too small for a population of {self.population}"
+                f" with {self.playouts_each} playouts each: expected at least {needed}"
             )
         return self
 
 
 class Population(NamedTuple):
-    """Living individuals; empty places have fitness -inf."""
+    """Current individuals; empty slots have fitness -inf."""
 
     genes: NDArray[np.uint64]  # [population, horizon]
     fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]
-    born: NDArray[np.int64]  # [population] number of the evaluation, from 0
+    born: NDArray[np.int64]  # [population] evaluation number, from 0
 
 
 def empty_population(size: int, horizon: int) -> Population:
-    """Return a population without individuals."""
+    """Return a population of empty slots."""
     genes = np.zeros((size, horizon), np.uint64)
     return Population(genes, np.full(size, -np.inf), np.zeros(size, np.int64))
 
@@ -70,9 +70,9 @@ def empty_population(size: int, horizon: int) -> Population:
 def rhea_actions(
     game: Game, settings: RheaSettings, states: NDArray[np.uint64], keys: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Return the actions, int64[n], that evolution chooses in ongoing states uint64[n, words].
+    """Return evolved actions, int64[n], for ongoing states uint64[n, words].
 
-    Each depends on its state, its random stream in `keys`, uint64[n], and the settings alone.
+    Each action depends only on its state, its random stream in `keys`, uint64[n], and the settings.
     """
     chosen = np.empty(len(states), np.int64)
     population = empty_population(settings.population, settings.horizon)
@@ -98,7 +98,7 @@ def _choose(game, states, keys, budget, mutation, population, chosen):
 
 @inlined
 def _evolve(game, root, key, budget, mutation, population, workspace):
-    """Spend the budget on individuals, first drawn at random, then bred one at a time."""
+    """Spend the budget on a random initial population, then on one offspring at a time."""
     playouts, playouts_each = budget
     offspring = workspace[0]
     population.fitness[:] = -np.inf
@@ -107,7 +107,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
     spent = 0
     while spent < playouts:
         own = streams.fold(key, number)
-        # With every gene redrawn, an offspring is a random individual.
+        # Redrawing every gene gives a random individual.
         rate = mutation if number >= population.fitness.shape[0] else 1.0
         breed(population, streams.fold(own, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)
@@ -119,7 +119,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
 
 @inlined
 def breed(population, key, mutation, offspring):
-    """Write the genes of a mutated clone of a uniformly drawn parent into uint64[horizon]."""
+    """Write the mutated genes of a uniformly drawn parent into uint64[horizon]."""
     parent = streams.below(streams.bits(key, 0), population.fitness.shape[0])
     for i in range(offspring.shape[0]):
         offspring[i] = population.genes[parent, i]
@@ -129,9 +129,9 @@ def breed(population, key, mutation, offspring):
 
 @inlined
 def evaluate(game, root, key, playouts, workspace):
-    """Return a plan's fitness, the mean of Q / h over its playouts [Wang2020b].
+    """Return the fitness of a plan, the mean of Q / h over its playouts [Wang2020b].
 
-    `workspace` consists of the plan's genes uint64[horizon], two states uint64[words] for playouts,
+    `workspace` contains the plan's genes uint64[horizon], two states uint64[words] for playouts,
     and the moves int32[1 + MAX_PLIES] of `rules.playout`.
     """
     total = 0.0
@@ -142,7 +142,7 @@ def evaluate(game, root, key, playouts, workspace):
 
 @inlined
 def _play(game, root, key, workspace):
-    """Return Q / h of one game: its outcome Q for the mover of `root`, over its plies h."""
+    """Play one game and return Q / h, its outcome for the side to move at `root` per ply."""
     genes, state, scratch, moves = workspace
     copy_row(root, state)
     for ply in range(2 * genes.shape[0]):
@@ -157,9 +157,9 @@ def _play(game, root, key, workspace):
 
 @inlined
 def enter(population, genes, fitness, number):
-    """Let individual `number` replace the worst one, unless it is worse than all.
+    """Replace the worst individual with individual `number`, unless the latter is even worse.
 
-    Of equally bad ones the oldest is dropped, so never a new one that is as good as another.
+    Ties go to the oldest individual, so a new one that is as good as the worst always enters.
     """
     worst = 0
     for i in range(1, population.fitness.shape[0]):
@@ -176,12 +176,12 @@ def enter(population, genes, fitness, number):
 
 @inlined
 def best(population):
-    """Return the index of the fittest individual, among equals the youngest."""
-    found = 0
+    """Return the index of the fittest individual; ties go to the youngest."""
+    fittest = 0
     for i in range(1, population.fitness.shape[0]):
-        if population.fitness[i] > population.fitness[found] or (
-            population.fitness[i] == population.fitness[found]
-            and population.born[i] > population.born[found]
+        if population.fitness[i] > population.fitness[fittest] or (
+            population.fitness[i] == population.fitness[fittest]
+            and population.born[i] > population.born[fittest]
         ):
-            found = i
-    return found
+            fittest = i
+    return fittest

@@ -1,7 +1,7 @@
 """Root rules: PUCT with Dirichlet noise and forced playouts, and Gumbel [Danihelka2022].
 
-Gumbel plans every simulation of the root, and its policy improves on the prior even where only some
-actions have been visited, so that few simulations suffice to learn from.
+Gumbel plans all root simulations in advance. Its policy improves on the prior even if only some
+actions have been visited, so a few simulations are enough for a training target.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from zerolab.search.mcts_solver import SCALE, is_lost
 from zerolab.search.methods import prepare, register_root_rule, score
 from zerolab.search.values import action_value, node_value
 
-_LEAST_PRIOR = np.float32(1.1754944e-38)
-_LEAST_UNIFORM = 2.0**-54
+_MIN_PRIOR = np.float32(1.1754944e-38)
+_MIN_UNIFORM = 2.0**-54
 
 
 class Gumbel(NamedTuple):
-    """Sequential halving by g(a) + logits(a) + sigma(q(a)), g(a) ~ Gumbel(0) in self-play, else 0.
+    """Sequential halving with scores g(a) + logits(a) + sigma(q(a)).
 
-    sigma(q) = (visit_weight + max_b N(b)) * value_scale * q, with Q in [-1, 1], and logits(a) is
-    the logarithm of the prior [Danihelka2022, Algorithms 1 and 2]. The move is the best of the most
-    visited actions; policies are softmax(logits + sigma(completed Q)), in which actions without
-    visits have the value v_mix [Danihelka2022, Eq. 33]. Roots are bare: trees are not kept between
-    moves even with `reuse_tree`. Below the root, the selection rule decides.
+    g(a) is drawn from Gumbel(0) in self-play and 0 elsewhere. sigma(q) = (visit_weight + max_b
+    N(b)) * value_scale * q, with Q in [-1, 1], and logits(a) is the logarithm of the prior
+    [Danihelka2022, Algorithms 1 and 2]. The move is the best of the most visited actions. Policies
+    are softmax(logits + sigma(completed Q)), where unvisited actions have the value v_mix
+    [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept between moves even
+    with `reuse_tree`. Below the root, the selection rule applies.
 
     considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.
     [Danihelka2022], [mctx]: 50. value_scale: c_scale. [Danihelka2022]: 1 in board games, 0.1 on
@@ -43,19 +44,20 @@ class Gumbel(NamedTuple):
 
 
 class GumbelState(NamedTuple):
-    """State of each tree's root; its children are numbered from 0."""
+    """State of the root of each tree; children are numbered from 0."""
 
     scores: NDArray[np.float32]  # [B, actions] g + logits
-    value: NDArray[np.float32]  # [B] the evaluator's worth of the root
+    value: NDArray[np.float32]  # [B] worth of the root according to the evaluator
 
 
 @inlined
 def considered_visits(considered, simulations, number):
-    """Return the number of visits of the child to be chosen by the simulation `number`, from 0.
+    """Return the current visit count of the child to choose in simulation `number`, from 0.
 
-    Sequential halving gives each of its ceil(log2(considered)) phases as many simulations, shared
-    equally by the children still considered; then it drops the worse half of them. Simulations left
-    over by rounding are shared by the last two [mctx, get_table_of_considered_visits].
+    Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
+    divides its simulations equally among the remaining children and then drops the worse half.
+    Simulations left over from rounding go to the last two children [mctx,
+    get_table_of_considered_visits].
     """
     if considered <= 1:
         return number
@@ -74,7 +76,7 @@ def considered_visits(considered, simulations, number):
 
 @inlined
 def _completion(rule, tree, search, b):
-    """Return v_mix, the value of actions without visits, and the factor of sigma.
+    """Return v_mix, the value of unvisited actions, and the factor of sigma.
 
     v_mix = (v + sum_b N(b) * sum_visited pi(a) q(a) / sum_visited pi(a)) / (1 + sum_b N(b)).
     """
@@ -86,7 +88,7 @@ def _completion(rule, tree, search, b):
     for child in range(first, first + tree.children[b, 0]):
         visits = tree.visits[b, child]
         if visits > 0:
-            prior = max(tree.prior[b, child], _LEAST_PRIOR)
+            prior = max(tree.prior[b, child], _MIN_PRIOR)
             total += visits
             most = max(most, visits)
             mass += prior
@@ -99,7 +101,7 @@ def _completion(rule, tree, search, b):
 
 @inlined
 def _sigma(tree, b, child, mixed, factor):
-    """Return sigma of an action's completed value."""
+    """Return sigma of the completed value of an action."""
     value = (
         np.float64(action_value(tree.utility, tree, b, child))
         if tree.visits[b, child] > 0
@@ -110,9 +112,9 @@ def _sigma(tree, b, child, mixed, factor):
 
 @inlined
 def _best(rule, tree, search, b, visits):
-    """Return the best of the root's children with `visits` visits that is not proven to lose.
+    """Return the best child of the root with exactly `visits` visits, or -1 if there is none.
 
-    If all of them are, the best child with as many visits; -1 if there is none.
+    Children that are not proven losses take precedence.
     """
     mixed, factor = _completion(rule, tree, search, b)
     first = tree.first_child[b, 0]
@@ -132,7 +134,7 @@ def _best(rule, tree, search, b, visits):
 
 @inlined
 def _most_visited(tree, b):
-    """Return the visits of the most visited child of the root that is not proven to lose."""
+    """Return the highest visit count among the root's children that are not proven losses."""
     first = tree.first_child[b, 0]
     most = 0
     for child in range(first, first + tree.children[b, 0]):
@@ -143,13 +145,13 @@ def _most_visited(tree, b):
 
 @inlined
 def _write_policy(rule, tree, search, b, scale, weights):
-    """Write softmax(logits + sigma(completed Q)), times a scale."""
+    """Write `scale` times softmax(logits + sigma(completed Q))."""
     mixed, factor = _completion(rule, tree, search, b)
     first = tree.first_child[b, 0]
     count = tree.children[b, 0]
     logits = np.empty(count, np.float64)
     for i in range(count):
-        prior = max(tree.prior[b, first + i], _LEAST_PRIOR)
+        prior = max(tree.prior[b, first + i], _MIN_PRIOR)
         logits[i] = math.log(prior) + _sigma(tree, b, first + i, mixed, factor)
     logits -= logits.max()
     total = np.exp(logits).sum()
@@ -174,10 +176,10 @@ class _GumbelRule:
         search.root.value[b] = node_value(tree.utility, tree, b, 0)
         first = tree.first_child[b, 0]
         for i in range(tree.children[b, 0]):
-            logit = math.log(max(tree.prior[b, first + i], _LEAST_PRIOR))
+            logit = math.log(max(tree.prior[b, first + i], _MIN_PRIOR))
             if search.noisy[b]:
                 key = streams.fold(search.noise_key[b], i)
-                uniform = max(streams.uniform(key, 0), _LEAST_UNIFORM)
+                uniform = max(streams.uniform(key, 0), _MIN_UNIFORM)
                 logit -= math.log(-math.log(uniform))
             search.root.scores[b, i] = logit
 
@@ -206,20 +208,20 @@ class _GumbelRule:
 
 
 class PuctRoot(NamedTuple):
-    """The selection rule decides, as below the root; policies are the shares of the visits.
+    """Selection as below the root, with policies proportional to visits.
 
-    forced_playouts: k of [Wu2019, Section 3.2], 0 for none. In searches with noise, a child of the
-    root that has been visited gets at least sqrt(k * P(s, a) * sum_b N(s, b)) visits, P with its
-    noise. Policies leave out visits due to that alone: from every child but the most visited one,
-    as many are taken as leave its score below that one's, and children left with a single visit are
-    dropped. [Wu2019]: 2.
+    forced_playouts: k of [Wu2019, Section 3.2]; 0 disables forced playouts. In searches with noise,
+    every visited child of the root gets at least sqrt(k * P(s, a) * sum_b N(s, b)) visits, where P
+    includes the noise. Policies exclude visits made only for this reason: visits are removed from
+    all children except the most visited one while their scores stay below its score, and children
+    with a single remaining visit are dropped. [Wu2019]: 2.
     """
 
     forced_playouts: Annotated[float, Field(ge=0, le=100)] = 0.0
 
 
 class _NoState(NamedTuple):
-    """No state per tree."""
+    """Empty state for rules that need none."""
 
 
 @inlined
@@ -245,26 +247,27 @@ def _add_root_noise(tree, b, key, fraction, concentration):
 
 @inlined
 def _pruned(rule, methods, tree, b, child, total, limit, shared):
-    """Return a child's visits without forced ones, while its score stays below a limit.
+    """Return a child's visits without forced playouts.
 
-    The score is computed with the child's current value [Wu2019, Section 3.2].
+    Visits are removed only while the score, computed with the child's current value, stays below
+    `limit` [Wu2019, Section 3.2].
     """
     all_visits = tree.visits[b, child]
     forced = math.sqrt(rule.forced_playouts * tree.prior[b, child] * total)
-    least = max(1, all_visits - np.int64(forced))
-    kept = all_visits
-    while kept > least:
-        tree.visits[b, child] = kept - 1
+    minimum = max(1, all_visits - np.int64(forced))
+    visits = all_visits
+    while visits > minimum:
+        tree.visits[b, child] = visits - 1
         if score(methods.selection, tree, b, child, shared) >= limit:
             break
-        kept -= 1
+        visits -= 1
     tree.visits[b, child] = all_visits
-    return kept if kept > 1 else 0
+    return visits if visits > 1 else 0
 
 
 @inlined
 def _prune(rule, methods, tree, b, weights):
-    """Remove the forced visits from weights that are visits."""
+    """Remove forced playouts from weights that contain visit counts."""
     first = tree.first_child[b, 0]
     last = first + tree.children[b, 0]
     best = -1
@@ -280,13 +283,13 @@ def _prune(rule, methods, tree, b, weights):
     limit = score(methods.selection, tree, b, best, shared)
     for child in range(first, last):
         if child != best:
-            kept = _pruned(rule, methods, tree, b, child, total, limit, shared)
-            weights[tree.action[b, child]] = kept
+            visits = _pruned(rule, methods, tree, b, child, total, limit, shared)
+            weights[tree.action[b, child]] = visits
 
 
 @inlined
 def write_visits(tree, b, weights):
-    """Write the visits of the root's actions."""
+    """Write the visit counts of root actions."""
     weights[:] = 0
     first = tree.first_child[b, 0]
     for child in range(first, first + tree.children[b, 0]):

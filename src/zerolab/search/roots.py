@@ -1,4 +1,4 @@
-"""Compiled operations on roots: set, advance and read them, and choose a move."""
+"""Compiled operations that set, advance and read roots, and choose moves."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from zerolab.search.mcts_solver import clear_proof, is_open, restrict_to_proofs
 from zerolab.search.methods import reset_child, weigh_moves, weigh_policy
 
 _DROPPED = -2
-"""Parent of nodes that no longer belong to their tree."""
+"""Parent index of nodes that no longer belong to their tree."""
 
 
 @kernel
 def set_root(game, tree, trees, states):
-    """Make each state of uint64[n, words] the bare root of a tree."""
+    """Reset each tree to a bare root with a state of uint64[n, words]."""
     for i in range(trees.shape[0]):
         _set_root(game, tree, trees[i], states[i])
 
@@ -41,8 +41,8 @@ def _set_root(game, tree, b, state):
 def _keep_subtree(tree, b, root, moved):
     """Move the subtree of a node to the front of its tree's arrays.
 
-    Children come after their parents, so one pass in ascending order moves every node to its final
-    place, never over one that has yet to be moved; siblings stay contiguous.
+    Children are stored after their parents. A single pass in ascending order therefore moves every
+    node to its final place without overwriting unmoved nodes. Siblings stay contiguous.
     """
     used = tree.used[b]
     moved[:used] = -1
@@ -76,7 +76,7 @@ def _keep_subtree(tree, b, root, moved):
 
 @inlined
 def _searched_child(tree, b, action):
-    """Return the expanded child of the root that an action leads to, or -1."""
+    """Return the child of the root reached by an action if it is expanded, otherwise -1."""
     first = tree.first_child[b, 0]
     if first != 0:
         for child in range(first, first + tree.children[b, 0]):
@@ -87,9 +87,9 @@ def _searched_child(tree, b, action):
 
 @kernel
 def advance(game, tree, trees, played, keep):
-    """Make the child that an action leads to the root of its tree, for each of some trees.
+    """Play an action at the root of each tree and make the resulting child the new root.
 
-    Its subtree is kept if it has been searched and `keep` is true.
+    The child's subtree is kept if it has been searched and `keep` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     state = np.empty(rules.words(game), np.uint64)
@@ -105,7 +105,7 @@ def advance(game, tree, trees, played, keep):
 
 @inlined
 def _unexpand(tree, b, node):
-    """Drop a node's children and their subtrees."""
+    """Drop the children of a node and their subtrees."""
     first = tree.first_child[b, node]
     if first != 0:
         tree.parent[b, first : first + tree.children[b, node]] = _DROPPED
@@ -114,9 +114,10 @@ def _unexpand(tree, b, node):
 
 @inlined
 def _scale_children(fpu, tree, b, node, total):
-    """Share the visits of a node, less its own evaluation, among its children, which have `total`.
+    """Scale the children's visits from their sum `total` to the node's visits minus 1.
 
-    Shares are rounded so that they add up; no child gets more visits than it has.
+    Rounding preserves the sum, and no child gains visits. The node's own evaluation is the visit
+    that is subtracted.
     """
     target = np.int64(tree.visits[b, node] - 1)
     first = tree.first_child[b, node]
@@ -133,7 +134,7 @@ def _scale_children(fpu, tree, b, node, total):
 def scale_visits(fpu, tree, trees, weight):
     """Scale the visits below the roots of some trees by a weight in [0, 1].
 
-    Mean values and proofs stay, except that nodes left without visits become unvisited.
+    Mean values and proofs are kept, but nodes whose visit count drops to 0 become unvisited.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     for i in range(trees.shape[0]):
@@ -158,8 +159,8 @@ def scale_visits(fpu, tree, trees, weight):
 def root_children(tree, trees, visits, values, priors):
     """Write visit counts int32, mean values and priors float32 of root actions, [n, actions].
 
-    Values are those of the player who chooses; actions without visits have value 0, and illegal
-    ones prior 0 as well.
+    Values are for the side to move at the root. Unvisited actions have value 0, and illegal actions
+    also have prior 0.
     """
     visits[:] = 0
     values[:] = np.float32(0.0)
@@ -177,7 +178,7 @@ def root_children(tree, trees, visits, values, priors):
 
 @kernel
 def policies(methods, tree, search, trees, weights):
-    """Write the root rule's policies, float64[n, actions], not normalised."""
+    """Write the root rule's policies, unnormalised float64[n, actions]."""
     for i in range(trees.shape[0]):
         weigh_policy(methods.root, methods, tree, search, trees[i], weights[i])
         restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
@@ -185,7 +186,7 @@ def policies(methods, tree, search, trees, weights):
 
 @kernel
 def moves(methods, tree, search, trees, sample, weights):
-    """Write the weights by which moves are chosen of finished searches, int64[n, actions]."""
+    """Write the move weights of finished searches, int64[n, actions]."""
     for i in range(trees.shape[0]):
         weigh_moves(methods.root, methods, tree, search, trees[i], sample[i], weights[i])
         restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
@@ -196,10 +197,10 @@ def choose_actions(
     keys: NDArray[np.uint64],
     sample: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Return actions int64[n] chosen by their weights [n, actions], such as visit counts.
+    """Choose actions int64[n] by weights [n, actions], such as visit counts.
 
-    In proportion to the weights where `sample` bool[n] is set, else one of the highest weight, ties
-    broken at random. `keys` uint64[n] are the random streams.
+    Rows with `sample` bool[n] set are sampled in proportion to the weights. Other rows take the
+    highest weight, with ties broken at random. `keys` uint64[n] are the random streams.
     """
     chosen = np.empty(len(weights), np.int64)
     _choose(weights, keys, sample, chosen)
@@ -208,7 +209,7 @@ def choose_actions(
 
 @kernel
 def _choose(weights, keys, sample, chosen):
-    """Write the actions of `choose_actions` into int64[n]."""
+    """Write the actions chosen by `choose_actions` into int64[n]."""
     for i in range(weights.shape[0]):
         total = 0
         most = 0

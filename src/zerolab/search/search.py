@@ -1,4 +1,4 @@
-"""A search over many games at once."""
+"""Tree search over many games in parallel."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from zerolab.search.tree import (
 )
 from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, max_leaves
 
-_EQUAL = PerTreeSettings()
+_NONE_PER_TREE = PerTreeSettings()
 
 
 class Search:
-    """B trees, each searching its own game.
+    """Search in B independent trees, each for its own game.
 
-    Trees are independent: `set_root` a position, `start_search`, call `step` until the tree is
-    finished or `run` until all are, read its `result`, `advance` it over the moves that are played.
+    For each tree, call `set_root` and `start_search`, then `step` until the tree is finished, or
+    `run` to finish all trees. Read the `result`, and `advance` the tree by the moves played.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Search:
         evaluator: Evaluator,
         trees: int,
         threads: int = 1,
-        per_tree: PerTreeSettings = _EQUAL,
+        per_tree: PerTreeSettings = _NONE_PER_TREE,
     ) -> None:
-        """Make `trees` trees without roots; `threads` may share the playouts of a batch.
+        """Create `trees` trees without roots.
 
-        `per_tree` has settings that differ from tree to tree. Raises ValueError where they do not
-        fit the others.
+        Up to `threads` threads share the playouts of a batch. `per_tree` contains settings that
+        differ between trees; raises ValueError if they do not fit `settings`.
         """
         per_tree.check(settings)
         self.game = game
@@ -82,7 +82,7 @@ class Search:
         self.evaluator = evaluator
         self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
         self.extra_outputs = per_tree.extra_outputs(settings)
-        """Outputs that it needs of an evaluator beyond priors and values."""
+        """Evaluator outputs that the search needs in addition to priors and values."""
         self._methods = _methods(settings, per_tree)
         require_outputs(evaluator, self.extra_outputs)
         self._threads = threads
@@ -100,27 +100,26 @@ class Search:
             per_tree.utility(settings),
             MctsSolver() if settings.proven_values else NoSolver(),
         )
-        most = max_leaves(self._methods.virtual_loss)
-        positions = 1 if self._options.uniform else max(settings.cache, 4 * trees * most)
+        leaves = max_leaves(self._methods.virtual_loss)
+        positions = 1 if self._options.uniform else max(settings.cache, 4 * trees * leaves)
         cache = empty_cache(positions, words, actions, self.extra_outputs)
         root = root_state(self._methods.root, trees, actions)
-        self._state = empty_state(trees, most, words, root)
+        self._state = empty_state(trees, leaves, words, root)
         self._memory = Memory(forest, cache, self._state, empty_workspace(game))
-        self._arrange(forest)
+        self._use_forest(forest)
 
-    def _arrange(self, forest: Forest) -> None:
-        """Use these trees from now on."""
+    def _use_forest(self, forest: Forest) -> None:
         self._tree = by_field(forest)
         self._memory = self._memory._replace(forest=forest)
         self._handle = handle(self._memory)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of simulations so far, and where the values of their leaves came from.
+        """Number of simulations so far, and of leaves by the source of their values.
 
-        Leaves are evaluated, deduplicated (an equal one of their step is evaluated), cached, or
-        terminal, which means that their result is known. Evaluations of bare roots count among
-        these, but not among the simulations. With proven values, `proven` is the number of proven
+        A leaf is evaluated, deduplicated (it equals an evaluated leaf of the same step), cached, or
+        terminal (its result is known). Evaluations of bare roots are included in these counts, but
+        not in the number of simulations. With proven values, `proven` is the number of proven
         nodes.
         """
         counts = dict(zip(COUNTS, map(int, self._state.counts), strict=True))
@@ -129,7 +128,7 @@ class Search:
         return counts
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
-        """Set bare roots: uint64[n, words] states, which must be ongoing."""
+        """Set bare roots with ongoing states uint64[n, words]."""
         roots.set_root(self.game, self._tree, trees, states)
 
     def start_search(
@@ -140,43 +139,43 @@ class Search:
         simulations: int | NDArray[np.int32] | None = None,
         noise: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Request simulations and new root noise, by default those of the settings.
+        """Request simulations and fresh root noise, by default as in the settings.
 
-        `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` may be one
-        number or int32[n]; `noise` bool[n] selects the roots with noise, if the settings have any.
-        Proven roots get no simulations. Raises ValueError for fewer than one simulation.
+        `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` is a number or
+        int32[n]; `noise` bool[n] selects the roots with noise if the settings enable it. Proven
+        roots get no simulations. Raises ValueError for fewer than one simulation.
         """
         planned = plans_ahead(self._methods.root)
-        some = self.settings.noise.fraction > 0 or planned
-        noisy = np.full(len(trees), some) if noise is None else noise & some
+        noise_enabled = self.settings.noise.fraction > 0 or planned
+        noisy = np.full(len(trees), noise_enabled) if noise is None else noise & noise_enabled
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
             roots.scale_visits(self._methods.fpu, self._tree, trees[noisy], inherited)
         if planned:
             self.set_root(trees, self.states(trees))
-        self._run(trees, self.settings.simulations if simulations is None else simulations)
+        self._activate(trees, self.settings.simulations if simulations is None else simulations)
         state = self._state
         state.budget[trees] = state.remaining[trees]
         state.playout_key[trees] = playout_keys
         state.noise_key[trees] = noise_keys
         state.noisy[trees] = noisy
-        state.root_due[trees] = noisy | planned
+        state.root_unprepared[trees] = noisy | planned
 
     def extend(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
-        """Continue finished searches for more simulations, without new noise.
+        """Continue finished searches with more simulations, without new noise.
 
-        Their random streams continue, too. Raises ValueError for fewer than one simulation, and
-        where the root rule has planned their number.
+        New random streams are derived from the current ones. Raises ValueError for fewer than one
+        simulation, and if the root rule plans all simulations in advance.
         """
         if plans_ahead(self._methods.root):
             raise ValueError(
-                f'root = "{self.settings.root.name}" plans the simulations of a search: expected'
-                " all of them at once"
+                f'root = "{self.settings.root.name}" plans all simulations of a search in advance:'
+                " expected them in a single request"
             )
-        self._run(trees, simulations)
+        self._activate(trees, simulations)
         kernels.extend_streams(self._state, trees)
 
-    def _run(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
+    def _activate(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
         if np.min(simulations, initial=1) < 1:
             raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
         self._state.active[trees] = True
@@ -191,60 +190,60 @@ class Search:
         return bool(self._state.active.any())
 
     def step(self) -> NDArray[np.int64]:
-        """Run one step; return the trees int64[n] that have finished and are idle now."""
+        """Run one step; return the trees int64[n] that finished in it."""
         states = self.select_leaves()
         if len(states):
-            began = perf_counter()
+            start = perf_counter()
             evaluation = evaluate(self.evaluator, states, self.extra_outputs)
-            self.seconds["evaluate"] += perf_counter() - began
+            self.seconds["evaluate"] += perf_counter() - start
             self.expand_and_backup(evaluation)
         return self.finish()
 
     def finish(self) -> NDArray[np.int64]:
-        """End a step: return the trees that have finished, which are idle now."""
+        """End a step; return the newly finished trees, which are now idle."""
         finished = np.flatnonzero(self._state.active & (self._state.remaining == 0))
         self._state.active[finished] = False
         return finished
 
     def run(self) -> None:
-        """Run steps until every tree is finished."""
+        """Run steps until all trees are finished."""
         while self.active:
             self.step()
 
     def select_leaves(self) -> NDArray[np.uint64]:
-        """Begin a step: return the states of the leaves to evaluate, uint64[n, words].
+        """Begin a step; return the states of the leaves to evaluate, uint64[n, words].
 
-        There may be none. The array is overwritten by the next step.
+        The array can be empty. The next step overwrites it.
         """
-        began = perf_counter()
+        start = perf_counter()
         self._options = self._options._replace(number=self._options.number + 1)
         rows, full = kernels.select_leaves(
             self.game, self._methods, self._leaf_evaluator, self._handle, self._options
         )
         if full:
-            self._arrange(grown(self._memory.forest))
-        self.seconds["select"] += perf_counter() - began
+            self._use_forest(grown(self._memory.forest))
+        self.seconds["select"] += perf_counter() - start
         return self._state.states[: int(rows)]
 
     def expand_and_backup(self, evaluation: Evaluation) -> None:
-        """Expand the selected leaves with their evaluations and back them up."""
-        began = perf_counter()
+        """Expand the selected leaves with their evaluations and back up the values."""
+        start = perf_counter()
         evaluations = _leaf_evaluations(evaluation)
         if self._options.cached:
             kernels.store(self._handle, evaluations)
 
         def expand(memory: Any, begin: int, end: int) -> int:
-            ended: int = kernels.expand_and_backup(
+            simulations: int = kernels.expand_and_backup(
                 self.game, self._methods, self._leaf_evaluator, memory, evaluations, begin, end
             )
-            return ended
+            return simulations
 
-        def part(begin: int, end: int) -> NDArray[np.int64]:
+        def expand_part(begin: int, end: int) -> NDArray[np.int64]:
             counts = np.zeros_like(self._state.counts)
-            own = self._memory._replace(
+            thread_memory = self._memory._replace(
                 state=self._state._replace(counts=counts), workspace=empty_workspace(self.game)
             )
-            counts[SIMULATIONS] += expand(handle(own), begin, end)
+            counts[SIMULATIONS] += expand(handle(thread_memory), begin, end)
             return counts
 
         trees, parts = len(self._state.waiting), 1
@@ -254,39 +253,39 @@ class Search:
         if parts == 1:
             self._state.counts[SIMULATIONS] += expand(self._handle, 0, trees)
         else:
-            self._state.counts[:] += sum(run_in_threads(part, trees, parts))
-        self.seconds["backup"] += perf_counter() - began
+            self._state.counts[:] += sum(run_in_threads(expand_part, trees, parts))
+        self.seconds["backup"] += perf_counter() - start
 
     def result(self, tree: int) -> SearchResult:
-        """Return the results so far of one tree's search."""
+        """Return the current search result of one tree."""
         trees = np.array([tree])
         visits, values, priors = (column[0] for column in self._root_children(trees))
         value = float(self.root_values(trees)[0])
         chosen = None
-        if plans_ahead(self._methods.root) and visits.any():  # it may prefer another action
+        if plans_ahead(self._methods.root) and visits.any():  # not always the most visited action
             chosen = int(self.choose(trees, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
 
     def node(self, tree: int, path: Sequence[int]) -> NodeView | None:
-        """Return the node of one tree at the end of a path of actions; None if it has none."""
+        """Return the node at the end of a path of actions from the root, or None if unvisited."""
         return node_view(self._methods, self._tree, tree, path)
 
     def visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the visit counts of the roots' actions, int32[n, actions]."""
+        """Return the visit counts of root actions, int32[n, actions]."""
         return self._root_children(trees)[0]
 
     def root_actions(
         self, trees: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return visit counts int32[n, actions] and mean values float32[n, actions] of actions."""
+        """Return visit counts int32 and mean values float32 of root actions, [n, actions]."""
         return self._root_children(trees)[:2]
 
     def policies(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the root rule's policies after finished searches, float32[n, actions].
 
-        Each row is a distribution, such as the shares of the visits. At a root proven to be won,
-        only the quickest wins have weight; actions proven to lose have none while others are left.
+        Each row is a distribution, such as that of the visits. At a root with a proven win, only
+        the quickest wins have weight. Proven losses have weight only if no other action remains.
         """
         weights = np.empty((len(trees), self._actions), np.float64)
         roots.policies(self._methods, self._tree, self._state, trees, weights)
@@ -298,24 +297,24 @@ class Search:
     ) -> NDArray[np.int64]:
         """Return the moves int64[n] that the root rule chooses after finished searches.
 
-        See `roots.choose_actions`; a root rule may use its own weights instead of the visits.
-        Proven wins are played, the quickest first, and proven losses avoided.
+        See `roots.choose_actions`; root rules can use other weights than visit counts. The quickest
+        proven win is played, and proven losses are avoided.
         """
         return roots.choose_actions(self.move_weights(trees, sample), keys, sample)
 
     def move_weights(
         self, trees: NDArray[np.int64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the weights by which `choose` picks moves, int64[n, actions].
+        """Return the weights that `choose` uses to pick moves, int64[n, actions].
 
-        They add up to less than 2**32 in a row.
+        The sum of each row is below 2**32.
         """
         weights = np.empty((len(trees), self._actions), np.int64)
         roots.moves(self._methods, self._tree, self._state, trees, sample, weights)
         return weights
 
     def facts(self, trees: NDArray[np.int64]) -> SearchFacts:
-        """Return the facts about the roots that learning may use, float32."""
+        """Return root statistics for use as training targets, float32."""
         visits, values = self.root_actions(trees)
         return SearchFacts(
             policies=self.policies(trees),
@@ -325,17 +324,17 @@ class Search:
         )
 
     def root_values(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the mean values of the roots for their movers, P(win) - P(loss), float32[n]."""
+        """Return root mean values P(win) - P(loss) for the side to move, float32[n]."""
         return self._tree.value[trees, 0]
 
     def root_draws(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the mean probabilities of a draw at the roots, float32[n]; NaN if not known."""
+        """Return the mean draw probabilities at the roots, float32[n]; NaN if unknown."""
         if "draws" in self.extra_outputs:
             return self._tree.draws[trees, 0]
         return np.full(len(trees), np.nan, np.float32)
 
     def root_priors(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the priors of the roots' actions, noise included, float32[n, actions]."""
+        """Return the priors of root actions, including noise, float32[n, actions]."""
         return self._root_children(trees)[2]
 
     def _root_children(
@@ -352,13 +351,13 @@ class Search:
         return self._tree.states[trees, 0]
 
     def outcomes(self, trees: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Return ONGOING or the result for the mover at the roots, int8[n]."""
+        """Return ONGOING or the result for the side to move at each root, int8[n]."""
         return self._tree.outcome[trees, 0]
 
     def advance(self, trees: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play actions int64[n] at the roots; the settings decide whether subtrees are kept.
+        """Play actions int64[n] at the roots; the settings determine whether subtrees are kept.
 
-        Proofs in a subtree that is not kept are lost.
+        Discarding a subtree also discards its proofs.
         """
         settings = self.settings
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
@@ -378,7 +377,7 @@ def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
 
 
 def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options of the first step; evaluations that cost nothing are not cached."""
+    """Return the options of the first step; free uniform evaluations are not cached."""
     return StepOptions(
         number=0,
         deduplicate=settings.deduplicate and not uniform,
@@ -390,7 +389,7 @@ def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
 
 
 def _leaf_evaluations(evaluation: Evaluation) -> LeafEvaluations:
-    """Return evaluations in the form that kernels take."""
+    """Convert evaluations to the form that kernels accept."""
     priors, values, draws, action_values = evaluation
     return LeafEvaluations(
         priors,

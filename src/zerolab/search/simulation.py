@@ -1,6 +1,6 @@
-"""The parts of a simulation: descent to a leaf, expansion, and backup.
+"""Parts of a simulation: descent to a leaf, expansion and backup.
 
-All of it is inlined into kernels. Many trees descend in turn, one level at a time.
+All functions are inlined into kernels. The trees of a group descend in turn, one level at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zerolab.core.compiled import inlined
 from zerolab.core.memory import non_negative, prefetch
 from zerolab.rules import boards, rules
 from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
-from zerolab.search.mcts_solver import clear_proof, is_open, propagate_proof, unless_lost
+from zerolab.search.mcts_solver import clear_proof, is_open, propagate_proof, score_unless_lost
 from zerolab.search.methods import (
     first_node,
     leaf_value,
@@ -24,13 +24,13 @@ from zerolab.search.methods import (
 )
 from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
 from zerolab.search.values import backup_value_of, seen_from_parent
-from zerolab.search.virtual_loss import count_visit, left_to_begin
+from zerolab.search.virtual_loss import count_visit, simulations_to_begin
 
 EXPECTED_CHILDREN = 8
-"""Children of a node not seen yet: a guess for prefetching."""
+"""Guess of the number of children of a new node, for prefetching."""
 
 _TIES = 1 << 40
-"""Part of a playout stream that breaks ties; simulations have the lower numbers."""
+"""Part of a playout stream that breaks ties; simulations use smaller numbers."""
 
 
 @inlined
@@ -39,12 +39,12 @@ def _best_child(methods, tree, b, node, tie_key):
     shared = prepare(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     best = first
-    highest = unless_lost(
+    highest = score_unless_lost(
         tree.solver, tree, b, first, score(methods.selection, tree, b, first, shared)
     )
     ties = 1
     for child in range(first + 1, first + tree.children[b, node]):
-        own = unless_lost(
+        own = score_unless_lost(
             tree.solver, tree, b, child, score(methods.selection, tree, b, child, shared)
         )
         if own > highest:
@@ -60,7 +60,7 @@ def _best_child(methods, tree, b, node, tie_key):
 
 @inlined
 def _materialise(game, tree, b, node):
-    """Compute the state and the outcome of a node at its first visit."""
+    """Compute the state and the outcome of a node on its first visit."""
     parent = tree.states[b, tree.parent[b, node]]
     state = tree.states[b, node]
     rules.apply(game, parent, tree.action[b, node], state)
@@ -68,24 +68,24 @@ def _materialise(game, tree, b, node):
 
 
 @inlined
-def _prepare_root_if_due(methods, tree, search, step, b):
-    if search.root_due[b] and tree.first_child[b, 0] != 0:
+def _prepare_root_once(methods, tree, search, step, b):
+    if search.root_unprepared[b] and tree.first_child[b, 0] != 0:
         prepare_root(methods.root, tree, search, step, b)
-        search.root_due[b] = False
+        search.root_unprepared[b] = False
 
 
 @inlined
 def _tie_key(methods, search, b):
-    """Return the stream that breaks ties in the simulation about to begin."""
+    """Return the random stream that breaks ties in the next simulation."""
     key = streams.fold(search.playout_key[b], _TIES)
-    return streams.fold(key, left_to_begin(methods.virtual_loss, search, b))
+    return streams.fold(key, simulations_to_begin(methods.virtual_loss, search, b))
 
 
 @inlined
 def gather(tree, search, begin, end, workspace):
-    """Collect the trees from `begin` to `end` - 1 that have a simulation to run.
+    """Collect the trees from `begin` to `end` - 1 with simulations to run.
 
-    Returns their number, and whether a tree ran out of nodes.
+    Returns their number and whether a tree ran out of nodes.
     """
     actions = workspace.mask.shape[0]
     nodes = 1 + min(actions, EXPECTED_CHILDREN)
@@ -104,14 +104,14 @@ def gather(tree, search, begin, end, workspace):
 
 @inlined
 def descend(methods, tree, search, workspace, step, begin, end):
-    """Follow the best children to unexpanded nodes, in trees `begin` to `end` - 1 of a group.
+    """Follow the best children to unexpanded nodes in trees `begin` to `end` - 1 of a group.
 
-    All trees descend by one level in turn, while the nodes that each needs next are prefetched.
+    The trees take turns to descend by one level while the next nodes are prefetched.
     """
     live = 0
     for i in range(begin, end):
         b = workspace.trees[i]
-        _prepare_root_if_due(methods, tree, search, step, b)
+        _prepare_root_once(methods, tree, search, step, b)
         node = first_node(methods.root, methods, tree, search, b)
         workspace.leaves[i] = node
         if tree.first_child[b, node] != 0 and is_open(tree.solver, tree, b, node):
@@ -138,9 +138,9 @@ def descend(methods, tree, search, workspace, step, begin, end):
 
 @inlined
 def materialise_leaves(game, tree, cache, workspace, step, begin, end):
-    """Compute the states of new leaves, in trees `begin` to `end` - 1 of a group.
+    """Compute the states of new leaves in trees `begin` to `end` - 1 of a group.
 
-    Where states are hashed, their entries of the cache are prefetched.
+    If states are hashed, their cache entries are prefetched.
     """
     for i in range(begin, end):
         b = workspace.trees[i]
@@ -157,12 +157,12 @@ def materialise_leaves(game, tree, cache, workspace, step, begin, end):
 
 
 _GATHER = np.uint64(0x0102040810204080)
-"""Multiplier that collects the lowest bits of eight bytes in the highest byte."""
+"""Multiplier that gathers the lowest bits of eight bytes in the highest byte."""
 
 
 @inlined
 def _bits(words, start):
-    """Return 64 bytes of uint64[n] from byte `start` on, each 0 or 1, as bits."""
+    """Pack 64 bytes of uint64[n] from byte `start`, each 0 or 1, into 64 bits."""
     bits = np.uint64(0)
     first = start // 8
     for i in range(min(8, words.shape[0] - first)):
@@ -173,9 +173,9 @@ def _bits(words, start):
 
 @inlined
 def _expand(tree, b, node, priors, workspace):
-    """Give a node the children in `workspace.mask`.
+    """Add a child to a node for every legal action in `workspace.mask`.
 
-    Their priors are renormalised, or equal where their sum is zero or not finite.
+    Priors are renormalised, or equal if their sum is zero or not finite.
     """
     first = non_negative(tree.used[b])
     count = non_negative(0)
@@ -217,9 +217,10 @@ def _expand(tree, b, node, priors, workspace):
 
 @inlined
 def backup(methods, tree, search, b, leaf, backup_value, moves, waited):
-    """Add a backup value to the means on the path to the root, each time from the mover's view.
+    """Add a backup value to the mean of every node on the path to the root.
 
-    Returns 1 for a simulation, 0 for the evaluation of a bare root, which is none.
+    At each node the value is from the view of the side to move. Returns the number of simulations:
+    1, or 0 for the evaluation of a bare root, which is not a simulation.
     """
     node = leaf
     child = -1
@@ -241,12 +242,11 @@ def backup(methods, tree, search, b, leaf, backup_value, moves, waited):
 def expand_and_backup_leaf(
     game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, waited
 ):
-    """Expand an evaluated node and back up the leaf evaluator's value.
+    """Expand an evaluated node, back up the leaf evaluator's value, and return `backup`'s result.
 
-    A bare root keeps the evaluator's value: N simulations of plain MCTS count N playouts. The leaf
-    evaluator is called there, too, and its result dropped: a branch around it makes every
-    simulation of all trees up to two thirds slower (docs/decisions/0010). Returns the result of
-    `backup`.
+    A bare root uses the value of the evaluator, so that N simulations of plain MCTS use N playouts.
+    The leaf evaluator is called at bare roots as well, but its result is ignored: a branch around
+    the call makes all simulations up to two thirds slower (docs/decisions/0010).
     """
     priors, estimate, draw = evaluation
     moves = workspace.moves

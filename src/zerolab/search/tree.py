@@ -1,9 +1,9 @@
-"""The arrays of a search: trees, their progress, the current batch, scratch memory.
+"""Arrays of a search: trees, their progress, the current batch, and scratch memory.
 
-A tree is an array of nodes in which the children of a node are contiguous. Where many trees are
-searched in turn, each has left the processor's caches when its turn comes, so speed depends on how
-few cache lines a simulation touches, and how early it prefetches them (docs/decisions/0016). A node
-is half a line.
+A tree is an array of nodes in which siblings are contiguous. When many trees are searched in turn,
+the nodes of the next tree are no longer in the CPU caches. Speed therefore depends on touching few
+cache lines per simulation and prefetching them early (docs/decisions/0016). A node takes half a
+cache line.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from zerolab.search.mcts_solver import NoSolver
 from zerolab.search.values import ZeroSum
 
 FIRST_NODES = 1024
-"""Initial capacity of a tree in nodes; it doubles when they are used up."""
+"""Initial capacity of a tree in nodes, doubled whenever a tree is full."""
 
 UNSEEN = 3
-"""Outcome of a node that no simulation has reached yet; its state is not set either."""
+"""Outcome of a node that no simulation has reached yet; its state is not set."""
 
 _PLAIN = ZeroSum()
 _NO_SOLVER = NoSolver()
@@ -46,25 +46,25 @@ NODE = np.dtype(
 _NODE_BYTES = NODE.itemsize
 
 _SPARE = 2
-"""Unused nodes at the end of each tree. Without them, trees would begin at multiples of a power of
-two, and their roots would compete for the same few lines of a processor's cache."""
+"""Unused nodes at the end of each tree. Otherwise trees would begin at multiples of a power of two,
+and their roots would compete for the same few CPU cache lines."""
 
 
 class Forest(NamedTuple):
-    """B trees in memory, all arrays contiguous: the form in which kernels receive them."""
+    """Memory of B trees in contiguous arrays, the form that kernels receive."""
 
     used: NDArray[np.int32]  # [B] nodes in use
     nodes: NDArray[np.void]  # [B, nodes] NODE
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
-    states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
+    states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
     utility: Any  # worth of values; see `search.values`
-    solver: Any  # whether results are proven; see `search.mcts_solver`
+    solver: Any  # node solver; see `search.mcts_solver`
 
 
 class Tree(NamedTuple):
-    """B trees of up to `nodes` nodes; node 0 of each is its root.
+    """B trees of up to `nodes` nodes; node 0 is the root of each tree.
 
-    Values are stored from the view of the player to move at the node (negamax).
+    Values are from the view of the side to move at the node (negamax).
     """
 
     used: NDArray[np.int32]  # [B] nodes in use
@@ -72,17 +72,17 @@ class Tree(NamedTuple):
     first_child: NDArray[np.int32]  # [B, nodes] 0 until expanded
     children: NDArray[np.int16]  # [B, nodes] number of legal actions, once expanded
     action: NDArray[np.int16]  # [B, nodes] the action that led here
-    outcome: NDArray[np.int8]  # [B, nodes] UNSEEN, ONGOING or the result for the mover
-    visits: NDArray[np.int32]  # [B, nodes] simulations that passed here, and its evaluation
-    value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
+    outcome: NDArray[np.int8]  # [B, nodes] UNSEEN, ONGOING or the result for the side to move
+    visits: NDArray[np.int32]  # [B, nodes] simulations through the node, including its evaluation
+    value: NDArray[np.float32]  # [B, nodes] mean backed-up value
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
-    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the mover's proven result; see `mcts_solver`
-    distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, where proven
-    draws: NDArray[np.float32]  # [B, nodes] mean probability of a draw; see `values`
+    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the proven result for the side to move
+    distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, if proven
+    draws: NDArray[np.float32]  # [B, nodes] mean draw probability; see `search.values`
     statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
-    states: NDArray[np.uint64]  # [B, nodes, words] set once the outcome is
+    states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
     utility: Any  # worth of values; see `search.values`
-    solver: Any  # whether results are proven; see `search.mcts_solver`
+    solver: Any  # node solver; see `search.mcts_solver`
 
 
 def empty_forest(
@@ -106,20 +106,20 @@ def empty_forest(
 
 
 def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
-    """Allocate trees without roots, in the form that selection rules see."""
+    """Allocate trees without roots, in the form used by selection rules."""
     return by_field(empty_forest(batch, nodes, words, statistics))
 
 
 def node_bytes(words: int, statistics: int) -> int:
-    """Return the bytes of a node whose state has `words` words."""
+    """Return the size in bytes of a node with a state of `words` words."""
     return _NODE_BYTES + 8 * words + 4 * statistics
 
 
 def grown(forest: Forest) -> Forest:
-    """Return the same trees with room for twice as many nodes."""
+    """Return a copy of the trees with twice the capacity."""
     batch, width, words = forest.states.shape
-    nodes, own = 2 * (width - _SPARE), forest.statistics.shape[2]
-    larger = empty_forest(batch, nodes, words, own, forest.utility, forest.solver)
+    nodes, statistics = 2 * (width - _SPARE), forest.statistics.shape[2]
+    larger = empty_forest(batch, nodes, words, statistics, forest.utility, forest.solver)
     larger.used[:] = forest.used
     for field in ("nodes", "statistics", "states"):
         getattr(larger, field)[:, :width] = getattr(forest, field)
@@ -127,7 +127,7 @@ def grown(forest: Forest) -> Forest:
 
 
 def by_field(forest):
-    """Return the trees of a forest by field, as views of its memory."""
+    """Return the trees of a forest as views of its fields."""
     forest = borrowed(forest)
     nodes = forest.nodes
     return Tree(
@@ -151,7 +151,7 @@ def by_field(forest):
 
 
 opened = inlined(by_field)
-"""`by_field` within kernels."""
+"""Version of `by_field` for use in kernels."""
 
 
 @inlined
@@ -162,16 +162,16 @@ def has_room(tree, b, nodes):
 
 @inlined
 def prefetch_nodes(tree, b, first, count):
-    """Prefetch `count` nodes from node `first` on; `visits` is their first field."""
+    """Prefetch `count` nodes starting at `first`; `visits` is the first field of a node."""
     for line in range((count * _NODE_BYTES + LINE - 1) // LINE):
         prefetch(tree.visits, (b, first), line)
 
 
 GROUP = 32
-"""Number of trees searched together: while the memory of one is loaded, others proceed."""
+"""Number of trees searched together: some proceed while memory of others is being loaded."""
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""Names of `SearchState.counts`; `mcts_solver.PROVEN` is the index of the last."""
+"""Names of `SearchState.counts`; `mcts_solver.PROVEN` is the last index."""
 
 SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 
@@ -180,13 +180,13 @@ class StepOptions(NamedTuple):
     """Options of one step."""
 
     number: int
-    """Number of the step, from 1."""
+    """Step number, from 1."""
     deduplicate: bool
-    """Request equal positions of the step once."""
+    """Request equal positions within the step only once."""
     cached: bool
     """Use evaluations of earlier steps."""
     uniform: bool
-    """Evaluations are uniform and need no batch."""
+    """Use uniform evaluations, which need no batch."""
     noise_fraction: float
     noise_concentration: float
 
@@ -196,22 +196,22 @@ class SearchState(NamedTuple):
 
     active: NDArray[np.bool_]  # [B] searching
     remaining: NDArray[np.int32]  # [B] simulations still to run
-    waiting: NDArray[np.int32]  # [B] number of leaves that wait for their evaluations
-    leaf: NDArray[np.int32]  # [B, most] these leaves
-    row: NDArray[np.int32]  # [B, most] their evaluations' rows in the batch
+    waiting: NDArray[np.int32]  # [B] number of leaves waiting for evaluations
+    leaf: NDArray[np.int32]  # [B, leaves] the waiting leaves
+    row: NDArray[np.int32]  # [B, leaves] their rows in the batch
     playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
-    root_due: NDArray[np.bool_]  # [B] whether the root rule has yet to prepare the root
-    noisy: NDArray[np.bool_]  # [B] whether this search has noise at its root
-    budget: NDArray[np.int32]  # [B] simulations asked for at the start
+    root_unprepared: NDArray[np.bool_]  # [B] whether the root rule has yet to prepare the root
+    noisy: NDArray[np.bool_]  # [B] whether this search has root noise
+    budget: NDArray[np.int32]  # [B] simulations requested at the start
     root: Any  # state of the root rule
-    states: NDArray[np.uint64]  # [B * most, words] the positions to evaluate
-    entry: NDArray[np.int64]  # [B * most] entry of the cache for each row, or NO_ENTRY
+    states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
+    entry: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
     counts: NDArray[np.int64]  # [6] see COUNTS
 
 
 class LeafEvaluations(NamedTuple):
-    """Evaluations of a batch of N positions; extra outputs that are not wanted are empty."""
+    """Evaluations of a batch of N positions; extra outputs that were not requested are empty."""
 
     priors: NDArray[np.float32]  # [N, actions]
     values: NDArray[np.float32]  # [N]
@@ -228,15 +228,15 @@ class Workspace(NamedTuple):
     moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
     uniform: NDArray[np.float32]  # [actions] equal priors
     trees: NDArray[np.int64]  # [GROUP] a group of trees
-    leaves: NDArray[np.int64]  # [GROUP] their current nodes, in the end their leaves
-    hashes: NDArray[np.uint64]  # [GROUP] of the leaves' states
-    live: NDArray[np.int64]  # [GROUP] indices in the group of those still descending
+    leaves: NDArray[np.int64]  # [GROUP] their current nodes, finally their leaves
+    hashes: NDArray[np.uint64]  # [GROUP] hashes of the leaf states
+    live: NDArray[np.int64]  # [GROUP] group indices of the trees still descending
 
 
 class Memory(NamedTuple):
-    """Everything that the kernels of a search work on; its arrays stay at their addresses.
+    """All memory used by the kernels of a search; the addresses of its arrays must not change.
 
-    Its type is the same for all games, selection rules and leaf evaluators.
+    The type is the same for all games, selection rules and leaf evaluators.
     """
 
     forest: Forest
@@ -262,21 +262,21 @@ def empty_workspace(game: Game) -> Workspace:
     )
 
 
-def empty_state(trees: int, most: int, words: int, root: Any) -> SearchState:
-    """Allocate the progress of idle trees, each with up to `most` waiting leaves."""
+def empty_state(trees: int, leaves: int, words: int, root: Any) -> SearchState:
+    """Allocate the state of idle trees with up to `leaves` waiting leaves each."""
     return SearchState(
         active=np.zeros(trees, np.bool_),
         remaining=np.zeros(trees, np.int32),
         waiting=np.zeros(trees, np.int32),
-        leaf=np.zeros((trees, most), np.int32),
-        row=np.zeros((trees, most), np.int32),
+        leaf=np.zeros((trees, leaves), np.int32),
+        row=np.zeros((trees, leaves), np.int32),
         playout_key=np.zeros(trees, np.uint64),
         noise_key=np.zeros(trees, np.uint64),
-        root_due=np.zeros(trees, np.bool_),
+        root_unprepared=np.zeros(trees, np.bool_),
         noisy=np.zeros(trees, np.bool_),
         budget=np.zeros(trees, np.int32),
         root=root,
-        states=np.zeros((trees * most, words), np.uint64),
-        entry=np.zeros(trees * most, np.int64),
+        states=np.zeros((trees * leaves, words), np.uint64),
+        entry=np.zeros(trees * leaves, np.int64),
         counts=np.zeros(len(COUNTS), np.int64),
     )

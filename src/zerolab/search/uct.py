@@ -1,4 +1,4 @@
-"""UCT: upper confidence bounds applied to trees [Kocsis2006]."""
+"""UCT, upper confidence bounds applied to trees [Kocsis2006]."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zerolab.search.values import action_value
 class Uct(NamedTuple):
     """U(s, a) = Q(s, a) + c * sqrt(ln N(s) / N(s, a)), with Q in [-1, 1]; priors are ignored.
 
-    U of an unvisited child is infinite: all children are visited once before any is visited twice,
-    and first-play urgency has no effect.
+    U is infinite for unvisited children, so all children are visited once before any is visited
+    twice, and first-play urgency has no effect.
 
     c: exploration constant. [Kocsis2006]: 2 * C_p = 1.41, with C_p = 1 / sqrt(2), for Q in [0, 1],
-    which is 2.83 on the scale [-1, 1] used here.
+    which is 2.83 for Q in [-1, 1].
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0

@@ -1,7 +1,7 @@
 """Values backed up through a tree, and their worth to the side to move.
 
-A *backup value* is what one simulation carries from its leaf to the root: a value, or a value and
-the probability of a draw. It is always that of the player to move at the node it has reached.
+Each simulation passes a *backup value* from its leaf to the root: a value, or a value and a draw
+probability. At every node, it is from the view of the side to move there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ UTILITIES = CompiledInterface("utility")
 
 
 class ZeroSum(NamedTuple):
-    """Zero-sum values, discounted by ply; draws are worth 0. Backup values are numbers.
+    """Zero-sum values with a discount per ply; draws are worth 0. Backup values are numbers.
 
-    discount: factor for every ply that a value lies ahead.
+    discount: factor per ply.
     """
 
     discount: float = 1.0
@@ -27,9 +27,9 @@ class ZeroSum(NamedTuple):
 class WithDraws(NamedTuple):
     """Q = P(win) - P(loss) + draw_value * P(draw), for both players [Clausen2021].
 
-    Since a draw is worth the same to both, its probability is backed up beside the zero-sum part,
-    the value. What a discount takes off a value counts as a draw, as if each ply could end the game
-    as one. Backup values are pairs of a value and a probability.
+    A draw is worth the same to both players, so its probability is backed up separately from the
+    zero-sum value. Backup values are pairs of a value and a draw probability. Discounting moves
+    probability to draws, as if each ply could end the game in a draw.
     """
 
     discount: float
@@ -38,25 +38,25 @@ class WithDraws(NamedTuple):
 
 @UTILITIES.function
 def draw_probability(utility: Any, draws: Any, row: int) -> Any:
-    """Return the probability of a draw in a row of float32[N] if draws count, else 0."""
+    """Return the draw probability in a row of float32[N] if the utility needs it, otherwise 0."""
     raise AssertionError
 
 
 @UTILITIES.function
 def backup_value_of(utility: Any, value: float, draw: float) -> Any:
-    """Return the backup value for a value and the probability of a draw."""
+    """Return the backup value for a value and a draw probability."""
     raise AssertionError
 
 
 @UTILITIES.function
 def seen_from_parent(utility: Any, backup_value: Any) -> Any:
-    """Return the backup value that reaches a node from its child."""
+    """Return a child's backup value from the view of its parent."""
     raise AssertionError
 
 
 @UTILITIES.function
 def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
-    """Add a backup value to a node's mean, as the `visits`-th one."""
+    """Add a backup value to the mean of a node, as the `visits`-th value."""
     raise AssertionError
 
 
@@ -64,25 +64,25 @@ def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, v
 def replace_in_mean(
     utility: Any, tree: Any, b: int, node: int, former: Any, backup_value: Any, visits: int
 ) -> None:
-    """Replace a former backup value by another one, in a node's mean over `visits` of them."""
+    """Replace the backup value `former` in the mean of a node over `visits` values."""
     raise AssertionError
 
 
 @UTILITIES.function
 def action_value(utility: Any, tree: Any, b: int, child: int) -> Any:
-    """Return Q(s, a) of the action that leads to a visited child, for the player who takes it."""
+    """Return Q(s, a) of the action leading to a visited child, for the side to move in s."""
     raise AssertionError
 
 
 @UTILITIES.function
 def node_value(utility: Any, tree: Any, b: int, node: int) -> Any:
-    """Return Q(s), the worth of a visited node to its mover."""
+    """Return Q(s), the worth of a visited node to the side to move."""
     raise AssertionError
 
 
 @UTILITIES.function
 def draw_worth(utility: Any, tree: Any, b: int, node: int) -> Any:
-    """Return the share of draws in Q(s)."""
+    """Return the contribution of draws to Q(s)."""
     raise AssertionError
 
 
@@ -94,7 +94,7 @@ def worth(utility: Any, b: int, backup_value: Any) -> Any:
 
 @UTILITIES.function
 def set_exact(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
-    """Set a node's mean to the exact value of a result some plies ahead, and return that value."""
+    """Set the mean of a node to the exact value of a result `plies` ahead; return that value."""
     raise AssertionError
 
 
@@ -144,7 +144,7 @@ class _ZeroSumRule:
 
 @inlined
 def _earlier(utility, value, draw):
-    """Return a value and the probability of a draw one ply earlier, for the same player."""
+    """Return a value and a draw probability as of one ply earlier, for the same player."""
     kept = np.float32(utility.discount)
     return kept * value, draw + (np.float32(1.0) - kept) * (np.float32(1.0) - draw)
 

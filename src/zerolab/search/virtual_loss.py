@@ -1,7 +1,7 @@
-"""Virtual loss [Chaslot2008]: several leaves of a tree per step.
+"""Virtual loss [Chaslot2008]: several leaves per tree and step.
 
-With one leaf per step, each simulation knows the results of all before it, and batches are as large
-as the number of trees. A single large search needs several leaves to fill a batch.
+With one leaf per step, each simulation uses the results of all earlier ones, and the batch size
+equals the number of trees. A single large search needs several leaves per step to fill a batch.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from zerolab.rules.rules import ONGOING
 from zerolab.search.mcts_solver import is_open
 from zerolab.search.values import add_to_mean, backup_value_of, replace_in_mean
 
-VIRTUAL_LOSSES = CompiledInterface("kind of virtual loss")
+VIRTUAL_LOSSES = CompiledInterface("virtual loss rule")
 
 
 class NoVirtualLoss(NamedTuple):
-    """A tree waits as soon as one of its leaves does."""
+    """One leaf per step: a tree waits as soon as it has a waiting leaf."""
 
 
 class VirtualLoss(NamedTuple):
     """Virtual loss [Chaslot2008, Section 4.4; Segal2010].
 
-    A simulation whose leaf waits for its evaluation counts at once in every node on its path, as a
-    loss for the player who moved there, so that the next simulation prefers other paths. The backup
-    replaces that loss by the leaf's value: once no leaf waits, visits and means are those of the
-    simulations alone. A simulation that ends at a waiting leaf is abandoned, and with it the tree's
-    turn.
+    While a leaf is waiting for its evaluation, its simulation counts as a loss at every node on its
+    path, for the player who moved there, so the next simulations prefer other paths. The backup
+    replaces the loss with the leaf's value. Once no leaf is waiting, visits and means contain only
+    real results. A simulation that ends at a waiting leaf is abandoned, which ends the tree's turn.
 
-    leaves: maximum number of leaves that wait at once.
+    leaves: maximum number of waiting leaves.
     """
 
     leaves: int
@@ -37,25 +36,25 @@ class VirtualLoss(NamedTuple):
 
 @VIRTUAL_LOSSES.function
 def max_leaves(virtual_loss: Any) -> int:
-    """Return the maximum number of leaves of a tree that wait at once."""
+    """Return the maximum number of waiting leaves per tree."""
     raise AssertionError
 
 
 @VIRTUAL_LOSSES.function
-def left_to_begin(virtual_loss: Any, search: Any, b: int) -> int:
+def simulations_to_begin(virtual_loss: Any, search: Any, b: int) -> int:
     """Return the number of simulations that a tree has yet to begin."""
     raise AssertionError
 
 
 @VIRTUAL_LOSSES.function
 def is_waiting(virtual_loss: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether a simulation's leaf already waits for an evaluation."""
+    """Return whether a leaf is already waiting for an evaluation."""
     raise AssertionError
 
 
 @VIRTUAL_LOSSES.function
 def start_waiting(virtual_loss: Any, tree: Any, search: Any, b: int, leaf: int) -> bool:
-    """Mark a leaf as waiting; return whether its tree may begin another simulation."""
+    """Mark a leaf as waiting; return whether its tree can begin another simulation."""
     raise AssertionError
 
 
@@ -63,7 +62,7 @@ def start_waiting(virtual_loss: Any, tree: Any, search: Any, b: int, leaf: int) 
 def count_visit(
     virtual_loss: Any, tree: Any, b: int, node: int, backup_value: Any, waited: bool
 ) -> None:
-    """Count a backup value at a node, and its simulation's visit unless the leaf has waited."""
+    """Add a backup value to a node, and count the visit unless the leaf has been waiting."""
     raise AssertionError
 
 
@@ -76,9 +75,9 @@ def _visit(tree, b, node, backup_value):
 
 @inlined
 def _virtual(tree, node):
-    """Return a waiting node's value for its mover: a win, a loss for the player who moved there.
+    """Return the temporary value at a node: a win for the side to move, and 0 at the root.
 
-    Nobody moved to the root.
+    No player moved to the root, so it has no loser.
     """
     return backup_value_of(tree.utility, 1.0 if node > 0 else 0.0, 0.0)
 
@@ -89,7 +88,7 @@ class _NoVirtualLossRule:
         return 1
 
     @staticmethod
-    def left_to_begin(virtual_loss, search, b):
+    def simulations_to_begin(virtual_loss, search, b):
         return search.remaining[b]
 
     @staticmethod
@@ -112,12 +111,12 @@ class _VirtualLossRule:
         return virtual_loss.leaves
 
     @staticmethod
-    def left_to_begin(virtual_loss, search, b):
+    def simulations_to_begin(virtual_loss, search, b):
         return search.remaining[b] - search.waiting[b]
 
     @staticmethod
     def is_waiting(virtual_loss, tree, b, node):
-        # A simulation that visits a leaf of an ongoing game expands it, unless it has to wait.
+        # Simulations expand the ongoing leaves that they visit, unless the leaf is waiting.
         is_leaf = tree.first_child[b, node] == 0 and tree.outcome[b, node] == ONGOING
         return is_leaf and tree.visits[b, node] > 0 and is_open(tree.solver, tree, b, node)
 
