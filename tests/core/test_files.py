@@ -123,9 +123,9 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
 
 def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot make the folder .*file/run: Not a directory"):
+    with pytest.raises(UserError, match=r"cannot create the folder .*file/run: Not a directory"):
         make_folder(tmp_path / "file" / "run")
-    with pytest.raises(UserError, match=r"cannot make the folder .*file: File exists"):
+    with pytest.raises(UserError, match=r"cannot create the folder .*file: File exists"):
         make_folder(tmp_path / "file")
 
 

@@ -51,7 +51,7 @@ def test_every_worker_finds_room_on_a_gpu():
 @pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
 def test_a_wrong_address_is_refused(address):
     with pytest.raises(UserError, match="HOST:PORT"):
-        Cluster.joined(address, 0)
+        Cluster.join(address, 0)
 
 
 def test_an_address_where_nothing_answers():
@@ -59,7 +59,7 @@ def test_an_address_where_nothing_answers():
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(UserError, match=address):
-        Cluster.joined(address, 0)
+        Cluster.join(address, 0)
 
 
 def test_an_address_where_something_else_answers(monkeypatch):
@@ -69,7 +69,7 @@ def test_an_address_where_something_else_answers(monkeypatch):
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(UserError, match=f"{address} within 2 seconds"):
-            Cluster.joined(address, 0)
+            Cluster.join(address, 0)
 
 
 def test_ray_that_is_not_installed(monkeypatch):

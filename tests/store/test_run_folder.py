@@ -210,7 +210,7 @@ def test_folders_without_permission_are_reported():
 
         try:
             message = _as_nobody(lambda: RunFolder.create(folder / "new", CONFIG))
-            assert message == f"cannot make the folder {folder / 'new'}: Permission denied"
+            assert message == f"cannot create the folder {folder / 'new'}: Permission denied"
             assert _as_nobody(lock) == f"cannot write {run.path}: Permission denied"
             assert _as_nobody(lambda: RunFolder.open(run.path).metrics()) == ""
             assert _as_nobody(lambda: RunFolder.open(run.path).games.games(1, "gate")) == ""

@@ -269,7 +269,7 @@ def test_a_foreign_folder_is_left_alone(tmp_path, capsys):
 def test_a_folder_that_cannot_be_made(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert train("--preset", "smoke", "--run", str(tmp_path / "file" / "run")) == 2
-    assert "cannot make the folder" in capsys.readouterr().err
+    assert "cannot create the folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("victim", ["examples", "checkpoints"])

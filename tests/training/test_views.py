@@ -91,7 +91,7 @@ def test_events_are_appended_to_the_file_that_is_watched(run):
 
 def test_events_that_cannot_be_written_are_reported(run):
     (run.path / "tensorboard").write_text("a file in the way")
-    with pytest.raises(UserError, match="cannot make the folder"):
+    with pytest.raises(UserError, match="cannot create the folder"):
         export_events(run)
 
 

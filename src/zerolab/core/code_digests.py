@@ -1,13 +1,13 @@
-"""Digests of code: equal only if numba would make the same machine code of it.
+"""Digests of code, which are equal only if numba would compile it to the same machine code.
 
-A compiled kernel contains the functions that it calls and the values of the globals that they
-name, whichever module these come from. So a digest covers the bytecode, closures and defaults of
-functions, and those globals, all as they are in memory: an edit of a file that this process has not
-imported again is not in its machine code either. Functions registered with
-``numba.extending.overload`` count too, and so does the syntax of every module on the way.
+A compiled kernel contains the functions that it calls and the values of the globals that they use,
+from any module. A digest therefore covers the bytecode, closures and defaults of these functions,
+and those globals. All of them are read from memory, since an edited file affects machine code only
+after it is imported again. A digest also covers functions registered with
+``numba.extending.overload`` and the syntax of every module that it encounters.
 
 Extensions of numba itself are not covered: constants of new types, methods and attributes added to
-types, and code that is generated during compilation.
+types, and code generated during compilation.
 """
 
 from __future__ import annotations
@@ -41,27 +41,32 @@ _INSTALLED = tuple(
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _SHARED = ("numpy", "numba", "llvmlite", "math", "builtins")
-"""Packages whose versions are part of the cache's key, or that belong to Python."""
+"""Packages of Python itself, and packages whose versions are part of the cache key anyway."""
 
 
 class CodeDigest:
-    """A digest of the functions, classes and values that are added to it."""
+    """Digest of all functions, classes and values added to it."""
 
     def __init__(
         self,
         implementations: Callable[[type], Iterable[type]],
         is_covered: Callable[[str], bool],
     ) -> None:
-        """Follow types to their `implementations`, but no name into a module that `is_covered`."""
+        """Create an empty digest.
+
+        `implementations` returns the implementations of a type, which are added with it.
+        `is_covered` returns True for the names of modules that the cache key covers in another
+        way; their code is not added.
+        """
         self._implementations = implementations
         self._is_covered = is_covered
         self._hash = hashlib.sha256()
-        self._places: dict[int, int] = {}  # by id
-        self._held: list[object] = []  # so that no id is used twice
+        self._indices: dict[int, int] = {}  # by id
+        self._objects: list[object] = []  # kept alive so that no id is reused
         self._owners: set[str] = set()
 
     def add_type(self, kind: type) -> None:
-        """Add what a NamedTuple brings into kernels: its fields and its implementations."""
+        """Add the fields and implementations of a NamedTuple."""
         if not self._is_covered(kind.__module__):
             self._owners.add(_package(kind.__module__))
         for implementation in self._implementations(kind):
@@ -70,7 +75,7 @@ class CodeDigest:
         self._add(kind)
 
     def add_function(self, function: Callable[..., Any]) -> None:
-        """Add a function and, unless its module is covered, everything that its code refers to."""
+        """Add a function and, unless its module is covered, everything its code refers to."""
         assert isinstance(function, types.FunctionType)
         self._note(function.__module__, function.__qualname__, function.__code__.co_code)
         if self._is_covered(function.__module__):
@@ -80,23 +85,23 @@ class CodeDigest:
             self._add(function)
 
     def hexdigest(self) -> str:
-        """Return the digest of everything added so far; the order matters."""
+        """Return the digest of everything added so far, which depends on the order."""
         return self._hash.hexdigest()
 
     def _note(self, *words: object) -> None:
         self._hash.update(repr(words).encode())
 
     def _add(self, value: object) -> None:
-        """Add a value by its content; functions and classes that come again, by their index."""
+        """Add a value: plain values by content, repeated functions and classes by index."""
         if isinstance(value, _PLAIN):
             self._note(type(value).__name__, repr(value))
         elif isinstance(value, tuple | frozenset | np.ndarray):
             self._add_constant(value)
-        elif id(value) in self._places:
-            self._note("again", self._places[id(value)])
+        elif id(value) in self._indices:
+            self._note("again", self._indices[id(value)])
         else:
-            self._places[id(value)] = len(self._held)
-            self._held.append(value)
+            self._indices[id(value)] = len(self._objects)
+            self._objects.append(value)
             self._add_object(value)
 
     def _add_constant(self, value: tuple[object, ...] | frozenset[object] | np.ndarray) -> None:
@@ -120,14 +125,15 @@ class CodeDigest:
         elif isinstance(value, type):
             self._add_class(value)
         elif isinstance(value, types.ModuleType):
-            self._add_module(value)
-        elif isinstance(value, list | dict):  # read while an overload is chosen, at the latest
+            if self._is_followed(value.__name__, "") and (path := _source(value.__name__)):
+                self._note("source", syntax_of(path.read_bytes()))
+        elif isinstance(value, list | dict):  # may be read while numba chooses an overload
             self._note(type(value).__qualname__, len(value))
             for each in value.items() if isinstance(value, dict) else value:
                 self._add(each)
         elif isinstance(value, enum.Enum | numba_types.Type):
             self._note(type(value).__qualname__, repr(value))
-        else:  # nothing that numba makes a constant of
+        else:  # numba cannot compile other values to constants
             self._note("object", type(value).__module__, type(value).__qualname__)
 
     def _add_code_of(self, function: types.FunctionType) -> None:
@@ -143,7 +149,7 @@ class CodeDigest:
         for cell in function.__closure__ or ():
             try:
                 self._add(cell.cell_contents)
-            except ValueError:  # empty yet
+            except ValueError:  # not yet assigned
                 self._note("empty")
 
     def _add_code(self, code: types.CodeType, names: Mapping[str, object]) -> None:
@@ -161,7 +167,7 @@ class CodeDigest:
                 self._add(constant)
 
     def _add_attributes(self, module: object, names: Iterable[str]) -> None:
-        """Add the attributes of a module whose names occur in the code."""
+        """Add the attributes of a module that the code may refer to."""
         assert isinstance(module, types.ModuleType)
         self._add(module)
         if self._is_followed(module.__name__, ""):
@@ -175,7 +181,7 @@ class CodeDigest:
 
     def _add_class(self, kind: type) -> None:
         if self._is_followed(kind.__module__, kind.__qualname__):
-            if issubclass(kind, tuple):  # of a NamedTuple, kernels know the fields
+            if issubclass(kind, tuple):  # kernels use only the fields of a NamedTuple
                 self._note(getattr(kind, "_fields", ()))
                 self._add(tuple(sorted(getattr(kind, "_field_defaults", {}).items())))
             else:
@@ -188,14 +194,10 @@ class CodeDigest:
         for implementation in self._implementations(kind):
             self._add(implementation)
 
-    def _add_module(self, module: types.ModuleType) -> None:
-        if self._is_followed(module.__name__, "") and (path := _source(module.__name__)):
-            self._note("source", syntax_of(path.read_bytes()))
-
     def _is_followed(self, module: str, name: str) -> bool:
-        """Note the origin of an object; return whether its code belongs to the digest.
+        """Add the origin of an object; return True if the digest covers its code.
 
-        Other installed packages are represented by the sizes and times of their files.
+        For other installed packages, add the sizes and modification times of their files instead.
         """
         self._note(module, name)
         if self._is_covered(module) or _package(module) in _SHARED:
@@ -210,12 +212,12 @@ class CodeDigest:
 
 
 def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
-    """Return the functions that `numba.extending.overload` has registered for a function."""
+    """Return the overloads of a function registered with `numba.extending.overload`."""
     context = cpu_target.typing_context
     context.refresh()
     try:
         kind = context.resolve_value_type(function)
-    except ValueError:  # none
+    except ValueError:  # numba has no type for a function without overloads
         return []
     templates = getattr(kind, "templates", ())
     return [each._overload_func for each in templates if hasattr(each, "_overload_func")]
@@ -223,14 +225,14 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
 
 @functools.cache
 def _installed_files(path: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a package or a module."""
+    """Return a digest of the names, sizes and times of the files of a package or module."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def _function_of(value: object) -> types.FunctionType | None:
-    """Return the function behind a static method, a compiled function or an intrinsic of numba."""
+    """Return the Python function of a method, a compiled function or a numba intrinsic, if any."""
     if isinstance(value, Dispatcher):
         value = value.py_func
     elif isinstance(value, Intrinsic):
@@ -241,7 +243,7 @@ def _function_of(value: object) -> types.FunctionType | None:
 
 
 def syntax_of(source: bytes) -> str:
-    """Return the syntax tree of a source as text, without comments and docstrings."""
+    """Return the syntax tree of source code as text, without comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
@@ -251,7 +253,7 @@ def syntax_of(source: bytes) -> str:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Return whether a statement is only a string, such as a docstring."""
+    """Return True if a statement is only a string, such as a docstring."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
@@ -264,7 +266,7 @@ def _package(module: str) -> str:
 
 
 def _source(module: str) -> Path | None:
-    """Return the file of a loaded module; None if it has none, as in a notebook."""
+    """Return the file of an imported module; None if it has none, as in a notebook."""
     path = getattr(sys.modules.get(module), "__file__", None)
     return Path(path) if path and os.path.isfile(path) else None  # noqa: PTH113
 
@@ -283,6 +285,6 @@ def code_digest() -> str:
 
 
 def current_versions() -> dict[str, str]:
-    """Return the versions of zerolab, Python and the libraries that results may depend on."""
+    """Return the versions of zerolab, Python and the libraries that can affect results."""
     libraries = {name: version(name) for name in _LIBRARIES}
     return {"zerolab": __version__, "python": platform.python_version(), **libraries}

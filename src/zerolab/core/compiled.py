@@ -1,16 +1,16 @@
-"""The compiled pattern: kernels written once, specialised by the types of their arguments.
+"""The compiled pattern: kernels written once and specialised by the types of their arguments.
 
-A value that changes what a kernel does is a ``NamedTuple`` such as ``Othello(rows=6, columns=6)``
-or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that several such types implement,
-each in a class of static methods. Inside a kernel, a call of an interface's function is resolved
-at compile time by the type of its first argument; in plain Python (and with
-``NUMBA_DISABLE_JIT=1``) the same implementation is picked at run time
+A value that changes the behaviour of a kernel is a ``NamedTuple`` such as
+``Othello(rows=6, columns=6)`` or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that
+several types implement, each in a class of static methods. A kernel that calls a function of an
+interface resolves the call at compile time, by the type of the first argument. Plain Python selects
+the same implementation at run time, also with ``NUMBA_DISABLE_JIT=1``
 (``docs/decisions/0001-compiled-pattern.md``).
 
-Helpers are compiled in a way of their own (``docs/decisions/0021``). By default numba optimises
-each helper as thoroughly as a kernel, makes machine code of it that nobody calls, and unpacks every
-NamedTuple at each call, which inlining undoes. Without these steps kernels are the same, and
-compile in two thirds of the time.
+Helpers are compiled differently from kernels (``docs/decisions/0021``). By default, numba optimises
+each helper as thoroughly as a kernel, generates unused machine code for it, and unpacks every
+NamedTuple at each call, which inlining undoes. Skipping these steps leaves the kernels unchanged
+and reduces their compile time by a third.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ from zerolab.core.kernel_cache import KernelCache
 
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 _WITHIN_KERNELS = {**_OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
-"""Compiler options: no entry points for C, nor for Python where only kernels call the code. They
-would take as long to compile as the code itself (docs/decisions/0021)."""
+"""Compiler options of code that only kernels call.
+
+They omit the entry points for C and Python, which would take as long to compile as the code itself
+(docs/decisions/0021).
+"""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _INTERFACES: list[CompiledInterface] = []
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls; its machine code is cached on disk.
+    """Compile a function for calls from Python; its machine code is cached on disk.
 
-    Kernels release the interpreter lock, so that several threads can search at once. They divide
-    as numpy does: division by zero gives infinity, without a check that would stop vectorisation.
+    Kernels release the interpreter lock, so that several threads can search in parallel. Division
+    by zero gives infinity as in numpy, since a check would prevent vectorisation.
     """
     if numba.config.DISABLE_JIT:
         return function
@@ -66,19 +69,19 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     """A kernel that only one process compiles at a time."""
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the types `sig`, or load what another process has compiled meanwhile."""
-        known = self.overloads.get(normalize_signature(sig)[0])
-        if known is not None:
-            return known.entry_point
-        # numba's global compiler lock comes first: threads must not wait for each other's files.
-        with global_compiler_lock, self._cache.alone(sig, self.targetctx):
+        """Compile for the types `sig`, or load the result of another process."""
+        compiled = self.overloads.get(normalize_signature(sig)[0])
+        if compiled is not None:
+            return compiled.entry_point
+        # Take numba's global lock first, or threads would wait for each other's file locks.
+        with global_compiler_lock, self._cache.compilation_lock(sig, self.targetctx):
             return super().compile(sig)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a helper that only kernels call; its code is inlined into each of them.
+    """Compile a helper that is inlined into each kernel that calls it.
 
-    Inlining is forced, because a call would copy every array header of a structure of arrays.
+    Inlining is forced because a call would copy every array header of a structure of arrays.
     """
     if numba.config.DISABLE_JIT:
         return function
@@ -87,10 +90,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
-    """A helper that becomes callable from Python only when Python calls it."""
+    """A helper, compiled for calls from Python only when Python first calls it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile once for all values of an argument; inlining makes them constants anyway."""
+        """Compile once for all values of a literal; inlining makes each value a constant anyway."""
         general = types.unliteral  # type: ignore[attr-defined]
         named = {name: general(kind) for name, kind in kws.items()}
         return super().get_call_template(tuple(map(general, args)), named)
@@ -104,10 +107,10 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
 
 
 class CompiledInterface:
-    """A set of functions that several types implement, such as all games or all selection rules."""
+    """A set of functions implemented by several types, such as all games or selection rules."""
 
     def __init__(self, noun: str) -> None:
-        """Create an interface without types; `noun`, such as "game", names them in errors."""
+        """Create an interface; error messages refer to its types as `noun`, such as "game"."""
         self.noun = noun
         self._functions: list[str] = []
         self._implementations: dict[type, type] = {}
@@ -116,16 +119,16 @@ class CompiledInterface:
     def implement(self, kind: type, implementation: type) -> None:
         """Use the static methods of `implementation` for arguments of the type `kind`.
 
-        From then on values of this type differ from values of other types; otherwise tuples of
-        equal numbers would share entries of dictionaries and caches. Raises TypeError if a method
-        is missing, and ValueError if the type already has another implementation, with which
-        kernels may have been compiled.
+        This makes values of different types unequal. As plain tuples, values with equal numbers
+        would share entries of dictionaries and caches. Raises TypeError if a method is missing, and
+        ValueError if the type already has another implementation, since compiled kernels may
+        contain it.
         """
         if self._implementations.get(kind, implementation) is not implementation:
             raise ValueError(f"{kind.__name__} is registered twice as a {self.noun}")
-        missing = [name for name in self._functions if not hasattr(implementation, name)]
-        if missing:
-            raise TypeError(f"{implementation.__name__} lacks {', '.join(missing)}")
+        missing_names = [name for name in self._functions if not hasattr(implementation, name)]
+        if missing_names:
+            raise TypeError(f"{implementation.__name__} lacks {', '.join(missing_names)}")
         self._implementations[kind] = implementation
         kind.__eq__ = _is_equal  # type: ignore[assignment,method-assign]
         kind.__ne__ = _is_unequal  # type: ignore[assignment,method-assign]
@@ -137,7 +140,10 @@ class CompiledInterface:
         return self._implementations[kind]
 
     def function(self, interface: _Function) -> _Function:
-        """Decorate a signature with a docstring; the function dispatches on its first argument."""
+        """Return a function of the interface, which dispatches on its first argument.
+
+        Use it as a decorator of a function without a body other than its docstring.
+        """
         name = interface.__name__
         self._functions.append(name)
 
@@ -148,17 +154,20 @@ class CompiledInterface:
         def specialise(*arguments: Any, **named: Any) -> Callable[..., Any] | None:
             first = arguments[0] if arguments else next(iter(named.values()))
             kind = getattr(first, "instance_class", None)
-            return None if kind is None else _bare(getattr(self.implementation(kind), name))
+            if kind is None:
+                return None
+            return _without_annotations(getattr(self.implementation(kind), name))
 
         specialise.__name__ = name
-        specialise.__signature__ = _bare(interface).__signature__  # type: ignore[attr-defined]
+        signature = _without_annotations(interface).__signature__  # type: ignore[attr-defined]
+        specialise.__signature__ = signature  # type: ignore[attr-defined]
         options = {**_WITHIN_KERNELS, "pipeline_class": FragmentCompiler}
         overload(dispatched, jit_options=options)(specialise)
         return dispatched  # type: ignore[return-value]
 
 
 def _implementations(kind: type) -> Iterator[type]:
-    """Yield the implementations of all interfaces for a type."""
+    """Yield the implementations of a type in all interfaces."""
     for interface in _INTERFACES:
         if kind in interface._implementations:
             yield interface._implementations[kind]
@@ -172,8 +181,8 @@ def _is_unequal(one: tuple[Any, ...], other: object) -> bool:
     return not _is_equal(one, other)
 
 
-def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Hide a function's annotations from numba, which would compare those of two signatures."""
+def _without_annotations(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Hide the annotations of a function from numba, which rejects differing annotations."""
     signature = inspect.signature(function)
     parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -181,7 +190,7 @@ def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Fragment(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked into kernels and never becomes machine code by itself."""
+    """Code that is linked into kernels and not compiled to machine code by itself."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -193,7 +202,7 @@ class _Fragment(JITCodeLibrary):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _FragmentLowering(NativeLowering):  # type: ignore[misc]
-    """Lowers a helper to a fragment, with an entry point that is only a name to call it by."""
+    """Pass that lowers a helper to a fragment, whose entry point is only a name."""
 
     _name = "fragment_lowering"
 
@@ -213,31 +222,33 @@ class _FragmentLowering(NativeLowering):  # type: ignore[misc]
 
 
 def _counts_references(state: Any) -> bool:
-    """Return whether a helper has to count references to objects on the heap.
+    """Return True if a helper must count references to objects on the heap.
 
-    It need not if these are only arrays that it gets as arguments, or parts of them, because the
-    caller holds on to an array that it passes. A generator outlives the call that makes it.
+    Counting is unnecessary if all these objects are array arguments or parts of them, since the
+    caller keeps its arguments alive. A generator needs counts because it outlives the call that
+    creates it.
     """
     return (
         _has_memory(state.return_type)
-        or not all(map(_is_of_arrays, [state.return_type, *state.typemap.values()]))
-        or any(map(_has_memory, _made(state)))
+        or not all(map(_has_only_arrays, [state.return_type, *state.typemap.values()]))
+        or any(map(_has_memory, _created_types(state)))
     )
 
 
-def _is_of_arrays(kind: Any) -> bool:
-    """Return whether a type keeps nothing but arrays on the heap: no list, no string."""
+def _has_only_arrays(kind: Any) -> bool:
+    """Return True if a type keeps no objects on the heap but arrays, such as lists or strings."""
     if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
-        return all(map(_is_of_arrays, kind))
+        return all(map(_has_only_arrays, kind))
     if isinstance(kind, types.Generator):  # type: ignore[attr-defined]
         return False
     return isinstance(kind, types.Array) or not _has_memory(kind)
 
 
-def _made(state: Any) -> Iterator[Any]:
-    """Yield the types of the values that a helper makes by a call, an operator or an attribute.
+def _created_types(state: Any) -> Iterator[Any]:
+    """Yield the types of the values that a helper creates with calls, operators or attributes.
 
-    Items, slices and fields are parts of existing values; ``array.imag`` may be a new array.
+    Items, slices and fields are parts of existing values. Attributes such as ``array.imag`` may be
+    new arrays.
     """
     for expression, signature in state.calltypes.items():
         if signature is not None and not _is_part(expression, signature):
@@ -251,7 +262,7 @@ def _made(state: Any) -> Iterator[Any]:
 
 
 def _is_part(expression: Any, signature: Any) -> bool:
-    """Return whether an expression is an item or a slice, rather than indexing by mask or list."""
+    """Return True if an expression is an item or a slice, and not indexed with a mask or list."""
     return getattr(expression, "op", "") in ("getitem", "static_getitem") and not any(
         map(_has_memory, signature.args[1:])
     )
@@ -263,70 +274,70 @@ def _has_memory(kind: Any) -> bool:
 
 
 def _without_reference_counts(context: Any) -> Any:
-    """Return a context that counts no references but can still allocate.
+    """Return a context that does not count references but can allocate memory.
 
-    To assign an array to a slice that overlaps it, numba makes a copy, and frees that copy itself.
+    It must allocate because numba copies an array before assigning it to a slice that overlaps it.
     """
-    changed = context.subtarget(enable_nrt=False)
-    vars(changed)["nrt"] = NRTContext(changed, True)
-    return changed
+    uncounted = context.subtarget(enable_nrt=False)
+    vars(uncounted)["nrt"] = NRTContext(uncounted, True)
+    return uncounted
 
 
 class FragmentCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, for code that becomes part of kernels and that nothing else calls."""
+    """Compiler of code that only kernels call."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's own passes, except for the last one."""
+        """Return numba's passes, with the lowering replaced."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
-            (_FragmentLowering if kind is NativeLowering else kind, about)
-            for kind, about in pipeline.passes
+            (_FragmentLowering if kind is NativeLowering else kind, description)
+            for kind, description in pipeline.passes
         ]
         pipeline.finalize()
         return [pipeline]
 
 
 @register_default(types.NamedTuple)  # type: ignore[attr-defined]
-class _PassedWhole(TupleModel):  # type: ignore[misc]
-    """Passes a NamedTuple of zerolab as one argument instead of one for each of its leaves.
+class _SingleArgument(TupleModel):  # type: ignore[misc]
+    """Data model that passes a NamedTuple of zerolab as one argument, not one per leaf.
 
-    NamedTuples of other packages, which may have cached machine code, are passed as usual.
+    NamedTuples of other packages are passed as usual, since cached machine code may rely on it.
     """
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind)
-        self._is_whole = kind.instance_class.__module__.partition(".")[0] == "zerolab"
+        self._is_ours = kind.instance_class.__module__.partition(".")[0] == "zerolab"
 
     def get_argument_type(self) -> Any:
-        return self.get_value_type() if self._is_whole else super().get_argument_type()
+        return self.get_value_type() if self._is_ours else super().get_argument_type()
 
     def as_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
-        return value if self._is_whole else super().as_argument(builder, value)
+        return value if self._is_ours else super().as_argument(builder, value)
 
     def from_argument(self, builder: llvm.IRBuilder, value: Any) -> Any:
-        return value if self._is_whole else super().from_argument(builder, value)
+        return value if self._is_ours else super().from_argument(builder, value)
 
 
-class _WithoutCollector(event.Listener):  # type: ignore[misc]
-    """Turns the garbage collector off during compilation.
+class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
+    """Listener that disables garbage collection during compilation.
 
-    It would take a tenth of the time and find next to nothing before the end.
+    Collections would take a tenth of the compile time and free almost no memory.
     """
 
-    _depth = 0  # compilations are nested, and numba lets one thread compile at a time
+    _depth = 0  # of nested compilations; numba lets only one thread compile at a time
 
     def on_start(self, _: Any) -> None:
         if self._depth == 0:
-            self._was_on = gc.isenabled()
+            self._was_enabled = gc.isenabled()
             gc.disable()
         self._depth += 1
 
     def on_end(self, _: Any) -> None:
         self._depth -= 1
-        if self._depth == 0 and self._was_on:
+        if self._depth == 0 and self._was_enabled:
             gc.enable()
 
 
-event.register("numba:compile", _WithoutCollector())
+event.register("numba:compile", _GarbageCollectorPause())
 if numba.config.DISABLE_JIT:
     np.seterr(over="ignore")  # 64-bit words wrap on purpose, as in compiled code

@@ -1,6 +1,6 @@
-"""Settings: immutable, checked before work starts, with one line of explanation per mistake.
+"""Immutable settings, validated before work starts, with one line of explanation per mistake.
 
-Models, variants, assignments and messages stay in one file, since each refers to the others.
+Models, variants, assignments and messages share a file because they refer to each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zerolab.core.files import read_text
 
 _DEEPEST_KEY = 20
 _LARGEST_FILE = 1 << 20
-_MOST_MISTAKES = 20
+_MAX_MISTAKES = 20
 
 _QUOTED = re.compile(
     r"""
@@ -42,12 +42,12 @@ _QUOTED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Strings and comments of TOML; an unclosed one reaches to the end."""
+"""TOML strings and comments; an unterminated string extends to the end of the text."""
 _TOO_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{_DEEPEST_KEY}}}", re.ASCII)
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable; unknown keys, NaN and infinity are refused."""
+    """Base class of all settings: immutable, and without unknown keys, NaN or infinity."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
@@ -58,17 +58,17 @@ class Settings(BaseModel):
         return super().model_dump(**{"exclude_none": True, **options})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as plain data: the classes of some variants are created at run time."""
+        """Pickle as plain data, since the classes of some variants are created at run time."""
         return type(self).model_validate, (self.model_dump(mode="json"),)
 
 
 class Variant(Settings):
-    """Base of settings that a user picks by ``name``, such as a network or a selection rule."""
+    """Base class of settings selected by ``name``, such as a network or a selection rule."""
 
     name: str
 
     def build(self) -> Any:
-        """Return the compiled-pattern value that these settings describe."""
+        """Return the described value, a NamedTuple of the compiled pattern where there is one."""
         return self
 
 
@@ -76,10 +76,10 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 def variant_from(kind: Any, name: str) -> type[Variant]:
-    """Create the settings of a compiled-pattern type from its annotated fields.
+    """Create the settings class of a compiled-pattern type from its annotated fields.
 
-    ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0`` gives settings with the
-    keys ``name`` and ``c``, whose `build` returns the NamedTuple.
+    For ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0``, the settings have the
+    keys ``name`` and ``c``, and their `build` method returns a ``Puct``.
     """
     defaults = kind._field_defaults
     fields: dict[str, Any] = {
@@ -98,9 +98,9 @@ def variant_from(kind: Any, name: str) -> type[Variant]:
 
 
 def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
-    """Return the annotation of a setting that is one of the registered variants.
+    """Return the annotation of a setting whose value is one of the registered variants.
 
-    A string is short for the variant of that name with its defaults: ``learn.loss=product``.
+    A string selects the variant of that name with its defaults, as in ``learn.loss=product``.
     """
     kinds = tuple(registry.values())
     if len(kinds) == 1:
@@ -109,31 +109,31 @@ def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
 
 
 class AmongMany(NamedTuple):
-    """Marks the annotation of an item of a list of variants."""
+    """Marker of the item annotation in a list of registered variants."""
 
     registry: Mapping[str, type[Variant]]
 
 
 def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
-    """Return the annotation of a setting that is a list of registered variants.
+    """Return the annotation of a setting whose value is a list of registered variants.
 
-    A string is short for the variant of that name with its defaults, as in `variant_among`. Names
-    are looked up whenever settings are checked, so variants may be registered later.
+    A string selects the variant of that name with its defaults, as in `variant_among`. Names are
+    looked up when settings are validated, so variants can be registered later.
     """
 
-    def chosen(value: Any) -> Variant:
+    def parse_item(value: Any) -> Variant:
         if isinstance(value, Variant):
             return value
-        given = _by_name(value)
-        name = given.get("name") if isinstance(given, Mapping) else None
+        table = _by_name(value)
+        name = table.get("name") if isinstance(table, Mapping) else None
         if not isinstance(name, str):
             raise ValueError(f"{quoted(value)}: expected one of {', '.join(registry)}")
         try:
-            return validate(registry[name], given)
+            return validate(registry[name], table)
         except UserError as error:
             raise ValueError(str(error).replace("\n", "; ")) from None
 
-    item = Annotated[SerializeAsAny[Variant], BeforeValidator(chosen), AmongMany(registry)]
+    item = Annotated[SerializeAsAny[Variant], BeforeValidator(parse_item), AmongMany(registry)]
     return tuple[item, ...]
 
 
@@ -142,25 +142,25 @@ def _by_name(value: Any) -> Any:
 
 
 def require_even(games: int) -> int:
-    """Return a number of games; raise ValueError unless each player can begin half of them."""
+    """Return `games`; raise ValueError unless both players can move first in half of them."""
     if games % 2:
         raise ValueError(
-            f"{games} is odd: expected an even number, so that both sides play first equally"
-            f" often, such as {games + 1}"
+            f"{games} is odd: expected an even number such as {games + 1}, so that each side moves"
+            " first in half of the games"
         )
     return games
 
 
 Assignment = str | tuple[str, Any]
-"""``KEY=VALUE`` as a text, or a dotted key and its value."""
+"""Text ``KEY=VALUE``, or a dotted key and its value."""
 
 
 def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
-    """Return the parts of each key, and its value.
+    """Return the parts of each key, with its value.
 
-    The values of texts are TOML; what is not TOML is a string. An empty table given as a value
+    The value in a text is TOML, or a string if it is not valid TOML. An empty table as a value
     assigns nothing. Raises UserError for a text without a key or a value, and for keys or values
-    that are nested too deeply.
+    nested too deeply.
     """
     parsed = []
     for each in assignments:
@@ -173,16 +173,16 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
                 continue
         path = key.split(".")
         if not equals or not key or len(path) > _DEEPEST_KEY:
-            shown = each if isinstance(each, str) else key
+            offending = each if isinstance(each, str) else key
             raise UserError(
-                f"{quoted(shown)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
+                f"{quoted(offending)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
             )
         parsed.append((path, value))
     return parsed
 
 
 def assignment(key: str, text: str) -> str:
-    """Return an assignment of a text to a key, even if the text is TOML, such as ``7``."""
+    """Return an assignment of a string to a key, even for strings such as ``7`` that are TOML."""
     return f"{key}={json.dumps(text, ensure_ascii=False)}"
 
 
@@ -191,15 +191,15 @@ def _parse_value(key: str, text: str) -> Any:
         return parse_toml(f"value = {text}")["value"]
     except RecursionError:
         raise UserError(f"{quoted(key)} = {quoted(text)} is nested too deeply") from None
-    except ValueError:  # not TOML; or thousands of digits, which Python refuses to convert
+    except ValueError:  # not TOML, or a number with too many digits for Python to convert
         return text
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise ValueError for a mistake, and RecursionError for too deep a nesting.
+    """Parse TOML; raise ValueError for mistakes and RecursionError for excessive nesting.
 
-    tomllib keeps every prefix of a dotted key: one of 30,000 parts would take 4 GB. So keys of more
-    than 20 parts raise ValueError.
+    Keys with more than 20 parts also raise ValueError, since tomllib stores every prefix of a
+    dotted key and would need 4 GB for a key with 30,000 parts.
     """
     if _TOO_DEEP.search(_QUOTED.sub("x", text)):
         raise ValueError(f"a key has more than {_DEEPEST_KEY} parts")
@@ -207,7 +207,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file; raise UserError for a mistake, or a file of more than 1 MiB."""
+    """Parse a TOML file; raise UserError for mistakes and for files larger than 1 MiB."""
     text = read_text(path, _LARGEST_FILE)
     try:
         return parse_toml(text)
@@ -218,10 +218,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set one dotted key in nested tables, in place.
+    """Set a dotted key in nested tables, in place.
 
-    Naming another variant (``network.name=resnet``) drops the keys of the former one. Variants in a
-    list are addressed by their names: ``network.heads.reply.weight=0.2``.
+    Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
+    variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):
@@ -244,7 +244,7 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys, such as ``search.noise.fraction``, and values of nested tables.
 
-    An empty table is a value.
+    An empty table counts as a value.
     """
     for key, value in table.items():
         if isinstance(value, Mapping) and value:
@@ -254,20 +254,20 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _entry(table: dict[str, Any], key: str) -> Any:
-    """Return the value of a key, to be changed in place; a name becomes a variant's table."""
-    found = table.get(key, {})
-    table[key] = list(found) if isinstance(found, list | tuple) else _by_name(found)
+    """Return the value of a key, which can be changed in place; expand a name to a table."""
+    value = table.get(key, {})
+    table[key] = list(value) if isinstance(value, list | tuple) else _by_name(value)
     return table[key]
 
 
 def _require_names(items: Sequence[Any], key: str) -> None:
-    """Raise UserError for a list whose items have no names, such as numbers."""
+    """Raise UserError for a list whose items have no names, such as a list of numbers."""
     if not all(isinstance(each, str | Mapping) for each in items):
         raise UserError(f"{quoted(key)} is a list: expected {key}=[...]")
 
 
 def _item(items: list[Any], name: str, key: str) -> Any:
-    """Return the table of the variant `name` in a list, which can be changed in place."""
+    """Return the table of the variant `name` in a list; it can be changed in place."""
     names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
     if name not in names:
         known = [each for each in names if isinstance(each, str)]
@@ -275,13 +275,13 @@ def _item(items: list[Any], name: str, key: str) -> Any:
             f"{quoted(key)} has no {quoted(name)}: expected one of"
             f" {', '.join(map(str, names)) or 'none'}{nearest(name, known)}"
         )
-    place = names.index(name)
-    items[place] = dict(_by_name(items[place]))
-    return items[place]
+    index = names.index(name)
+    items[index] = dict(_by_name(items[index]))
+    return items[index]
 
 
 def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:
-    """Check `data` against `model`; raise UserError with one line for each mistake."""
+    """Return `data` as validated settings; raise UserError with one line per mistake."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -289,15 +289,15 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 
 
 def settings_error(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
-    """Return pydantic's findings as an error with one line for each of the first 20 mistakes.
+    """Return a UserError with one line for each of the first 20 mistakes that pydantic reports.
 
-    Each line begins with `source`, the file or text that the settings come from.
+    Each line begins with `source`, the file or text of the settings.
     """
-    where = f"{one_line(source)}: " if source else ""
+    prefix = f"{one_line(source)}: " if source else ""
     mistakes = error.errors(include_url=False)
-    lines = [where + _explain(model, mistake) for mistake in mistakes[:_MOST_MISTAKES]]
+    lines = [prefix + _explain(model, mistake) for mistake in mistakes[:_MAX_MISTAKES]]
     if others := len(mistakes) - len(lines):
-        lines.append(f"{where}and {others:,} more mistakes")
+        lines.append(f"{prefix}and {others:,} more mistakes")
     return UserError("\n".join(lines))
 
 
@@ -328,10 +328,12 @@ _EXPECTATIONS = {
 
 
 class _Spot(NamedTuple):
-    """The place of a mistake: its dotted key, and the model that should have accepted it."""
+    """Location of a mistake in the settings."""
 
     key: str
+    """Dotted key."""
     model: type[BaseModel] | None
+    """Model at the key; None if the value is not a model."""
 
 
 def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
@@ -356,7 +358,7 @@ def _only_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _variants_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """Return the members, by name, of the union of variants at `keys`."""
+    """Return the variants that can be selected at `keys`, by name."""
     annotation: Any = model
     for key in keys:
         inner = _only_model(annotation)
@@ -372,17 +374,17 @@ def _variants_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[
 
 
 def _explain_unknown(model: type[BaseModel], location: Sequence[int | str]) -> str:
-    """Explain an unknown key, which may belong to a variant that was not chosen."""
+    """Return the message for an unknown key, which may belong to a variant not selected."""
     spot, name = _locate(model, location[:-1]), str(location[-1])
     prefix = f"{spot.key}." if spot.key else ""
     siblings = _variants_at(spot.key.split("."), model)
     owners = [variant for variant, kind in siblings.items() if name in kind.model_fields]
     if owners and spot.model:
-        chosen = spot.model.model_fields["name"].default
-        named = " or ".join(map(quoted, owners))
+        selected = spot.model.model_fields["name"].default
+        alternatives = " or ".join(map(quoted, owners))
         return (
-            f"{prefix}{name} belongs to {spot.key} = {named}, but {spot.key} = {quoted(chosen)}"
-            f" here: expected {spot.key}={owners[0]} first"
+            f"{prefix}{name} belongs to {spot.key} = {alternatives}, but {spot.key} ="
+            f" {quoted(selected)} here: expected {spot.key}={owners[0]} first"
         )
     known = [prefix + field for field in spot.model.model_fields] if spot.model else []
     return f"unknown setting {quoted(prefix + name)}{nearest(prefix + name, known)}"
@@ -407,10 +409,10 @@ def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         expected = f"expected one of {', '.join(tags)}{nearest(tag, tags)}"
         return f"{key}.name = {quoted(tag)}: {expected}"
     expectation = _EXPECTATIONS.get(kind)
-    wanted = expectation.format(**context) if expectation else one_line(mistake["msg"])
+    expected = expectation.format(**context) if expectation else one_line(mistake["msg"])
     if kind == "model_attributes_type" and (variants := _variants_at(key.split("."), model)):
-        wanted = f"one of {', '.join(variants)}"
+        expected = f"one of {', '.join(variants)}"
     hint = ""
     if kind == "literal_error" and isinstance(mistake["input"], str):
-        hint = nearest(mistake["input"], wanted.split("'")[1::2])
-    return f"{key} = {quoted(mistake['input'])}: expected {wanted}{hint}"
+        hint = nearest(mistake["input"], expected.split("'")[1::2])
+    return f"{key} = {quoted(mistake['input'])}: expected {expected}{hint}"

@@ -1,4 +1,4 @@
-"""Errors that users can cause and correct, and the quoting of user input in their messages."""
+"""Errors caused by user input, and the quoting of that input in messages."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
 _LONGEST_NEAR = 100
-"""Longer words are no misspelt names, and comparing them takes long."""
+"""Length limit of `nearest`: longer words are not misspelt names and are slow to compare."""
 
 
 class UserError(Exception):
-    """An impossible request of the user; the message says what was expected.
+    """Error that the user can correct; the message states what was expected.
 
     The command line prints the message without a traceback and exits with code 2.
     """
 
 
 class MissingExtraError(UserError):
-    """A missing optional package; the message names the extra that installs it."""
+    """Missing optional package; the message names the extra that installs it."""
 
 
 class MissingExtraWarning(UserWarning):
-    """A slower substitute is in use, because an optional package is not installed."""
+    """Use of a slower substitute for a missing optional package."""
 
 
 def quoted(value: object) -> str:
-    """Return a value for use in a message: on one line of at most about a hundred characters.
+    """Return a value as text for a message, on one line of roughly 100 characters at most.
 
-    Paths may have 250 characters. Text is put in quotation marks. Characters that cannot be
-    printed, such as line breaks or bytes of file names that are not UTF-8, are escaped. Long text
-    keeps its beginning, and long paths keep their end.
+    Paths can have 250 characters. Text is enclosed in quotation marks. Unprintable characters, such
+    as line breaks or file name bytes that are not UTF-8, are escaped. Long text is cut at the end,
+    long paths at the beginning.
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
@@ -52,21 +52,21 @@ def quoted(value: object) -> str:
 
 
 def require(name: str, value: object, kinds: Any, expected: str) -> None:
-    """Raise UserError unless the argument `name` is an instance of one of `kinds`."""
+    """Raise UserError unless `value`, the argument called `name`, is an instance of `kinds`."""
     if not isinstance(value, kinds):
         raise UserError(f"{name} = {quoted(value)}: expected {expected}")
 
 
 def one_line(message: object) -> str:
-    """Return a message, such as that of another library, on one line of at most 320 characters."""
+    """Return a message, such as one from another library, on one line of at most 320 characters."""
     text = " ".join(str(message).split())
     return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` for the known spelling closest to `word`, or "".
+    """Return ``; did you mean "x"?`` for the known word closest to `word`, or "" if none is close.
 
-    Case is ignored: papers write WRoRa and RHEA.
+    Case is ignored, since papers use names such as WRoRa and RHEA.
     """
     if len(word) > _LONGEST_NEAR:
         return ""
@@ -76,7 +76,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class _Brief(reprlib.Repr):
-    """Shortens nested values; safe for numbers of any length and nesting of any depth."""
+    """Abbreviated repr of nested values that accepts numbers of any length and any depth."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,14 +86,14 @@ class _Brief(reprlib.Repr):
         return quoted(x)
 
 
-def printable(text: str, kept: str = "") -> str:
-    """Return text with unprintable characters escaped, except for those in `kept`.
+def printable(text: str, allowed: str = "") -> str:
+    """Return text with unprintable characters escaped, except for those in `allowed`.
 
-    Unescaped, some of them would clear a terminal or reverse the direction of text.
+    Some unprintable characters would clear a terminal or reverse the text direction.
     """
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
+        each if each.isprintable() or each in allowed else each.encode("unicode_escape").decode()
         for each in text
     )

@@ -21,7 +21,7 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def check_path(path: Path) -> None:
-    """Raise UserError for an impossible name: too long, or not UTF-8.
+    """Raise UserError if the name of a path is too long or not UTF-8.
 
     The path need not exist.
     """
@@ -33,15 +33,15 @@ def check_path(path: Path) -> None:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass
-    except (OSError, ValueError) as error:  # too long; a null character
+    except (OSError, ValueError) as error:  # too long, or with a null character
         raise UserError(f"{quoted(path)}: {_reason(error)}") from None
 
 
 def check_file(path: Path, limit: int) -> None:
     """Raise UserError unless `path` is a regular file of at most `limit` bytes.
 
-    Call it before opening files from elsewhere: opening a named pipe blocks until something writes
-    into it, and a device may never end.
+    Call this before opening a file from another source. Opening a named pipe blocks until another
+    process writes to it, and reading from a device may never end.
     """
     try:
         _check_kind(path, path.stat(), limit)
@@ -50,9 +50,10 @@ def check_file(path: Path, limit: int) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise UserError for a symbolic link, before something is written through it.
+    """Raise UserError if `path` is a symbolic link.
 
-    Otherwise a link in a downloaded folder could overwrite a file of the user.
+    Call this before writing, since a link in a downloaded folder could redirect the write to one of
+    the user's files.
     """
     if path.is_symlink():
         raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
@@ -67,7 +68,7 @@ def read_limited(path: Path, limit: int) -> bytes:
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # it has grown, or is a special file that reports no bytes
+    if len(content) > limit:  # the file has grown, or is a special file of reported size 0
         raise _too_large(path, f"more than {limit:,}", limit)
     return content
 
@@ -75,7 +76,7 @@ def read_limited(path: Path, limit: int) -> bytes:
 def read_text(path: Path, limit: int) -> str:
     """Return the text of a regular UTF-8 file of at most `limit` bytes; raise UserError otherwise.
 
-    Line ends are kept as they are.
+    Line endings are preserved.
     """
     try:
         return read_limited(path, limit).decode()
@@ -89,21 +90,21 @@ def read_text(path: Path, limit: int) -> str:
 def atomic_replace(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; on success, flush it to disk and rename it to `path`.
 
-    A crash leaves either the old file or the new one, complete, and perhaps the temporary file
-    `.NAME.*.part`. Concurrent writers have different temporary files, and the last one to finish
-    wins. Raises UserError if the disk is full or the folder cannot be written; the old file stays.
+    A crash leaves a complete file, old or new, and perhaps the temporary file `.NAME.*.part`.
+    Concurrent writers use different temporary files, and the last one to finish wins. Raises
+    UserError if the disk is full or the folder is not writable; the old file is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
         _flush_folder(path.parent)
     except OSError as error:
         raise _unwritable(path, _reason(error)) from error
     finally:
-        with suppress(OSError):  # it may never have been created
+        with suppress(OSError):  # the caller may not have created it
             temporary.unlink()
 
 
@@ -119,7 +120,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if there is one; raise UserError where that is impossible."""
+    """Remove a file if it exists; raise UserError if that fails."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -127,7 +128,10 @@ def remove_file(path: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """Raise UserError if a file cannot be written to `path`, before work is spent on it."""
+    """Raise UserError if no file can be written at `path`.
+
+    Call this before starting the work whose results are to be written.
+    """
     check_path(path)
     try:
         folder = path.absolute().parent
@@ -136,26 +140,26 @@ def check_target(path: Path) -> None:
         if path.is_dir():
             raise _unwritable(path, "it is a folder")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise _unwritable(path, f"no permission for the folder {quoted(path.parent)}")
+            raise _unwritable(path, f"no permission to write to the folder {quoted(path.parent)}")
     except OSError as error:
         raise _unwritable(path, _reason(error)) from error
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents; raise UserError if that is impossible."""
+    """Create a folder and its parents; raise UserError if that fails."""
     check_path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the folder {quoted(path)}: {_reason(error)}") from error
+        raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 
 
-def _check_kind(path: Path, found: os.stat_result, limit: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "special file")
+def _check_kind(path: Path, status: os.stat_result, limit: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "special file")
         raise UserError(f"cannot read {quoted(path)}: it is a {kind}; expected a file")
-    if found.st_size > limit:
-        raise _too_large(path, f"{found.st_size:,}", limit)
+    if status.st_size > limit:
+        raise _too_large(path, f"{status.st_size:,}", limit)
 
 
 def _too_large(path: Path, size: str, limit: int) -> UserError:

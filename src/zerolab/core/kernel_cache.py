@@ -1,9 +1,9 @@
-"""A cache on disk of the machine code of kernels.
+"""Disk cache of the machine code of kernels.
 
-numba's own cache notices edits of a kernel's file only, and a type that another process does not
-know spoils its index. Here each combination of kernel and types has its own file, named by a
-digest of everything that the machine code depends on (docs/decisions/0001-compiled-pattern.md).
-What cannot be read is compiled again.
+numba's built-in cache detects only edits to the file that defines a kernel, and its index breaks
+for types that another process cannot import. This cache has one file for each combination of kernel
+and types, named by a digest of everything that determines the machine code
+(docs/decisions/0001-compiled-pattern.md). Kernels whose entries cannot be read are compiled again.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import read_limited, read_text, write_bytes, write_text
 
 _KERNEL_PACKAGES = ("rules", "games", "search", "oracles", "replay")
-"""Packages of zerolab whose code, constants included, can become part of any kernel."""
+"""Packages of zerolab whose code or constants can become part of any kernel."""
 
 _KERNEL_MODULES = ("core/compiled.py", "core/kernel_cache.py", "core/code_digests.py")
-"""Modules elsewhere that decide what machine code is, or what an entry is for."""
+"""Other modules that determine machine code or the keys of cache entries."""
 
 _KERNEL_IMPORT = b"core.compiled"
-"""Text by which all other modules that define kernels are recognised."""
+"""Text that identifies all other modules that define kernels."""
 
-_RUNNING = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
+_VERSIONS = f"{sys.version} {numba.__version__} {llvmlite.__version__}"
 _FLAGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
-"""Settings of numba that change its machine code."""
+"""numba settings that affect machine code."""
 
 _SUFFIX = ".kernel"
 _DIGEST_BYTES = 32
-_MOST_BYTES_OF_ENTRY = 1 << 28
-_MOST_BYTES_OF_NOTE = 100
-_MOST_SECONDS_TO_WAIT = 120.0
+_MAX_ENTRY_BYTES = 1 << 28
+_MAX_NOTE_BYTES = 100
+_MAX_WAIT_SECONDS = 120.0
 MOST_BYTES = 1 << 30
-"""Limit of all entries together; the least recently used are removed first."""
+"""Limit on the total size of all entries; the least recently used are removed first."""
 UNUSED_SECONDS = 30 * 24 * 3600.0
-"""Age since its last use at which an entry is removed in any case."""
+"""Time since its last use after which an entry is always removed."""
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
-    """The entries of one kernel, with the methods that numba calls."""
+    """Cache entries of one kernel, with the methods that numba calls."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         implementations: Callable[[type], Iterable[type]],
     ) -> None:
-        """Cache `function`, whose kernels may call all `implementations` of their types."""
+        """Cache kernels compiled from `function`, which may call the `implementations` of types."""
         self._function = function
         self._implementations = implementations
         self._paths: dict[tuple[Any, ...], Path | None] = {}
 
     @property
     def cache_path(self) -> str | None:
-        """The folder of all kernels; None if there is no place for it."""
+        """Folder of all kernels; None if there is no place for it."""
         folder = cache_folder()
         return None if folder is None else str(folder)
 
@@ -85,25 +85,26 @@ class KernelCache(_Cache):  # type: ignore[misc]
         if path is None:
             return None
         try:
-            content = read_limited(path, _MOST_BYTES_OF_ENTRY)
+            content = read_limited(path, _MAX_ENTRY_BYTES)
             digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
             if hashlib.sha256(payload).digest() != digest:
                 return None
             parts = _Unpickler(io.BytesIO(payload), _classes(arguments)).load()
-            loaded = CompileResult._rebuild(target_context, *parts)
+            result = CompileResult._rebuild(target_context, *parts)
             with suppress(OSError):
                 os.utime(path)
-        except Exception:  # damaged, unreadable, made for something else
+        except Exception:  # damaged, unreadable, or for other types
             return None
-        return loaded if tuple(loaded.signature.args) == tuple(arguments) else None
+        return result if tuple(result.signature.args) == tuple(arguments) else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store new machine code, if there is room and permission to do so."""
+        """Store new machine code if disk space and permissions allow it."""
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, data.codegen)
-        if path is None or not self._is_lasting(data):
+        if path is None or not self._is_portable(data):
             return
-        # No room, no permission, types that cannot be pickled: kernels work without the cache.
+        # Kernels work without the cache if the disk is full, permissions are missing or types
+        # cannot be pickled.
         with suppress(OSError, UserError, pickle.PicklingError, TypeError):
             file = io.BytesIO()
             _Pickler(file, _classes(arguments)).dump(data._reduce())
@@ -113,20 +114,21 @@ class KernelCache(_Cache):  # type: ignore[misc]
             _tidy_once(path.parents[1])
 
     @contextmanager
-    def alone(self, sig: Any, target_context: Any) -> Iterator[None]:
-        """Hold a lock while compiling, so that other processes wait and then load the result.
+    def compilation_lock(self, sig: Any, target_context: Any) -> Iterator[None]:
+        """Lock a kernel during its compilation; other processes wait and then load the result.
 
-        They stop waiting for a process that is halted or compiles for minutes.
+        They wait for at most two minutes, in case the compiling process is suspended.
         """
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
         path = self._known_path(arguments, target_context.codegen())
-        with ExitStack() as held:
-            with suppress(OSError, NotImplementedError, Timeout):  # works without, too
+        with ExitStack() as stack:
+            # Without a lock, several processes may compile the same kernel, which is harmless.
+            with suppress(OSError, NotImplementedError, Timeout):
                 if path is not None and not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    lock = FileLock(path.with_suffix(".lock"), timeout=_MOST_SECONDS_TO_WAIT)
-                    held.enter_context(lock)
+                    lock = FileLock(path.with_suffix(".lock"), timeout=_MAX_WAIT_SECONDS)
+                    stack.enter_context(lock)
             yield
 
     def flush(self) -> None:
@@ -136,17 +138,20 @@ class KernelCache(_Cache):  # type: ignore[misc]
             path.unlink(missing_ok=True)
 
     def enable(self) -> None:
-        """Do nothing: the cache is always in use."""
+        """Do nothing, since the cache is always enabled."""
 
     def disable(self) -> None:
-        """Do nothing: the cache is always in use."""
+        """Do nothing, since the cache is always enabled."""
 
     def _name(self) -> str:
         module = self._function.__module__.rpartition(".")[2]
         return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
 
     def _known_path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
-        """Return the file for these types; computed once, before the code can change in memory."""
+        """Return the file for argument types.
+
+        It is computed only once, because the code in memory may change after its compilation.
+        """
         kinds = tuple(arguments)
         if kinds not in self._paths:
             self._paths[kinds] = self._path(kinds, codegen)
@@ -156,7 +161,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         folder = cache_folder()
         if folder is None:
             return None
-        digest = CodeDigest(self._implementations, _is_hashed)
+        digest = CodeDigest(self._implementations, _hashed_modules()[0].__contains__)
         digest.add_function(self._function)
         for kind in _classes(arguments):
             digest.add_type(kind)
@@ -165,25 +170,25 @@ class KernelCache(_Cache):  # type: ignore[misc]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
         return folder / f"{self._name()}-{key}{_SUFFIX}"
 
-    def _is_lasting(self, data: Any) -> bool:
-        """Return whether another process can use this machine code.
+    def _is_portable(self, data: Any) -> bool:
+        """Return True if another process can use this machine code.
 
-        Code that reads large global arrays holds addresses of this process. A returned class that
-        no module has would be created anew when unpickled, and differ from the one in use.
+        Code that reads large global arrays contains memory addresses of this process. Unpickling a
+        return type whose class cannot be imported would create a second, different class.
         """
-        returned = _classes([data.signature.return_type])
-        is_found = all(
+        return_classes = _classes([data.signature.return_type])
+        are_importable = all(
             each.__module__ != "__main__" and "<locals>" not in each.__qualname__
-            for each in returned
+            for each in return_classes
         )
-        return is_found and not data.library.has_dynamic_globals
+        return are_importable and not data.library.has_dynamic_globals
 
 
 class _Pickler(NumbaPickler):  # type: ignore[misc]
-    """Writes classes of arguments as indices.
+    """Pickler that writes the classes of arguments as indices.
 
-    A class that a script or notebook defines would otherwise be copied, and machine code for the
-    copy does not fit the class.
+    Otherwise a class defined in a script or notebook would be copied, and machine code for the copy
+    would not accept the original class.
     """
 
     def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
@@ -197,18 +202,18 @@ class _Pickler(NumbaPickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads what `_Pickler` has written; indices stand for the classes of the present arguments."""
+    """Unpickler that replaces the indices written by `_Pickler` by the current argument classes."""
 
     def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
         super().__init__(file)
         self._classes = classes
 
-    def persistent_load(self, place: Any) -> Any:
-        return self._classes[place]
+    def persistent_load(self, index: Any) -> Any:
+        return self._classes[index]
 
 
 def _classes(kinds: Iterable[Any]) -> list[type]:
-    """Return the distinct classes of all NamedTuples in some types, in order."""
+    """Return the distinct classes of all NamedTuples in the given types, in order."""
     return list(dict.fromkeys(each for kind in kinds for each in _classes_in(kind)))
 
 
@@ -225,7 +230,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def kernel_sources(package: Path = _PACKAGE) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file of zerolab that kernels can depend on."""
+    """Yield the name and content of every file of zerolab that can affect kernels."""
     for file in sorted(package.rglob("*.py")):
         name, content = file.relative_to(package), file.read_bytes()
         is_listed = name.parts[0] in _KERNEL_PACKAGES or name.as_posix() in _KERNEL_MODULES
@@ -235,49 +240,45 @@ def kernel_sources(package: Path = _PACKAGE) -> Iterator[tuple[str, bytes]]:
 
 @functools.cache
 def _hashed_modules() -> tuple[frozenset[str], str]:
-    """Return the modules of `kernel_sources`, and a digest of them and of what runs them.
+    """Return the modules of `kernel_sources`, and a digest of their code and of library versions.
 
-    Parsing takes longer than everything else at the start of a process, so its result is kept on
-    disk.
+    The digest is stored on disk, since parsing the sources takes longer than any other part of
+    process startup.
     """
     sources = dict(kernel_sources())
     package = __name__.partition(".")[0]
     modules = (name.removesuffix(".py").removesuffix("/__init__") for name in sources)
-    known = frozenset(f"{package}.{module.replace('/', '.')}" for module in modules)
-    raw = hashlib.sha256(_RUNNING.encode())
+    module_names = frozenset(f"{package}.{module.replace('/', '.')}" for module in modules)
+    raw = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
         raw.update(f"{name} {len(content)} ".encode() + content)
     root = _root()
     note = root / f"sources-{raw.hexdigest()[:32]}" if root else None
     with suppress(OSError, UserError):
-        if note and re.fullmatch(r"[0-9a-f]{16}", kept := read_text(note, _MOST_BYTES_OF_NOTE)):
+        if note and re.fullmatch(r"[0-9a-f]{16}", stored := read_text(note, _MAX_NOTE_BYTES)):
             os.utime(note)
-            return known, kept
+            return module_names, stored
     digest = _digest_of_code(sources)
     with suppress(OSError, UserError):
         if note:
             note.parent.mkdir(parents=True, exist_ok=True)
             write_text(note, digest)
-    return known, digest
+    return module_names, digest
 
 
 def _digest_of_code(sources: Mapping[str, bytes]) -> str:
-    """Return a digest of the syntax of some sources and of the versions that run them."""
-    digest = hashlib.sha256(_RUNNING.encode())
+    """Return a digest of the syntax of source files and of the versions of Python and numba."""
+    digest = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
         digest.update(f"{name} {syntax_of(content)} ".encode())
     return digest.hexdigest()[:16]
 
 
-def _is_hashed(module: str) -> bool:
-    return module in _hashed_modules()[0]
-
-
 @functools.cache
 def _root() -> Path | None:
     """Return the folder of all caches; None without an environment variable or home directory."""
-    if own := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(own)
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(folder)
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "zerolab")
     except RuntimeError:
@@ -285,9 +286,9 @@ def _root() -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder for kernels of the present sources of zerolab, which may not exist yet.
+    """Return the folder for kernels of the current sources of zerolab, which may not exist yet.
 
-    None if there is neither an environment variable that names a place nor a home directory.
+    Returns None if there is neither a home directory nor an environment variable for the folder.
     """
     root = _root()
     return None if root is None else root / f"kernels-{_hashed_modules()[1]}"
@@ -295,37 +296,34 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def _tidy_once(root: Path) -> None:
-    """Remove entries that have not been used for long, then the least recently used over the limit.
+    """Remove entries that are too old, and the least recently used beyond the size limit.
 
-    Loading an entry renews its time. Other files, and links, are never touched.
+    Loading an entry updates its modification time. Other files and links are not touched.
     """
-    found = []
+    files = []
     folders = [each for each in _named(root, "kernels-", 16) if stat.S_ISDIR(each.lstat().st_mode)]
-    inside = (each for folder in folders for each in folder.iterdir() if _is_own(each))
-    for path in (*inside, *_named(root, "sources-", 32)):
+    suffixes = _SUFFIX, ".lock", ".part"
+    entries = (each for folder in folders for each in folder.iterdir() if each.suffix in suffixes)
+    for path in (*entries, *_named(root, "sources-", 32)):
         with suppress(OSError):
-            facts = path.lstat()
-            if stat.S_ISREG(facts.st_mode):
-                found.append((facts.st_mtime, facts.st_size, path))
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                files.append((status.st_mtime, status.st_size, path))
     total, oldest = 0, time.time() - UNUSED_SECONDS
-    for used, size, path in sorted(found, reverse=True):
+    for used, size, path in sorted(files, reverse=True):
         total += size
         if used < oldest or total > MOST_BYTES:
             with suppress(OSError):
                 path.unlink()
     for folder in folders:
-        with suppress(OSError):  # those in use are not empty
+        with suppress(OSError):  # folders in use are not empty
             folder.rmdir()
 
 
 def _named(root: Path, prefix: str, digits: int) -> list[Path]:
-    """Return the paths named by a prefix and a number of hexadecimal digits."""
-    form = re.compile(f"{prefix}[0-9a-f]{{{digits}}}")
-    return [each for each in root.iterdir() if form.fullmatch(each.name)]
+    """Return the paths whose name is a prefix and `digits` hexadecimal digits."""
+    pattern = re.compile(f"{prefix}[0-9a-f]{{{digits}}}")
+    return [each for each in root.iterdir() if pattern.fullmatch(each.name)]
 
 
-def _is_own(path: Path) -> bool:
-    return path.suffix in (_SUFFIX, ".lock", ".part")
-
-
-_hashed_modules()  # at import: this process does not run code that is edited later
+_hashed_modules()  # at import, since this process does not run code edited later

@@ -1,10 +1,11 @@
 """Array ownership, prefetching and cheap arguments in kernels.
 
-`borrowed` makes views without reference counts, and `prefetch` loads a cache line before it is
-needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, both do nothing.
+`borrowed` returns views without reference counts, and `prefetch` loads a cache line before it is
+needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, neither has an effect.
 
-A kernel unpacks its arguments at every call: an array takes about a fifth of a microsecond, which
-adds up for a structure of dozens. A `handle` is unpacked like a single array.
+A kernel unpacks its arguments at every call. This takes about 0.2 microseconds per array, which
+adds up for structures with dozens of arrays. Unpacking a `handle` takes only as long as unpacking
+a single array.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from numba.np.arrayobj import get_itemsize, make_array, populate_array
 from zerolab.core.compiled import inlined, kernel
 
 LINE = 64
-"""Bytes of a cache line."""
+"""Size of a cache line in bytes."""
 
 _READ, _KEEP, _DATA = 0, 3, 1
-"""Arguments of llvm.prefetch: for reading, into all levels of caches, data."""
+"""Arguments of llvm.prefetch: read access, all cache levels, data cache."""
 
 _INLINED = {"forceinline": True, "no_cfunc_wrapper": True}
 
@@ -34,8 +35,8 @@ _INLINED = {"forceinline": True, "no_cfunc_wrapper": True}
 def copy_row(row: Any, out: Any) -> None:
     """Copy the elements of a one-dimensional array into another array of the same length.
 
-    It replaces assignments to slices, for which numba also compiles the text of an error message,
-    which takes seconds (docs/decisions/0021).
+    Use it instead of slice assignments, which take numba seconds longer to compile because they
+    contain the formatting of an error message (docs/decisions/0021).
     """
     for i in range(row.shape[0]):
         out[i] = row[i]
@@ -44,8 +45,8 @@ def copy_row(row: Any, out: Any) -> None:
 def borrowed(value: Any) -> Any:
     """Return a view of an array, or of a nested NamedTuple of arrays, that does not own its memory.
 
-    The caller must keep the owner alive. Using the result counts no references, and the compiler
-    knows the strides of contiguous arrays, including those of their record fields.
+    The caller must keep the owner alive. The view is used without reference counting. The compiler
+    can derive the strides of contiguous arrays and of their record fields from their shapes.
     """
     return value
 
@@ -98,9 +99,9 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def non_negative(number: Any) -> Any:
-    """Return an integer, promising the compiler that it is not negative.
+    """Return an integer, with a promise to the compiler that it is not negative.
 
-    The compiler then omits the handling of Python's negative indices at every array access.
+    The compiler then omits the code for negative indices in array accesses.
     """
     return number
 
@@ -127,10 +128,10 @@ def _assume_non_negative(typing_context: Any, number: Any) -> Any:
 
 
 def prefetch(array: Any, index: Any, line: int) -> None:
-    """Start loading a cache line that is needed soon: the `line`-th one from array[index] on.
+    """Start loading the cache line that is `line` lines after the address of array[index].
 
-    `index` is a tuple of integers, at most one per dimension. An address beyond the array does no
-    harm.
+    `index` is a tuple of integers, at most one per dimension. Addresses outside the array are
+    harmless.
     """
 
 
@@ -171,40 +172,40 @@ class _PlainHandle(NamedTuple):
 
 @structref.register
 class _HandleType(types.StructRef):  # type: ignore[name-defined,misc]
-    """The type of handles in kernels."""
+    """Type of handles in kernels."""
 
 
 class _Handle(structref.StructRefProxy):  # type: ignore[misc]
-    """A handle in Python, which can only pass it to kernels."""
+    """Handle in Python code, where it can only be passed to kernels."""
 
 
 structref.define_boxing(_HandleType, _Handle)
 
 
 def handle(value: Any) -> Any:
-    """Return a handle to a NamedTuple of numbers, arrays and other NamedTuples, for kernels.
+    """Return a handle for kernels to a NamedTuple of numbers, arrays and other NamedTuples.
 
-    In a kernel, its attribute `value` is the NamedTuple, and cheap to read.
+    In a kernel, its attribute `value` is the NamedTuple, which is cheap to read.
     """
     return _PlainHandle(value) if numba.config.DISABLE_JIT else _box(value)
 
 
-def _made(value: Any) -> Any:
+def _new_handle(value: Any) -> Any:
     raise AssertionError
 
 
-@overload(_made)  # type: ignore[untyped-decorator]
+@overload(_new_handle)  # type: ignore[untyped-decorator]
 def _(value: Any) -> Any:
     kind = _HandleType([("value", value)])
 
     def implementation(value: Any) -> Any:
-        made = structref.new(kind)
-        made.value = value
-        return made
+        new = structref.new(kind)
+        new.value = value
+        return new
 
     return implementation
 
 
 @kernel
 def _box(value: Any) -> Any:
-    return _made(value)
+    return _new_handle(value)

@@ -1,14 +1,14 @@
 """Cores, threads and worker processes.
 
-Worker processes are forked from a server that has imported their modules once (`process_pool`,
-`map_in_processes`), may be pinned to shares of the cores (`claim_cores`), and end with their
+Worker processes are forked from a server that has already imported their modules (`process_pool`,
+`map_in_processes`), can be pinned to shares of the cores (`claim_cores`), and end with their
 parent.
 
-The fork server imports this module first, which makes it end silently with its parent. By itself it
-notices the end of its parent only between two requests: it would finish imports of many seconds and
-then fork a process that prints a traceback because its parent is gone. Other processes may inherit
-the environment variable, such as one that another thread starts at the same moment, so the module
-does this in a fork server only.
+The fork server imports this module first, so that it ends silently with its parent. Otherwise it
+would notice the end of its parent only between two requests. It would finish imports that take many
+seconds and then fork a process that prints a traceback because its parent has ended. The module
+does this only in a fork server, since other processes, such as one that another thread starts at
+the same time, can inherit the environment variable `PARENT`.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _Result = TypeVar("_Result")
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use, at least 1.
+    """Return the number of cores that this process can use, at least 1.
 
-    This can be fewer than the machine has: `taskset` and batch systems pin processes to some cores,
-    and containers have a quota of processor time, which is rounded up to whole cores here.
+    The machine may have more cores. `taskset` and batch systems pin processes to some of them, and
+    containers have a quota of processor time, which is rounded up to whole cores.
     """
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
@@ -66,7 +66,7 @@ def available_cores() -> int:
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """Pin this thread, and threads that it starts meanwhile, to the first of its cores.
+    """Pin this thread, and any threads it starts in the context, to the first of its cores.
 
     Has no effect if the system cannot pin threads.
     """
@@ -82,11 +82,12 @@ def on_one_core() -> Iterator[None]:
 
 
 def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
-    """Yield the limits, in cores, of this process's control groups and of those above them.
+    """Yield the limits, in cores, of this process's control groups and their ancestors.
 
-    Version 2 has one control group per process, version 1 one for each kind of resource, and some
-    systems have both. A container may see its group as the topmost one but under its name outside
-    the container; then the folders of that name are missing, and the topmost group counts.
+    With version 2 of control groups, a process has one group; with version 1, it has one for each
+    kind of resource. Some systems have both. In a container, the group of the process may be
+    mounted at the root but listed with its path outside the container. The folders of that path
+    then do not exist, and the limits of the root apply.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -97,18 +98,18 @@ def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
         if not resources:
             yield from _quotas_up(mounts, group, _quota_of_version_2)
         elif "cpu" in resources.split(","):
-            for name in {resources, "cpu"}:  # one is often a link to the other
+            for name in {resources, "cpu"}:  # often two names of the same folder
                 yield from _quotas_up(mounts / name, group, _quota_of_version_1)
 
 
 def _quotas_up(mount: Path, group: str, read: Callable[[Path], float]) -> Iterator[float]:
-    """Yield the quotas that `read` finds for a group and the groups above it."""
-    folder = mount / group.strip("/")
-    for each in (folder, *folder.parents):
-        if not each.is_relative_to(mount):
+    """Yield the finite quotas of a group and its ancestors, as returned by `read`."""
+    group_folder = mount / group.strip("/")
+    for folder in (group_folder, *group_folder.parents):
+        if not folder.is_relative_to(mount):
             return
         with suppress(OSError, ValueError, ZeroDivisionError):
-            quota = read(each)
+            quota = read(folder)
             if 0 < quota < math.inf:
                 yield quota
 
@@ -119,7 +120,7 @@ def _quota_of_version_2(folder: Path) -> float:
 
 
 def _quota_of_version_1(folder: Path) -> float:
-    """Return a limit in cores; negative if there is none."""
+    """Return the limit in cores; negative if there is none."""
     quota, period = (
         int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     )
@@ -129,8 +130,8 @@ def _quota_of_version_1(folder: Path) -> float:
 def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
     """Split range(length) into `parts` and call `work(begin, end)` for each in its own thread.
 
-    The calling thread does the first part. Returns the results in order. An exception of any part
-    is raised after all parts are done.
+    The calling thread processes the first part. Returns the results in order. An exception in any
+    part is raised after all parts have finished.
     """
     bounds = [length * part // parts for part in range(parts + 1)]
     futures = [_pool(parts - 1).submit(work, *bounds[part : part + 2]) for part in range(1, parts)]
@@ -145,7 +146,7 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool of waiting threads; starting them would take longer than many parts do."""
+    """Return a pool of waiting threads, since starting threads takes longer than many parts."""
     return ThreadPoolExecutor(threads, "part")
 
 
@@ -158,22 +159,25 @@ def peak_memory() -> int:
 
 
 ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Progress callback for long-running work: called with a title, the total number of units and their
-name, it returns a context with a function of the units done so far and a note to show."""
+"""Progress callback for long-running work.
+
+It is called with a title, the total number of units and the name of a unit. It returns a context
+manager that yields a function to call with the number of completed units and a note to display.
+"""
 
 
 PARENT = "ZEROLAB_FORK_SERVER_OF"
-"""Environment variable by which the server learns the process id of its parent."""
+"""Environment variable with the process id of the parent of the fork server."""
 
 
 def fork_server_context(*modules: str) -> BaseContext:
     """Return a multiprocessing context whose processes have already imported `modules`.
 
-    They are forked from a server that has imported the modules once and runs nothing else, which
-    takes milliseconds while importing torch takes seconds. On systems without fork they are
-    spawned. A program has one server, which imports the modules of the first call and keeps the
-    environment variables and cores of that moment. It ends with the program, even while importing.
-    Each process must call `exit_with_parent`.
+    The processes are forked from a server that has imported the modules and does nothing else. A
+    fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
+    are spawned. A program has only one server, which imports the modules of the first call and
+    keeps the environment variables and cores of that time. It ends with the program, even during
+    imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -185,8 +189,10 @@ def fork_server_context(*modules: str) -> BaseContext:
 
 def _start_server() -> None:
     """Start the server with Ctrl-C blocked, which would otherwise interrupt its imports."""
-    with _environment("PYTHONWARNINGS", _unless_lost(os.environ.get("PYTHONWARNINGS"))):
-        resource_tracker.ensure_running()  # which would unblock it
+    # A killed program leaves locks behind, which the resource tracker should not warn about.
+    filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
+    with _environment("PYTHONWARNINGS", ",".join(filter(None, filters))):
+        resource_tracker.ensure_running()  # before blocking Ctrl-C, since it unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         with _environment(PARENT, str(os.getpid())):
@@ -195,14 +201,9 @@ def _start_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _unless_lost(warnings: str | None) -> str:
-    """Add a filter to PYTHONWARNINGS: no warnings of locks that a killed program has left."""
-    return ",".join(filter(None, [warnings, "ignore:resource_tracker:UserWarning"]))
-
-
 @contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable for processes that are started meanwhile."""
+    """Set an environment variable for processes started in the context."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -215,10 +216,10 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def exit_with_parent() -> None:
-    """End this process when its parent ends, even if killed; leave Ctrl-C to the parent."""
+    """End this process when its parent ends or is killed; ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # what it starts gets the mask
+    if hasattr(signal, "pthread_sigmask"):  # child processes inherit the mask
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_exit_after_parent, daemon=True).start()
 
 
@@ -229,52 +230,52 @@ def _exit_after_parent() -> None:
     os._exit(1)
 
 
-_LOOK_SECONDS = 0.05
-_LEFT_BY_A_PARENT = EOFError, OSError, pickle.UnpicklingError
-"""Errors of multiprocessing after a parent has ended: broken pipes, removed locks."""
+_POLL_SECONDS = 0.05
+_ERRORS_WITHOUT_PARENT = EOFError, OSError, pickle.UnpicklingError
+"""Errors of multiprocessing after the parent has ended, such as broken pipes or removed locks."""
 
 
 def _exit_server_with_parent(parent: int) -> None:
-    """Watch for the end of the parent and exit with it, up to the first fork."""
-    forks = threading.Event()
+    """Exit when the parent ends, but only until the first fork."""
+    is_forking = threading.Event()
 
-    def follow() -> None:
-        while not forks.wait(_LOOK_SECONDS):
+    def watch_parent() -> None:
+        while not is_forking.wait(_POLL_SECONDS):
             if os.getppid() != parent:
                 os._exit(1)
 
     def stop() -> None:
-        """End the thread, because forking is safe only in processes of one thread."""
-        forks.set()
-        follower.join()
+        """End the thread, because only single-threaded processes can fork safely."""
+        is_forking.set()
+        watcher.join()
 
-    follower = threading.Thread(target=follow, daemon=True)
-    follower.start()
+    watcher = threading.Thread(target=watch_parent, daemon=True)
+    watcher.start()
     os.register_at_fork(before=stop)
 
 
 def _show_unless_parent_has_ended(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an exception of the server or of a starting process, unless its parent has ended."""
-    where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
-    is_own = bool(where) and where[-1].startswith("multiprocessing.")
-    if not (is_own and isinstance(error, _LEFT_BY_A_PARENT)):
+    """Print an exception of the server or a starting process unless the ended parent caused it."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
+    is_internal = bool(modules) and modules[-1].startswith("multiprocessing.")
+    if not (is_internal and isinstance(error, _ERRORS_WITHOUT_PARENT)):
         sys.__excepthook__(kind, error, trace)
 
 
-def _is_server() -> bool:
-    """Return whether this process is a fork server of multiprocessing."""
+def _is_fork_server() -> bool:
+    """Return True if this process is a fork server of multiprocessing."""
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
 
 
-if PARENT in os.environ and _is_server():
+if PARENT in os.environ and _is_fork_server():
     _exit_server_with_parent(int(os.environ.pop(PARENT)))
-    atexit.register(os._exit, 0)  # unloading torch would take a second
+    atexit.register(os._exit, 0)  # skip the unloading of torch, which takes a second
     sys.excepthook = _show_unless_parent_has_ended
 
 
-_AHEAD = 4  # items submitted per process, so that none waits for the slowest
+_ITEMS_AHEAD = 4  # submitted per process, so that no process waits for the slowest
 
 _MappedItem = TypeVar("_MappedItem")
 _MappedResult = TypeVar("_MappedResult")
@@ -288,7 +289,7 @@ def process_pool(
 ) -> ProcessPool:
     """Return a pool of processes that have imported `modules`; see `fork_server_context`.
 
-    The death of a process fails its task only, with `pebble.ProcessExpired`. The `initializer` must
+    If a process dies, only its task fails, with `pebble.ProcessExpired`. The `initializer` must
     call `exit_with_parent`.
     """
     from pebble import ProcessPool  # noqa: PLC0415  few commands need it
@@ -307,7 +308,8 @@ def map_in_processes(
 ) -> Iterator[Iterator[_MappedResult]]:
     """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
-    With one process, the work is done in this process. Raises UserError if a process dies.
+    If `processes` is 1, the function runs in the current process. Raises UserError if a process
+    dies.
     """
     if processes == 1:
         yield map(function, items)
@@ -316,11 +318,11 @@ def map_in_processes(
 
     pool = process_pool(processes, function.__module__, initializer=_start_worker)
     try:
-        yield _ordered_results(pool, function, items, _AHEAD * processes)
+        yield _ordered_results(pool, function, items, _ITEMS_AHEAD * processes)
     except (BrokenProcessPool, ProcessExpired):
         raise UserError(
-            "a process ended unexpectedly, perhaps for lack of memory: repeat the command, with"
-            " fewer --processes, to resume"
+            "a process ended unexpectedly, perhaps because memory ran out: repeat the command with"
+            " fewer --processes to resume"
         ) from None
     finally:
         pool.stop()  # type: ignore[no-untyped-call]
@@ -338,16 +340,19 @@ def _ordered_results(
     items: Iterator[_MappedItem],
     ahead: int,
 ) -> Iterator[_MappedResult]:
-    waiting: deque[Future[_MappedResult]] = deque(
+    pending: deque[Future[_MappedResult]] = deque(
         pool.schedule(function, args=[item]) for item in islice(items, ahead)
     )
-    while waiting:
-        yield waiting.popleft().result()
-        waiting.extend(pool.schedule(function, args=[item]) for item in islice(items, 1))
+    while pending:
+        yield pending.popleft().result()
+        pending.extend(pool.schedule(function, args=[item]) for item in islice(items, 1))
 
 
 def shares_of_cores(workers: int) -> list[list[int]]:
-    """Divide the cores of this process evenly; more workers than cores share them."""
+    """Return the cores of each worker: an even share of the cores of this process.
+
+    If there are more workers than cores, several workers share a core.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return [[] for _ in range(workers)]
     cores = sorted(os.sched_getaffinity(0))[: available_cores()]
@@ -358,20 +363,20 @@ def shares_of_cores(workers: int) -> list[list[int]]:
 
 
 _claimed_cores: list[FileLock] = []
-"""Lock of the share of cores that this process holds."""
+"""Lock of the share of cores claimed by this process, if any."""
 
 
 def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> None:
-    """Pin this process to a share of cores that no other process holds, and hold it to the end.
+    """Pin this process to a share of cores that no other process uses, until it ends.
 
-    The first call that finds a free share takes it; until then the process uses a share together
-    with another one. Shares are locked by files in the folder `locks`, so that those of ended
-    processes are free again. Has no effect where the system cannot pin processes.
+    If all shares are in use, the process shares one with another process, and the next call tries
+    again. Each share is locked with a file in the folder `locks`, so that it becomes free when its
+    process ends. Has no effect if the system cannot pin processes.
     """
     if _claimed_cores or not hasattr(os, "sched_setaffinity"):
         return
-    for number, cores in enumerate(shares):
-        lock = FileLock(locks / str(number), thread_local=False)
+    for i, cores in enumerate(shares):
+        lock = FileLock(locks / str(i), thread_local=False)
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _claimed_cores.append(lock)

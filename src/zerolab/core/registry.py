@@ -1,7 +1,7 @@
-"""Registries of games, networks, losses, selection rules and whatever else users choose by name.
+"""Registries of games, networks, losses and everything else that users select by name.
 
-Other packages can register their own. An entry point in the group ``zerolab.LAYER`` names a module
-that registers something when it is imported::
+Other packages can register their own entries. They declare an entry point in the group
+``zerolab.LAYER``, which names a module that registers entries when it is imported::
 
     [project.entry-points."zerolab.search"]
     thompson = "my_package.thompson"
@@ -19,7 +19,8 @@ training   losses, optimisers, learning-rate schedules, gates, replay windows, m
 papers     studies
 ========== ============================================================================
 
-The first command or import that needs a layer imports the layer's own modules, then its plug-ins.
+The first command or import that uses a layer imports the modules of the layer and then its
+plug-ins.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ Layer = Literal["games", "search", "networks", "agents", "training", "papers"]
 
 
 def import_modules(package: str) -> None:
-    """Import every module of a package, for the entries that they register."""
+    """Import every module of a package, so that each registers its entries."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
 
 
 def load_plugins(layer: Layer) -> None:
-    """Import the modules that other packages add to a layer.
+    """Import the plug-in modules of a layer from other packages.
 
-    Raises UserError, naming the entry point, for a module that cannot be imported.
+    Raises UserError, with the name of the entry point, if a module cannot be imported.
     """
     for point in entry_points(group=f"zerolab.{layer}"):
         try:
@@ -68,13 +69,13 @@ class Registry(Mapping[str, _Entry], Generic[_Entry]):
         self._entries: dict[str, _Entry] = {}
 
     def add(self, name: str, entry: _Entry) -> None:
-        """Register an entry; registering another one under a taken name is a programming error."""
+        """Register an entry; raise ValueError if the name is already registered."""
         if name in self._entries:
             raise ValueError(f"{self.noun} {name!r} is registered twice")
         self._entries[name] = entry
 
     def __getitem__(self, name: str) -> _Entry:
-        """Return the entry, or raise UserError naming the nearest spelling."""
+        """Return an entry; raise UserError with the closest known name if there is none."""
         if name not in self._entries:
             known = ", ".join(self._entries)
             raise UserError(

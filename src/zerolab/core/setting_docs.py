@@ -1,4 +1,4 @@
-"""Descriptions of settings: type, bounds, default and documentation of every key of a model."""
+"""Type, bounds, default and documentation of every setting of a model."""
 
 from __future__ import annotations
 
@@ -18,69 +18,77 @@ from pydantic.fields import FieldInfo
 from zerolab.core.config import AmongMany, Variant
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-_SENTENCE_OF_A_PAPER = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
-_MOST_EXCLUSIVE = 10**9  # bounds such as 2**63 are written as powers
+_PAPER_SENTENCE = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
+_MAX_DECIMAL = 10**9  # larger bounds such as 2**63 are written as powers
 
 
 class Setting(NamedTuple):
-    """One key that a user can set."""
+    """Description of a setting."""
 
     key: str
-    """Dotted, such as ``search.selection.c``."""
+    """Dotted key, such as ``search.selection.c``."""
     variant: str
-    """The variant it belongs to, such as ``puct``; empty if it always exists."""
+    """Variant to which the setting belongs, such as ``puct``; empty if it always exists."""
     type: str
-    """The kind of value, such as "whole number" or "all | random | none"."""
+    """Kind of value, such as "whole number" or "all | random | none"."""
     bounds: str
-    """Such as "from 1 to 64"; empty if there are none."""
+    """Bounds in words, such as "from 1 to 64"; empty if there are none."""
     default: Any
-    """None where unset; in words where it depends on the machine."""
+    """Default value; None if there is none, text if it depends on the machine."""
     description: str
-    """The meaning, in one paragraph."""
+    """Meaning of the setting, in one paragraph."""
     papers: str
-    """The values that papers use, by citation key; may be empty."""
+    """Values used in papers, by citation key; may be empty."""
 
 
 def describe_settings(
     model: type[BaseModel], prefix: str = "", variant: str = ""
 ) -> Iterator[Setting]:
-    """Yield every setting of a model and of its variants, in their order.
+    """Yield every setting of a model and its variants, in order of declaration.
 
-    Settings that several variants share, such as the heads of networks, are yielded once.
+    Settings shared by several variants, such as the heads of networks, are yielded once.
     """
     yielded: set[tuple[str, str]] = set()
-    for setting in _described(model, prefix, variant):
+    for setting in _all_settings(model, prefix, variant):
         if (setting.key, setting.variant) not in yielded:
             yielded.add((setting.key, setting.variant))
             yield setting
 
 
-def _described(model: type[BaseModel], prefix: str, variant: str) -> Iterator[Setting]:
+def _all_settings(model: type[BaseModel], prefix: str, variant: str) -> Iterator[Setting]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
         if name == "name" and issubclass(model, Variant):
             continue
-        key, text = prefix + name, documentation.get(name, "")
-        models, listed = _models(field.annotation), _listed(field.annotation)
+        key = prefix + name
+        texts = _split_papers(documentation.get(name, ""))
+        models, listed = _models(field.annotation), _list_variants(field.annotation)
         if listed:
-            yield _listing(key, variant, field, text, listed)
+            yield Setting(key, variant, f"list of {_names(listed)}", "", field.default, *texts)
             for kind in listed:
                 listed_name = kind.model_fields["name"].default
-                yield from _described(kind, f"{key}.{listed_name}.", listed_name)
+                yield from _all_settings(kind, f"{key}.{listed_name}.", listed_name)
         elif not models:
-            yield _setting(key, variant, field, text)
+            bounds, default = _bounds(field.metadata), _default(field)
+            yield Setting(key, variant, _type(field.annotation), bounds, default, *texts)
         elif issubclass(models[0], Variant):
-            yield _choosing(key, variant, field, text, models)
+            default = field.get_default(call_default_factory=True).name
+            yield Setting(key, variant, _names(models), "", default, *texts)
             for each in models:
-                yield from _described(each, f"{key}.", each.model_fields["name"].default)
+                yield from _all_settings(each, f"{key}.", each.model_fields["name"].default)
         else:
-            yield from _described(models[0], f"{key}.", variant)
+            yield from _all_settings(models[0], f"{key}.", variant)
+
+
+def _names(variants: Sequence[type[BaseModel]]) -> str:
+    return " | ".join(each.model_fields["name"].default for each in variants)
 
 
 def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and values of nested tables; the key of a variant gives its name.
+    """Yield the dotted keys and values of nested tables.
 
-    The key of a list of variants gives their names; the settings of each follow below its name.
+    The value at the key of a variant is its name, and the value at the key of a list of variants is
+    a tuple of names. The keys of a variant in a list contain its name.
     """
     for name, value in table.items():
         if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
@@ -96,22 +104,22 @@ def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tup
 
 
 def field_documentation(model: type[BaseModel]) -> dict[str, str]:
-    """Return the documentation of a model's fields, each on one line, by name.
+    """Return the documentation of the fields of a model, each on one line, by name.
 
-    It is taken from the string below each field; for variants made from a NamedTuple also from the
-    docstring, where it follows the field's name and a colon.
+    The documentation of a field is the string below it. For variants created from a NamedTuple, it
+    can also follow the name of the field and a colon in the docstring.
     """
     classes: list[type] = [each for each in reversed(model.__mro__) if issubclass(each, BaseModel)]
     if issubclass(model, Variant):
         classes.append(type(model.model_validate({}).build()))
-    found: dict[str, str] = {}
+    documentation: dict[str, str] = {}
     for each in classes:
-        found |= _listed_fields(each) | _attribute_docstrings(each)
-    return {name: " ".join(text.split()) for name, text in found.items()}
+        documentation |= _fields_in_docstring(each) | _attribute_docstrings(each)
+    return {name: " ".join(text.split()) for name, text in documentation.items()}
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """Return the strings below the fields of a class, by field name."""
+    """Return the docstrings below the fields of a class, by field name."""
     body = _class_bodies(kind.__module__).get(kind.__qualname__, [])
     return {
         field.target.id: str(doc.value.value)
@@ -125,7 +133,7 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
 
 @cache
 def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
-    """Return the statements of each class of a module, except for classes made by functions."""
+    """Return the statements of each top-level class of a module, by class name."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):
@@ -135,7 +143,7 @@ def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
     }
 
 
-def _listed_fields(kind: type) -> dict[str, str]:
+def _fields_in_docstring(kind: type) -> dict[str, str]:
     """Return the notes on fields in a NamedTuple's docstring, as in ``c: 1 in [Wang2019]``."""
     fields = getattr(kind, "_fields", ())
     if not fields:
@@ -144,14 +152,8 @@ def _listed_fields(kind: type) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def _setting(key: str, variant: str, field: FieldInfo, text: str) -> Setting:
-    description, papers = _split_papers(text)
-    bounds, default = _bounds(field.metadata), _default(field)
-    return Setting(key, variant, _type(field.annotation), bounds, default, description, papers)
-
-
 def _default(field: FieldInfo) -> Any:
-    """Return a field's default, in words where its value depends on the machine."""
+    """Return the default of a field, as text if it depends on the machine."""
     if field.is_required():
         return None
     extra = field.json_schema_extra
@@ -167,16 +169,7 @@ def _tuple_type(members: Sequence[Any]) -> str:
     return f"list of {plural}{comma}{bounds}"
 
 
-def _choosing(
-    key: str, variant: str, field: FieldInfo, text: str, members: Sequence[type[BaseModel]]
-) -> Setting:
-    description, papers = _split_papers(text)
-    names = " | ".join(each.model_fields["name"].default for each in members)
-    default = field.get_default(call_default_factory=True).name
-    return Setting(key, variant, names, "", default, description, papers)
-
-
-def _listed(annotation: Any) -> list[type[Variant]]:
+def _list_variants(annotation: Any) -> list[type[Variant]]:
     """Return the variants that an annotation allows in a list."""
     if get_origin(annotation) is not tuple:
         return []
@@ -186,24 +179,16 @@ def _listed(annotation: Any) -> list[type[Variant]]:
     ]
 
 
-def _listing(
-    key: str, variant: str, field: FieldInfo, text: str, members: Sequence[type[Variant]]
-) -> Setting:
-    description, papers = _split_papers(text)
-    names = " | ".join(each.model_fields["name"].default for each in members)
-    return Setting(key, variant, f"list of {names}", "", field.default, description, papers)
-
-
 def _split_papers(text: str) -> tuple[str, str]:
-    """Split off the sentences that begin with the key of a paper, such as ``[Wang2019]: 20``."""
-    found = _SENTENCE_OF_A_PAPER.search(text)
-    if found is None:
+    """Split a text before the first sentence on a paper, such as ``[Wang2019]: 20``."""
+    match = _PAPER_SENTENCE.search(text)
+    if match is None:
         return text, ""
-    return text[: found.start()].strip(), text[found.start() :]
+    return text[: match.start()].strip(), text[match.start() :]
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that an annotation allows, alone or as a union."""
+    """Return the models in an annotation that is a model or a union of models."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
 
@@ -225,7 +210,7 @@ def _type(annotation: Any) -> str:
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    """Return bounds in words, from constraints of annotated_types."""
+    """Return the bounds in words, from constraints of annotated_types."""
     bounds = {
         name: getattr(each, name)
         for each in metadata
@@ -239,6 +224,6 @@ def _bounds(metadata: Sequence[Any]) -> str:
 
 
 def _number(value: float) -> str:
-    if isinstance(value, int) and value > _MOST_EXCLUSIVE and value.bit_count() == 1:
+    if isinstance(value, int) and value > _MAX_DECIMAL and value.bit_count() == 1:
         return f"2**{value.bit_length() - 1}"
     return f"{value:,}"

@@ -1,9 +1,10 @@
-"""Random streams: every draw is a pure function of its purpose.
+"""Random streams, in which every draw is a pure function of a key and an index.
 
-A stream is a 64-bit key made from (run seed, iteration, game number, ply, purpose); its draws are
-numbered from 0. So results depend neither on the batching of games, nor on the number of workers,
-nor on interruptions of a run. Draw n is output n of SplitMix64 [Steele2014] seeded with the key:
-mix(key + (n + 1) * gamma), where mix is its finaliser and gamma the golden ratio in 64 bits.
+The key of a stream is a 64-bit hash of (run seed, iteration, game number, ply, purpose). Results
+therefore do not depend on the batching of games, the number of workers or interruptions of a run.
+Draw n, counted from 0, is output n of SplitMix64 [Steele2014] seeded with the key, that is
+mix(key + (n + 1) * gamma), where mix is the SplitMix64 finaliser and gamma is the golden ratio in
+64 bits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
-# Purposes. The numbers are part of the results of every run: never renumber them.
+# Purposes. The results of every run depend on these numbers, so never change them.
 SELF_PLAY_MOVE = 1
 ROOT_NOISE = 2
 PLAYOUT = 3
@@ -65,7 +66,7 @@ def bits(key, number):
 
 @inlined
 def below(random, bound):
-    """Map 64 random bits to 0..bound-1, for a bound under 2**32; the bias is under 2**-32."""
+    """Map 64 random bits to 0..bound-1, for a bound below 2**32; the bias is below 2**-32."""
     return np.int64(((random >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
@@ -77,14 +78,14 @@ def uniform(key, number):
 
 @inlined
 def _normal(key, number):
-    """Return a standard normal from draws `number` and `number` + 1 [Box1958]."""
+    """Return a standard normal variate from draws `number` and `number` + 1 [Box1958]."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, number)))
     return radius * math.cos(2.0 * math.pi * uniform(key, number + 1))
 
 
 @inlined
 def gamma(key, shape):
-    """Return a Gamma(shape, 1) variate [Marsaglia2000]; it takes up a whole stream."""
+    """Return a Gamma(shape, 1) variate from an entire stream [Marsaglia2000]."""
     boosted = shape if shape >= 1.0 else shape + 1.0
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -92,7 +93,7 @@ def gamma(key, shape):
     while True:
         x = _normal(key, number)
         w = 1.0 + c * x
-        v = w * w * w  # not w**3: plain Python would round it differently from compiled code
+        v = w * w * w  # not w**3, which plain Python rounds differently from compiled code
         u = 1.0 - uniform(key, number + 2)
         number += 3
         if v > 0.0 and math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
@@ -104,7 +105,7 @@ def gamma(key, shape):
 
 @kernel
 def stream(seed, iteration, game, ply, purpose):
-    """Return the key of a stream, a uint64; all five arguments are non-negative integers."""
+    """Return the key of a stream as a uint64; all arguments are non-negative integers."""
     key = fold(fold(np.uint64(seed), iteration), purpose)
     return fold(fold(key, game), ply)
 
@@ -118,7 +119,7 @@ def _fill_streams(seed, iteration, games, plies, purpose, keys):
 def streams(
     seed: int, iteration: int, games: NDArray[Any], plies: NDArray[Any], purpose: int
 ) -> NDArray[np.uint64]:
-    """Return one key per game, uint64[B]; `games` and `plies` are integers [B]."""
+    """Return uint64[B]: one stream key per game; `games` and `plies` are integers [B]."""
     keys = np.empty(len(games), np.uint64)
     _fill_streams(seed, iteration, games, plies, purpose, keys)
     return keys
@@ -132,12 +133,12 @@ def _fill_draws(keys, draws):
 
 
 def permutations(keys: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
-    """Return a random order of 0..length-1 for each stream, int64[B, length]."""
+    """Return int64[B, length]: a random permutation of 0..length-1 for each stream."""
     draws = np.empty((len(keys), length), np.uint64)
     _fill_draws(keys, draws)
     return np.argsort(draws, axis=1)
 
 
 def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
-    """Return a numpy generator (Philox [Salmon2011]) for plain Python, keyed like a stream."""
+    """Return a numpy generator for plain Python (Philox [Salmon2011]), keyed like a stream."""
     return np.random.Generator(np.random.Philox(key=int(stream(seed, iteration, 0, 0, purpose))))

@@ -97,7 +97,7 @@ class Actors:
             )
         self._key = address, count
         here = max(count, available_cores())  # with fewer cores, actors share them
-        self._cluster = Cluster.joined(address, here if address == LOCAL else 0)
+        self._cluster = Cluster.join(address, here if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:

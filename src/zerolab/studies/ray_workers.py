@@ -71,7 +71,7 @@ class RayWorkers:
         `folder` is the root folder of studies. Raises UserError if there is no such cluster or if
         it has fewer CPUs than `count`.
         """
-        self.cluster = Cluster.joined(address, count)
+        self.cluster = Cluster.join(address, count)
         self.count = self.cluster.workers
         self._folder = folder.absolute()
         self._underway: dict[Any, _Underway] = {}
@@ -84,7 +84,7 @@ class RayWorkers:
             if not self.cluster.is_local:
                 self.cluster.require_equal_nodes(processor_precision)
             self._probe = self._stack.enter_context(_locked_probe(self._folder))
-            for node, is_shared in self.cluster.ask_nodes(_shares, self._probe):
+            for node, is_shared in self.cluster.call_on_nodes(_shares, self._probe):
                 if not is_shared:
                     raise UserError(_not_shared(node["NodeManagerAddress"], self._folder))
             self._perform = ray.remote(_perform)
