@@ -9,8 +9,8 @@ from typing import Any
 from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
-from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, quoted, require
+from zerolab.core.flattening import flatten
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
 from zerolab.training.configure import (

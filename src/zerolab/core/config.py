@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
 from operator import or_
@@ -239,18 +239,6 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     if path[-1] == "name" and table.get("name", value) != value:
         table.clear()
     table[path[-1]] = value
-
-
-def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys, such as ``search.noise.fraction``, and values of nested tables.
-
-    An empty table counts as a value.
-    """
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _entry(table: dict[str, Any], key: str) -> Any:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zerolab.core.config import AmongMany, Variant
+from zerolab.core.flattening import flatten
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _PAPER_SENTENCE = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
@@ -84,23 +85,14 @@ def _names(variants: Sequence[type[BaseModel]]) -> str:
     return " | ".join(each.model_fields["name"].default for each in variants)
 
 
-def flatten_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and values of nested tables.
+def flatten_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys of `Setting` and their values from nested tables; see `flatten`.
 
-    The value at the key of a variant is its name, and the value at the key of a list of variants is
-    a tuple of names. The keys of a variant in a list contain its name.
+    The value at the key of a variant is its name. Empty tables are left out.
     """
-    for name, value in table.items():
-        if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
-            yield prefix + name, tuple(each["name"] for each in value)
-            for each in value:
-                yield from flatten_settings(each, f"{prefix}{name}.{each['name']}.")
-        elif isinstance(value, Mapping):
-            if "name" in value:
-                yield prefix + name, value["name"]
-            yield from flatten_settings(value, f"{prefix}{name}.")
-        elif name != "name":
-            yield prefix + name, value
+    for key, value in flatten(table, into_lists=True):
+        if value != {}:
+            yield key.removesuffix(".name"), value
 
 
 def field_documentation(model: type[BaseModel]) -> dict[str, str]:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_no_link, make_folder
+from zerolab.core.flattening import flatten
 from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
 
@@ -89,7 +89,7 @@ class FolderKind(NamedTuple):
 
         Settings are named by dotted keys, those in `except_for` may differ, and `note` says so.
         """
-        before, after = dict(_by_name(saved)), dict(_by_name(wanted))
+        before, after = (dict(flatten(each, into_lists=True)) for each in (saved, wanted))
         for key in {**before, **after}:
             if key not in except_for and before.get(key) != after.get(key):
                 raise UserError(
@@ -97,17 +97,6 @@ class FolderKind(NamedTuple):
                     f" {quoted(path)}: a {self.noun} keeps its settings{note}; choose another"
                     f" {self.option}"
                 )
-
-
-def _by_name(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings as `flatten` does, with members of lists of tables by name."""
-    for key, value in flatten(table):
-        if isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value):
-            yield key, [each.get("name") for each in value]
-            for each in value:
-                yield from flatten(each, f"{key}.{each.get('name')}.")
-        else:
-            yield key, value
 
 
 def _shown(table: Mapping[str, Any], key: str) -> str:

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from zerolab.core.config import flatten
 from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.flattening import flatten
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.training.configure import resolve_settings
